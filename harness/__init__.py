@@ -1,0 +1,1 @@
+"""Decides whether an Apache Kafka release may ship: real brokers, real faults, every acknowledged record followed."""

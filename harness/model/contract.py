@@ -1,0 +1,103 @@
+"""What a configuration promises, per topic and per producer. Checks never look at this; the judge does.
+
+Derived from the scenario *as declared*, never from a weakened run of it. Sources: KIP-98 (idempotence, transactions),
+KIP-966 (ELR, last replica standing), the broker documentation of acks, min.insync.replicas,
+unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Topic
+
+# Kafka's own defaults where they decide what is promised.
+RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
+SEGMENT_BYTES_DEFAULT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicContract:
+    """retention_ms / retention_bytes of -1 mean without limit, as in Kafka."""
+
+    topic: str
+    replicas: int
+    min_insync_replicas: int
+    unclean_election: bool
+    retention_ms: int
+    retention_bytes: int
+    segment_bytes: int
+    compacted: bool
+    timestamp_type: str  # "create" | "append"
+    delete_records: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerContract:
+    producer: str
+    acks: str
+    idempotent: bool
+    transactional: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    topics: dict[str, TopicContract]
+    producers: dict[str, ProducerContract]
+    exact_losses: tuple[ExactLoss, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for the bundle's run.json."""
+        return asdict(self)
+
+
+def contract_of(scenario: Scenario) -> Contract:
+    """The contract of a scenario as its author declared it."""
+    permits = scenario.permits
+    return Contract(
+        topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
+        producers={p.name: _producer_contract(p) for p in scenario.producers},
+        exact_losses=permits.exact_losses,
+    )
+
+
+def contract_from_dict(plain: dict[str, Any]) -> Contract:
+    """The inverse of `Contract.as_dict`; KeyError or TypeError on a foreign shape."""
+    return Contract(
+        topics={name: TopicContract(**topic) for name, topic in plain["topics"].items()},
+        producers={name: ProducerContract(**producer) for name, producer in plain["producers"].items()},
+        exact_losses=tuple(ExactLoss(**loss) for loss in plain["exact_losses"]),
+    )
+
+
+def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicContract:
+    def setting(name: str, broker_name: str, default: str) -> str:
+        return topic.config.get(name, broker.get(broker_name, default))
+
+    unclean = setting("unclean.leader.election.enable", "unclean.leader.election.enable", "false") == "true"
+    return TopicContract(
+        topic=topic.name,
+        replicas=topic.replicas,
+        min_insync_replicas=int(setting("min.insync.replicas", "min.insync.replicas", "2")),
+        unclean_election=unclean or scenario.permits.unclean_election,
+        retention_ms=int(setting("retention.ms", "log.retention.ms", str(RETENTION_MS_DEFAULT))),
+        retention_bytes=int(setting("retention.bytes", "log.retention.bytes", "-1")),
+        segment_bytes=int(setting("segment.bytes", "log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))),
+        compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
+        timestamp_type=_timestamp_type(setting("message.timestamp.type", "log.message.timestamp.type", "CreateTime")),
+        delete_records=scenario.permits.delete_records,
+    )
+
+
+def _timestamp_type(kafka_name: str) -> str:
+    return "append" if kafka_name == "LogAppendTime" else "create"
+
+
+def _producer_contract(producer: Producer) -> ProducerContract:
+    return ProducerContract(
+        producer=producer.name,
+        acks=producer.acks,
+        idempotent=producer.idempotent or producer.transactions is not None,
+        transactional=producer.transactions is not None,
+    )

@@ -1,0 +1,21 @@
+"""What became of a send and of a transaction, as far as its sender can know."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """A write has three fates. Only an answer that excludes persistence is a refusal."""
+
+    ACKED = "acked"  # promised: losing the record afterwards is a finding
+    REFUSED = "refused"  # excluded: seeing the record afterwards is a finding
+    UNKNOWN = "unknown"  # no usable answer: both fates are legal
+
+
+class TxnOutcome(StrEnum):
+    """All or nothing over every partition and every offset of the transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"  # EndTxn was sent and not answered; stays so whatever follows

@@ -1,0 +1,141 @@
+"""A scenario as data: cluster, topics, workload, steps, contract, floors of load, weakening.
+
+Defaults mean "does not matter here"; what a scenario sets is what it is about. Parsing lives in `scenario_toml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Config = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterShape:
+    """What has to be formatted and started; clusters of one shape may be shared by scenarios in a row."""
+
+    brokers: int = 3
+    controllers: int = 1
+    config: Config = field(default_factory=dict)  # broker settings on top of the backend's
+    features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    name: str
+    partitions: int = 3
+    replicas: int = 3
+    config: Config = field(default_factory=dict)  # min.insync.replicas defaults to 2
+    assignment: tuple[tuple[int, ...], ...] = ()  # replicas of each partition, the preferred leader first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """A transactional producer: how many records make one, which share aborts."""
+
+    records: int = 50
+    abort_share: float = 0.25
+    spans_rolls: bool = False  # some are held open until a partition rolled its segment
+    offsets_of: str | None = None  # group whose offsets some of the transactions carry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    name: str
+    topics: tuple[str, ...]
+    acks: str = "all"
+    idempotent: bool = True
+    compression: str = "none"
+    keyed: bool = False
+    value_bytes: int = 200
+    rate_per_s: int | None = None  # None = flat out
+    transactions: Transactions | None = None
+    config: Config = field(default_factory=dict)  # further librdkafka settings
+    when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    name: str
+    topics: tuple[str, ...]
+    isolation: str = "read_committed"
+    group: str | None = None  # set = subscribes and commits; None = assigned, from the start
+    config: Config = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of the plan: a fault, an action, a wait, or the healing of an earlier fault.
+
+    `do` names it ("kill", "produce", "wait", "heal", ...), `name` is what a later `heal` refers to, `args` is whatever
+    that kind of step declares. Everything a scenario writes must be consumed by the step, or loading fails.
+    """
+
+    do: str
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactLoss:
+    """Physics: acked records at or above the surviving log end must go, no more and no fewer."""
+
+    topic: str
+    partition: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permits:
+    """What the scenario's author says may happen beyond what the configuration already implies."""
+
+    unclean_election: bool = False  # judged as permitted only on topics where it is evidenced
+    delete_records: bool = False
+    exact_losses: tuple[ExactLoss, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """Acked records on each target partition below which the run proved nothing."""
+
+    before: int = 500
+    during: int = 0
+    after: int = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakening:
+    """The one setting under which this scenario must FAIL: it runs with `patch`, and is judged without it.
+
+    `patch` maps dotted paths of the TOML to values ("producers.plain.acks" = "1"); `expect` are kinds of findings.
+    """
+
+    what: str
+    patch: dict[str, Any]
+    expect: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    name: str
+    title: str
+    guards: str  # the promise it stands for
+    gate: bool = False
+    smoke: bool = False
+    tags: tuple[str, ...] = ()
+    fresh: bool = False  # a cluster of its own
+    share: float = 1.0  # weight in the gate's --records
+    load_s: float = 3.0  # how long the load runs before the first and after the last step, at least
+    shape: ClusterShape = ClusterShape()
+    topics: tuple[Topic, ...] = ()
+    producers: tuple[Producer, ...] = ()
+    readers: tuple[Reader, ...] = ()
+    steps: tuple[Step, ...] = ()
+    permits: Permits = Permits()
+    floors: Floors = Floors()
+    weakening: Weakening | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for the bundle's scenario.json."""
+        return asdict(self)

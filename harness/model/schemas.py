@@ -1,0 +1,120 @@
+"""Columns of the evidence, once, as plain data: writers (pyarrow) and readers (Spark) derive theirs from here.
+
+Times are epoch nanoseconds from one wall-clock anchor plus a monotonic clock. `int64?` = may be null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FORMAT_VERSION: Final = 1
+
+Columns = dict[str, str]
+
+# One row an attempted record. A transaction's ack is not a commit: see TRANSACTIONS.
+LEDGER: Final[Columns] = {
+    "stream": "int32",  # one producer incarnation on one partition; sequences count up from 0 within it
+    "seq": "int64",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "key_hash": "int64?",  # crc32 of the key; null = no key
+    "txn_id": "int64?",
+    "outcome": "string",  # model.outcome.Outcome
+    "offset": "int64?",  # where the broker said; also told for records of transactions
+    "called_ns": "int64",
+    "returned_ns": "int64",
+    "error": "string?",  # name of the client's final error
+}
+
+# One row a range of sequences that a stream may use, durable before the first of them is sent.
+# Also says what kind of producer the stream is. The widest range of a stream counts.
+RESERVATIONS: Final[Columns] = {
+    "stream": "int32",
+    "producer": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "first_seq": "int64",
+    "end_seq": "int64",  # exclusive
+    "acks": "string",  # "all" | "1" | "0"
+    "idempotent": "bool",
+    "transactional": "bool",
+    "client": "string",  # for example "librdkafka 2.16.1"
+    "reserved_ns": "int64",
+}
+
+# One row a record read back.
+OBSERVATIONS: Final[Columns] = {
+    "reader": "string",
+    "kind": "string",  # "live" | "drain" | "replica"
+    "isolation": "string",  # "read_committed" | "read_uncommitted"
+    "replica": "int32?",  # broker whose copy was read; null for live readers
+    "session": "int32",  # a new one after every rebalance, seek or restart
+    "poll": "int64",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "offset": "int64",
+    "stream": "int32",  # -1 when the payload cannot be decoded
+    "seq": "int64",
+    "intact": "bool",  # the payload's own check: CRC, magic, run, key
+    "timestamp_ms": "int64",
+    "txn_id": "int64?",
+}
+
+TRANSACTIONS: Final[Columns] = {
+    "txn_id": "int64",  # unique in the run
+    "producer": "string",
+    "outcome": "string",  # model.outcome.TxnOutcome
+    "called_ns": "int64",  # the first record of the transaction
+    "ended_ns": "int64",  # the end was answered, or given up on
+}
+
+OFFSET_COMMITS: Final[Columns] = {
+    "group": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "offset": "int64",
+    "outcome": "string",  # Outcome
+    "txn_id": "int64?",
+    "called_ns": "int64",
+    "returned_ns": "int64",
+}
+
+# One row a record batch on a broker's own disk, where the backend can read it. Decides who made a second copy.
+BATCHES: Final[Columns] = {
+    "broker": "int32",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "segment": "int64",  # base offset of the segment's file name
+    "base_offset": "int64",
+    "last_offset": "int64",
+    "count": "int32",
+    "leader_epoch": "int32",
+    "producer_id": "int64",
+    "producer_epoch": "int32",
+    "base_sequence": "int32",
+    "transactional": "bool",
+    "control": "string?",  # "commit" | "abort" | "other"; null = data
+    "codec": "string",
+    "timestamp_type": "string",  # "create" | "append"
+    "max_timestamp_ms": "int64",
+    "size_bytes": "int64",
+    "crc_ok": "bool",
+    "digest": "int64",  # CRC-32C from the attributes on: equal on every replica (base offset and epoch lie outside)
+}
+
+TABLES: Final[dict[str, Columns]] = {
+    "ledger": LEDGER,
+    "reservations": RESERVATIONS,
+    "observations": OBSERVATIONS,
+    "transactions": TRANSACTIONS,
+    "offset_commits": OFFSET_COMMITS,
+    "batches": BATCHES,
+}
+
+# JSON documents of a bundle. The first group must be there for a bundle to be judged at all.
+REQUIRED_DOCUMENTS: Final = ("manifest.json", "scenario.json", "steps.json", "cluster.json", "reads.json", "run.json")

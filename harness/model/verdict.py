@@ -1,0 +1,82 @@
+"""The answer: PASS, INCONCLUSIVE or FAIL, with everything it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from harness.model.exits import Exit
+from harness.model.finding import Finding
+
+
+class Status(IntEnum):
+    """TTCN-3's order; never handed to sys.exit (see `exit_of`)."""
+
+    PASS = 0
+    INCONCLUSIVE = 1
+    FAIL = 2
+
+
+_EXITS = {Status.PASS: Exit.PASS, Status.INCONCLUSIVE: Exit.INCONCLUSIVE, Status.FAIL: Exit.FAIL}
+
+
+def exit_of(status: Status) -> Exit:
+    """The exit code of a status."""
+    return _EXITS[status]
+
+
+def overall(statuses: Iterable[Status]) -> Status:
+    """The worst of the parts; nothing at all proved nothing."""
+    return max(statuses, default=Status.INCONCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a run proved too little. `name` is a stable word, `text` one sentence with figures."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Episodes first: records of one fault share its fate, so only episodes are independent.
+
+    `loss_bound` is the exact one-sided 95 % Clopper-Pearson upper bound on the chance of loss an episode.
+    The record shares are descriptive: raw counts every acked record, excused ones leave the promised ones.
+    """
+
+    episodes: int
+    episodes_with_loss: int
+    loss_bound: float
+    acked: int
+    durable_raw: int
+    share_raw: float | None
+    share_excused: float | None
+    nines_raw: float | None
+    nines_excused: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What `verdict.json` holds for one bundle."""
+
+    scenario: str
+    status: Status
+    findings: tuple[Finding, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    notes: tuple[str, ...] = ()
+    score: Score | None = None
+    promised: int = 0
+    durable: int = 0
+    not_covered: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)  # release, seed, counts by table, steps with bites
+
+    def as_dict(self) -> dict[str, Any]:
+        """The documented JSON form; the status is written by name."""
+        plain = asdict(self)
+        plain["verdict"] = self.status.name
+        del plain["status"]
+        return plain

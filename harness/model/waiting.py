@@ -1,0 +1,26 @@
+"""Waiting for a condition, within a bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.model.errors import HarnessTimeout
+
+T = TypeVar("T")
+
+
+def wait_for(
+    probe: Callable[[], T], *, until: Callable[[T], bool], deadline_s: float, what: str, interval_s: float = 0.05
+) -> T:
+    """Calls `probe` until its answer satisfies `until` and returns that answer.
+
+    Raises HarnessTimeout after `deadline_s` seconds, naming what was waited for and what was last seen.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    while not until(seen := probe()):
+        if time.monotonic() > give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s for {what}; last saw {seen!r}")
+        time.sleep(interval_s)
+    return seen
