@@ -1,0 +1,262 @@
+"""From what a user names (a version, a directory, a tarball, nothing for the newest complete one) to what runs.
+
+What a resolved release consists of is recorded in the cache, so a warm start reads and checks files and asks nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.kafka.cache import Cache, Digest, Progress
+from harness.kafka.maven import (
+    KAFKA_GROUP,
+    Jar,
+    Sources,
+    download,
+    fitting_binding,
+    in_parallel,
+    locate,
+    published_versions,
+    runtime_dependencies,
+)
+from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreachable
+from harness.kafka.tarball import classpath_of, find_build, identity, unpack
+from harness.model.errors import BadInput
+
+_FORMAT = 1
+_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
+_FINAL = re.compile(r"\d+\.\d+\.\d+")
+_RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A Kafka build that can be run. `version` and `commit` are what the build itself says."""
+
+    version: str
+    commit: str
+    source: str
+    classpath: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """What was chosen, in one line: the first that a command prints."""
+        return "; ".join([f"Kafka {self.version} (commit {self.commit}) from {self.source}", *self.notes])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version as numbers, (4, 3, 1), to compare with."""
+        return tuple(int(part) for part in re.findall(r"\d+", self.version.split("-")[0]))
+
+    @property
+    def uses_log4j2(self) -> bool:
+        """4.x configures its logging by log4j2, 3.x by log4j 1.x properties (reload4j)."""
+        return any(path.name.startswith("log4j-core-") for path in self.classpath)
+
+
+def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release that `spec` names; None is the newest final version of which everything is published.
+
+    `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central.
+    Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had.
+    """
+    if spec is None:
+        return _newest(_Maven(maven_repo, Cache(cache), progress))
+    if spec.startswith("image:"):
+        raise BadInput(
+            f"{spec} needs the container backend, which comes with a later version: give {_RUNNABLE} instead"
+        )
+    if _VERSION.fullmatch(spec):
+        return _Maven(maven_repo, Cache(cache), progress).release(spec)
+    path = Path(spec).expanduser()
+    if not path.exists():
+        raise BadInput(f"there is no Kafka release {spec!r}: give {_RUNNABLE}")
+    if maven_repo is not None:
+        raise BadInput(
+            f"a Maven repository goes with a version, and {spec} is a {'directory' if path.is_dir() else 'file'}"
+        )
+    return _local(path, Cache(cache), progress)
+
+
+def cached_versions(cache: Path) -> list[str]:
+    """Versions that run without a network, newest first."""
+    records = (Cache(cache).read_record(key) for key in Cache(cache).record_keys())
+    versions = {str(record["version"]) for record in records if record and record.get("format") == _FORMAT}
+    return sorted(versions, key=_order, reverse=True)
+
+
+def _order(version: str) -> tuple[tuple[int, ...], bool]:
+    return tuple(map(int, re.findall(r"\d+", version.split("-")[0]))), "-" not in version
+
+
+class _Maven:
+    """Versions out of one repository and the cache."""
+
+    def __init__(self, url: str | None, cache: Cache, progress: Progress) -> None:
+        self.repository = Repository(url or CENTRAL)
+        self.url = self.repository.url
+        self.is_central = self.url == CENTRAL
+        self.cache = cache
+        self.progress = progress
+
+    def release(self, version: str) -> Release:
+        """`version`, from the cache as far as possible. Raises NotPublished when the repository lacks a part of it."""
+        key = self.key(version)
+        with self.cache.locked(key, self.progress), self.repository:
+            jars = _recorded(self.cache.read_record(key))
+            notes: list[str] = []
+            if jars and not self.is_central:
+                jars = self._unchanged(jars, notes)
+            if not jars:
+                return self._resolved(version, key)
+            self._restore(jars)
+            return self._made(version, jars, notes)
+
+    def key(self, version: str) -> str:
+        return f"{version}@{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
+
+    def _sources(self, fallback: Repository | None) -> Sources:
+        return Sources(self.repository, fallback)
+
+    def _resolved(self, version: str, key: str) -> Release:
+        self.progress(f"resolving Kafka {version} from {self.url}")
+        with Repository(CENTRAL) as central:
+            sources = Sources(self.repository, None if self.is_central else central)
+            try:
+                jars = locate(sources, runtime_dependencies(sources, version))
+            except NotPublished as error:
+                raise self._missing(version, error) from error
+            jars = download(sources, jars, self.cache, self.progress)
+        release = self._made(version, jars, [])
+        self.cache.write_record(
+            key,
+            {
+                "format": _FORMAT,
+                "version": version,
+                "repository": self.url,
+                "commit": release.commit,
+                "jars": [jar.as_dict() for jar in jars],
+            },
+        )
+        return release
+
+    def _missing(self, version: str, error: NotPublished) -> NotPublished:
+        root = f"{KAFKA_GROUP.replace('.', '/')}/kafka_2.13/{version}/kafka_2.13-{version}.pom"
+        if self.repository.fetch(root) is None:
+            return NotPublished(f"{self.url} has no Kafka {version}: `durability list releases` shows what there is")
+        return NotPublished(f"Kafka {version} is published only in part: {error}")
+
+    def _restore(self, jars: Sequence[Jar]) -> None:
+        """Fetches again what was removed from the cache or damaged in it."""
+        with Repository(CENTRAL) as central:
+            download(Sources(self.repository, None if self.is_central else central), jars, self.cache, self.progress)
+
+    def _unchanged(self, jars: list[Jar], notes: list[str]) -> list[Jar]:
+        """The recorded jars, or none when Kafka's own have changed: a candidate may be staged anew at one URL."""
+
+        def same(jar: Jar) -> bool:
+            path = jar.url.removeprefix(f"{self.url}/")
+            digest = self.repository.published_digest(path)
+            return (digest or self.repository.fetch_checked(path).digest) == jar.digest
+
+        try:
+            return jars if all(in_parallel(same, [jar for jar in jars if jar.group == KAFKA_GROUP])) else []
+        except NotPublished:
+            return []
+        except Unreachable as error:
+            notes.append(f"taken from the cache unseen: {error}")
+            return jars
+
+    def _made(self, version: str, jars: Sequence[Jar], notes: Sequence[str]) -> Release:
+        classpath = _classpath(jars, self.cache)
+        said, commit = identity(classpath)
+        odd = [] if said == version else [f"its jars say version {said}, not {version}"]
+        name = "Maven Central" if self.is_central else "the Maven repository"
+        return Release(said, commit, f"{name} {self.url}", classpath, (*odd, *notes))
+
+
+def _newest(maven: _Maven) -> Release:
+    """The newest complete one. What is newer and was passed over stands in its notes, with the reason."""
+    try:
+        with maven.repository:
+            versions = published_versions(maven.repository)
+    except Unreachable as error:
+        return _newest_cached(maven, error)
+    passed: list[str] = []
+    for version in versions:
+        try:
+            release = maven.release(version)
+        except NotPublished as error:
+            passed.append(f"{version} passed over: {error}")
+            continue
+        return replace(release, notes=("newest complete release", *passed, *release.notes))
+    raise BadInput(f"{maven.url} holds no complete Kafka release: {passed[0]}")
+
+
+def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
+    records = [maven.cache.read_record(key) for key in maven.cache.record_keys()]
+    versions = [
+        str(record["version"])
+        for record in records
+        if record and record.get("repository") == maven.url and _FINAL.fullmatch(str(record["version"]))
+    ]
+    if not versions:
+        raise cause
+    release = maven.release(max(versions, key=_order))
+    note = f"the newest in the cache, there may be a newer one: {cause}"
+    return replace(release, notes=(note, *release.notes))
+
+
+def _recorded(record: dict[str, Any] | None) -> list[Jar]:
+    """The jars of a record, none when it is of another format."""
+    if not record or record.get("format") != _FORMAT:
+        return []
+    return [Jar.from_dict(jar) for jar in record["jars"]]
+
+
+def _classpath(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
+    return tuple(cache.root / "store" / str(jar.digest) / jar.name for jar in jars)
+
+
+def _local(path: Path, cache: Cache, progress: Progress) -> Release:
+    build = find_build(path) if path.is_dir() else path
+    if build.is_dir():
+        classpath, source = classpath_of(build), f"directory {path.absolute()}"
+    else:
+        classpath, source = _unpacked(build, cache, progress), f"tarball {build.absolute()}"
+    version, commit = identity(classpath)
+    binding = fitting_binding(jar.name for jar in classpath)
+    if binding is None:
+        return Release(version, commit, source, classpath)
+    progress(f"adding {binding.artifact} {binding.version}, without which the brokers write no log")
+    with Repository(CENTRAL) as central:
+        sources = Sources(central, None)
+        try:
+            added = download(sources, locate(sources, [binding]), cache, progress)
+        except BadInput as error:
+            raise BadInput(
+                f"{path} holds no SLF4J binding, without which brokers write no log, and {binding.artifact}-"
+                f"{binding.version}.jar cannot be had: {error}"
+            ) from error
+    note = f"with {binding.artifact} {binding.version} added, for brokers write no log without it"
+    return Release(version, commit, source, (*classpath, *_classpath(added, cache)), (note,))
+
+
+def _unpacked(tarball: Path, cache: Cache, progress: Progress) -> tuple[Path, ...]:
+    digest = Digest.of_file(tarball)
+    key = f"tarball-{digest.hex[:32]}"
+    with cache.locked(key, progress):
+        jars = _recorded(cache.read_record(key))
+        if not jars or any(cache.find(jar.digest, jar.name) is None for jar in jars):
+            progress(f"unpacking {tarball}")
+            jars = unpack(tarball, cache)
+            classpath = _classpath(jars, cache)
+            version, commit = identity(classpath)
+            record = {"format": _FORMAT, "version": version, "tarball": digest.hex, "commit": commit}
+            cache.write_record(key, record | {"jars": [jar.as_dict() for jar in jars]})
+        return _classpath(jars, cache)

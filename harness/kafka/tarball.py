@@ -1,0 +1,119 @@
+"""A Kafka build that lies on this machine: a folder with `libs/`, or the tarball that `./gradlew releaseTarGz` leaves.
+
+Only `libs/*.jar` leave a tarball, regular files alone and under their base names, so no entry of it can point anywhere
+else; they go into the cache under their own checksums.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from harness.kafka.cache import Cache, Digest
+from harness.kafka.maven import Jar
+from harness.model.errors import BadInput
+
+_PROPERTIES = "kafka/kafka-version.properties"
+# bin/kafka-run-class.sh leaves the same files out of a broker's classpath.
+_NOT_RUN = re.compile(r"-(test|test-sources|tests|src|sources|scaladoc|javadoc)\.jar$")
+_NEEDED = ("kafka_2.", "kafka-clients", "kafka-server-common", "kafka-tools")
+
+
+def find_build(directory: Path) -> Path:
+    """The `libs` folder of `directory`, or the one Kafka tarball in it. Raises BadInput where it is neither."""
+    libs = directory / "libs"
+    if libs.is_dir():
+        return libs
+    # The site documentation that Gradle puts beside the release has no jars.
+    found = sorted(path for path in directory.glob("kafka_*.tgz") if not path.name.endswith("-site-docs.tgz"))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise BadInput(f"{directory} holds {len(found)} Kafka tarballs ({names}): name the one to judge")
+    built = directory / "core" / "build" / "distributions"
+    hint = f"; try {built}" if built.is_dir() else "; in a Kafka checkout ./gradlew releaseTarGz makes one"
+    raise BadInput(f"{directory} holds neither libs/ nor a kafka_*.tgz{hint}")
+
+
+def classpath_of(libs: Path) -> tuple[Path, ...]:
+    """The jars of `libs` in the order of their names, as Kafka's own scripts take them. Raises BadInput."""
+    jars = tuple(sorted(path.absolute() for path in libs.glob("*.jar") if not _NOT_RUN.search(path.name)))
+    check_complete([path.name for path in jars], str(libs))
+    for jar in jars:
+        if not zipfile.is_zipfile(jar):
+            raise BadInput(f"{jar} is not a jar, or is damaged: build or copy it again")
+    return jars
+
+
+def unpack(tarball: Path, cache: Cache) -> list[Jar]:
+    """Stores the jars of a tarball. Raises BadInput for what is damaged or no Kafka distribution."""
+    jars: list[Jar] = []
+    try:
+        with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                path = PurePosixPath(member.name)
+                if (
+                    not member.isfile()
+                    or path.parent.name != "libs"
+                    or path.suffix != ".jar"
+                    or _NOT_RUN.search(path.name)
+                ):
+                    continue
+                content = archive.extractfile(member)
+                assert content is not None  # isfile()
+                jars.append(_stored(path.name, content.read(), tarball, cache))
+            while stream.read(1 << 20):
+                pass  # the gzip checksum stands at the very end, behind what tarfile reads
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{tarball} is not a .tgz, or is damaged ({error}): build or copy it again") from error
+    check_complete([jar.name for jar in jars], str(tarball))
+    return sorted(jars, key=lambda jar: jar.name)
+
+
+def identity(classpath: Sequence[Path]) -> tuple[str, str]:
+    """(version, commit) that the build wrote into kafka-clients. Raises BadInput when it did not."""
+    clients = next((path for path in classpath if _is(path.name, "kafka-clients")), None)
+    if clients is None:
+        raise BadInput("there is no kafka-clients jar among the release's jars: is this a Kafka release?")
+    try:
+        with zipfile.ZipFile(clients) as jar:
+            text = jar.read(_PROPERTIES).decode()
+    except (zipfile.BadZipFile, KeyError, OSError) as error:
+        raise BadInput(f"{clients} is damaged or no build of Kafka: {_PROPERTIES} cannot be read from it") from error
+    values = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
+    version = values.get("version", "")
+    if not re.match(r"\d+\.\d+", version):
+        raise BadInput(f"{clients} does not say which version it is ({_PROPERTIES} holds version={version!r})")
+    return version, values.get("commitId", "unknown")
+
+
+def check_complete(names: Sequence[str], where: str) -> None:
+    """Raises BadInput, naming what is missing or there twice."""
+    if not names:
+        raise BadInput(f"{where} holds no jars: is it a source release? ./gradlew releaseTarGz makes one that runs")
+    for needed in _NEEDED:
+        found = [name for name in names if _is(name, needed)]
+        if not found:
+            raise BadInput(
+                f"{where} holds no {needed.rstrip('.2_') or needed} jar ({needed}*.jar): the build is incomplete"
+            )
+        if len(found) > 1:
+            raise BadInput(f"{where} holds {' and '.join(found)}: which of them is to be judged?")
+
+
+def _is(name: str, artifact: str) -> bool:
+    """`kafka_2.` stands for whichever Scala version the core was built with."""
+    return bool(re.match(rf"{re.escape(artifact)}(\d+)?-\d.*\.jar$", name))
+
+
+def _stored(name: str, content: bytes, tarball: Path, cache: Cache) -> Jar:
+    digest = Digest.of(content)
+    if cache.find(digest, name) is None:
+        cache.put(content, digest, name)
+    return Jar(name, "", f"{tarball.absolute().as_uri()}!/libs/{name}", digest)
