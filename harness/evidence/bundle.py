@@ -1,0 +1,148 @@
+"""Reading a bundle: everything is checked before anything is judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.evidence.columns import arrow_schema
+from harness.evidence.documents import document_name
+from harness.evidence.manifest import MANIFEST, SOURCE_AGAIN, check_digests, read_manifest
+from harness.model.errors import BadEvidence
+from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
+
+# What a run that died half way may lack: it had not come that far.
+_EMPTY: Final[dict[str, object]] = {
+    "steps.json": [],
+    "cluster.json": {"snapshots": [], "lineages": []},
+    "reads.json": [],
+}
+
+
+class Bundle:
+    """A checked evidence bundle. `complete` is False when the run died half way: absence then proves nothing."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any], documents: dict[str, Any], *, sealed: bool) -> None:
+        self.path = path
+        self.sealed = sealed
+        self._documents = {MANIFEST: manifest, **documents}
+        self.complete: bool = sealed and bool(documents["run.json"]["finished"])
+
+    @classmethod
+    def open(cls, path: Path, *, allow_unfinished: bool = False) -> Bundle:
+        """Checks manifest, digests, documents and columns. BadEvidence: one sentence with file, cause, remedy.
+
+        `allow_unfinished` also opens the folder of a run that died before it could seal it.
+        """
+        if not path.is_dir():
+            raise BadEvidence(f"{path} is not a folder; give the folder of an evidence bundle")
+        sealed = (path / MANIFEST).is_file()
+        if not sealed:
+            _refuse_foreign(path, allow_unfinished)
+        manifest = read_manifest(path) if sealed else _unsealed_manifest()
+        if sealed:
+            check_digests(path, manifest)
+        documents = {name: _document(path, name, sealed) for name in REQUIRED_DOCUMENTS if name != MANIFEST}
+        _check_run(path, documents["run.json"])
+        bundle = cls(path, manifest, documents, sealed=sealed)
+        for table in TABLES:
+            for file in bundle.table_files(table):
+                _check_part(file, table)
+        return bundle
+
+    def document(self, name: str) -> Any:
+        """A document by name (`run` or `run.json`)."""
+        return self._documents[document_name(name)]
+
+    def table_files(self, name: str) -> list[Path]:
+        """The parts of a table, in order; none when nobody wrote a row."""
+        suffix = "*.jsonl" if name == "reservations" else "*.parquet"
+        return sorted((self.path / name).glob(suffix))
+
+
+def _refuse_foreign(path: Path, allow_unfinished: bool) -> None:
+    if not (path / "scenario.json").is_file():
+        raise BadEvidence(f"{path} has no {MANIFEST} and no scenario.json: it is not an evidence bundle")
+    if not allow_unfinished:
+        raise BadEvidence(f"{path} was never sealed (no {MANIFEST}); if it is whole, run `durability seal {path}`")
+
+
+def _unsealed_manifest() -> dict[str, Any]:
+    return {"format_version": FORMAT_VERSION, "sealed_by": None, "files": {}}
+
+
+def _document(path: Path, name: str, sealed: bool) -> Any:
+    file = path / name
+    if not file.is_file():
+        if not sealed and name in _EMPTY:
+            return _EMPTY[name]
+        raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as damage:
+        raise BadEvidence(f"{file} is not JSON ({damage}); {SOURCE_AGAIN}") from None
+
+
+def _check_run(path: Path, run: Any) -> None:
+    for key in ("finished", "contract"):
+        if not isinstance(run, dict) or key not in run:
+            raise BadEvidence(f"{path / 'run.json'} has no {key!r}; write it as FORMAT.md says and seal again")
+
+
+def _check_part(file: Path, table: str) -> None:
+    if file.suffix == ".jsonl":
+        _check_lines(file, table)
+        return
+    try:
+        metadata = pq.read_metadata(file)
+        found = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as damage:
+        raise BadEvidence(f"{file} is not a whole Parquet file ({damage}); {SOURCE_AGAIN}") from None
+    expected = arrow_schema(table)
+    if wrong := _wrong_columns(found, expected):
+        raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(column)
+            nulls = chunk.statistics.null_count if chunk.statistics and chunk.statistics.has_null_count else 0
+            if nulls and not expected.field(chunk.path_in_schema).nullable:
+                raise BadEvidence(f"{file}: column {chunk.path_in_schema} has {nulls} nulls and may have none")
+
+
+def _wrong_columns(found: pa.Schema, expected: pa.Schema) -> str | None:
+    """What is wrong with the columns, or None. Order does not matter; Arrow's variants of text are text."""
+    if missing := [name for name in expected.names if name not in found.names]:
+        return f"columns {', '.join(missing)} are missing"
+    if foreign := [name for name in found.names if name not in expected.names]:
+        return f"columns {', '.join(foreign)} are unknown"
+    for field in expected:
+        actual = _plain_type(found.field(field.name).type)
+        if actual != field.type:
+            return f"column {field.name} is {actual} and must be {field.type}"
+    return None
+
+
+def _plain_type(actual: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(actual):
+        actual = actual.value_type
+    return pa.string() if pa.types.is_large_string(actual) else actual
+
+
+def _check_lines(file: Path, table: str) -> None:
+    expected = set(arrow_schema(table).names)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            # The last line of a harness that was killed while it wrote: its range was not used, for a send waits
+            # for the line to be on disk.
+            if number == len(lines):
+                continue
+            raise BadEvidence(f"{file} line {number} is not JSON; {SOURCE_AGAIN}") from None
+        if not isinstance(row, dict) or set(row) != expected:
+            raise BadEvidence(f"{file} line {number} has other columns than FORMAT.md lists for {table}")
