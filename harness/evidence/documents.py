@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+
+from harness.model.errors import BadEvidence
+
+SOURCE_AGAIN: Final = "take the bundle from its source again"
 
 
 def document_name(name: str) -> str:
@@ -18,6 +23,16 @@ def write_json(path: Path, content: object) -> None:
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_text(json.dumps(content, indent=1, default=_json_default) + "\n", encoding="utf-8")
     unfinished.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON document; BadEvidence when it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}") from None
+    except (ValueError, OSError) as damage:
+        raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {SOURCE_AGAIN}") from None
 
 
 def _json_default(value: object) -> object:

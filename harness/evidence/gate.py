@@ -1,0 +1,145 @@
+"""gate.json: which scenarios a gate demanded, which ran, and what became of each. Stands in OUT, beside the bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.evidence.documents import read_json, write_json
+from harness.evidence.manifest import MANIFEST
+from harness.model.errors import BadEvidence
+from harness.model.exits import Exit, worst
+from harness.model.verdict import Status, exit_of, overall
+
+GATE: Final = "gate.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioResult:
+    """One scenario of a gate. status None: the harness itself failed there, and `error` says how in one sentence.
+
+    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of tries before this one
+    that ended INCONCLUSIVE; a FAIL is never tried again.
+    """
+
+    name: str
+    status: Status | None
+    bundle: str | None = None
+    error: str | None = None
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSummary:
+    """required: what a whole gate runs, in order. results: what ran. release: version, commit, source."""
+
+    required: tuple[str, ...]
+    results: tuple[ScenarioResult, ...]
+    release: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+
+    @property
+    def ran(self) -> tuple[str, ...]:
+        """Names of the scenarios that came to a verdict."""
+        return tuple(r.name for r in self.results if r.status is not None)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names that a whole gate runs and this one did not bring to a verdict."""
+        return tuple(name for name in self.required if name not in self.ran)
+
+    @property
+    def status(self) -> Status:
+        """The worst of what ran. A scenario that broke us proved nothing."""
+        return overall(Status.INCONCLUSIVE if r.status is None else r.status for r in self.results)
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code, which follows what ran."""
+        return worst(Exit.HARNESS if r.status is None else exit_of(r.status) for r in self.results)
+
+    @property
+    def subset(self) -> str | None:
+        """ "PASS of 3 of 14 scenarios" when not everything that the gate requires came to a verdict."""
+        if not self.missing:
+            return None
+        known = [name for name in self.ran if name in self.required]
+        return f"{self.status.name} of {len(known)} of {len(self.required)} scenarios"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for gate.json."""
+        rows = [{**asdict(r), "status": None if r.status is None else r.status.name} for r in self.results]
+        return {
+            "verdict": self.status.name,
+            "subset": self.subset,
+            "required": list(self.required),
+            "ran": list(self.ran),
+            "missing": list(self.missing),
+            "scenarios": rows,
+            "release": dict(self.release),
+            "seed": self.seed,
+        }
+
+
+def write_gate(out: Path, summary: GateSummary) -> None:
+    """Writes OUT/gate.json, atomically; again after each scenario, so that a crash leaves what was reached."""
+    write_json(out / GATE, summary.as_dict())
+
+
+def read_gate(out: Path) -> GateSummary:
+    """OUT/gate.json; BadEvidence when it is missing or foreign."""
+    plain = read_json(out / GATE)
+    try:
+        results = tuple(
+            ScenarioResult(**{**r, "status": r["status"] and Status[r["status"]], "earlier": tuple(r["earlier"])})
+            for r in plain["scenarios"]
+        )
+        return GateSummary(
+            required=tuple(plain["required"]), results=results, release=plain["release"], seed=plain["seed"]
+        )
+    except (KeyError, TypeError) as foreign:
+        raise BadEvidence(
+            f"{out / GATE} is not the summary of a gate ({foreign!r}); give the folder of a gate"
+        ) from None
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a folder claims to be an evidence bundle, whole or not."""
+    return (path / MANIFEST).is_file() or (path / "scenario.json").is_file()
+
+
+def bundles_in(path: Path) -> list[Path]:
+    """The bundles that a user means: the folder itself, or those in an OUT folder. BadEvidence when there are none."""
+    if is_bundle(path):
+        return [path]
+    if not path.is_dir():
+        raise BadEvidence(f"there is no folder {path}; give an evidence bundle or the --out folder of a gate")
+    found = sorted(child for child in path.iterdir() if child.is_dir() and is_bundle(child))
+    if not found:
+        raise BadEvidence(f"{path} holds no evidence bundle; give a bundle or the --out folder of a gate")
+    return found
+
+
+def rejudged(summary: GateSummary, verdicts: Mapping[str, Status]) -> GateSummary:
+    """The summary with new verdicts, by bundle folder name; what was not judged again stays."""
+    results = [_rejudged(r, verdicts) for r in summary.results]
+    return GateSummary(required=summary.required, results=tuple(results), release=summary.release, seed=summary.seed)
+
+
+def _rejudged(result: ScenarioResult, verdicts: Mapping[str, Status]) -> ScenarioResult:
+    if result.bundle is None or result.bundle not in verdicts:
+        return result
+    return ScenarioResult(
+        name=result.name, status=verdicts[result.bundle], bundle=result.bundle, earlier=result.earlier
+    )
+
+
+def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) -> GateSummary:
+    """A summary of bundles that no gate.json describes: what is there is all that was asked for."""
+    results = tuple(
+        ScenarioResult(name=name, status=status, bundle=bundle.name)
+        for bundle, (name, status) in zip(bundles, verdicts, strict=True)
+    )
+    return GateSummary(required=tuple(r.name for r in results), results=results)

@@ -1,0 +1,30 @@
+"""How much a run without loss leaves open: exact binomial bounds."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Final
+
+CONFIDENCE: Final = 0.95
+
+
+def loss_bound(losses: int, episodes: int, confidence: float = CONFIDENCE) -> float:
+    """Exact one-sided upper bound (Clopper and Pearson 1934) on the chance of loss an episode.
+
+    The chance at which `losses` or fewer of `episodes` would be seen with probability 1 - confidence. No episode at
+    all leaves everything open: 1.0.
+    """
+    if losses >= episodes:
+        return 1.0
+    low, high = losses / episodes, 1.0
+    for _ in range(60):  # each halving gains a bit; a float has 53
+        middle = (low + high) / 2
+        if _at_most(losses, episodes, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at_most(losses: int, episodes: int, chance: float) -> float:
+    return sum(comb(episodes, k) * chance**k * (1 - chance) ** (episodes - k) for k in range(losses + 1))
