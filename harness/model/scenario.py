@@ -102,6 +102,7 @@ class Floors:
     before: int = 500
     during: int = 0
     after: int = 500
+    partitions: tuple[str, ...] = ()  # "topic/0" or "topic/*"; empty = all that producers write by themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,140 @@
+"""Did the fault do anything to the data path? Proofs are taken before the fault and asked about after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.faults.base import Bite, PartitionView, Place
+from harness.faults.stage import Stage
+from harness.model.clock import now_ns
+
+ACK_WINDOW_S = 1.0
+ACKS_DEADLINE_S = 10.0
+STALL_S = 0.5
+Probe = Callable[[], Bite]
+
+
+def named(places: Iterable[Place]) -> str:
+    """ "plain/0, plain/2", at most five of them."""
+    texts = [f"{topic}/{partition}" for topic, partition in sorted(places)]
+    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+
+
+def with_recent_acks(stage: Stage, places: Iterable[Place]) -> set[Place]:
+    """Those that got an ack within the last second."""
+    since_ns = now_ns() - int(ACK_WINDOW_S * 1e9)
+    return {place for place in places if (stage.load.last_ack_ns(*place) or 0) >= since_ns}
+
+
+def await_recent_acks(stage: Stage, chosen: Callable[[PartitionView], bool]) -> dict[Place, PartitionView]:
+    """Partitions that are chosen and have acks in the last second, waited for within a bound; may stay empty.
+
+    A fault without load under it proves nothing, but that is for the bite to say and not a reason to stop.
+    """
+    give_up_at = time.monotonic() + ACKS_DEADLINE_S
+    while True:
+        states = {place: s for place, s in stage.all_states().items() if chosen(s)}
+        busy = with_recent_acks(stage, states)
+        if busy or not states or time.monotonic() > give_up_at:
+            return {place: states[place] for place in busy}
+        time.sleep(0.05)
+
+
+def leaders_moved(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
+    """The victims led these partitions under load, and every one of them has a newer leader epoch."""
+
+    def probe() -> Bite:
+        if not before:
+            return Bite(False, "the victim led no partition that had acks in the last second")
+        now = stage.states(list(before))
+        stale = [p for p, s in before.items() if p not in now or now[p].leader_epoch <= s.leader_epoch]
+        seen = {
+            f"{t}/{p}": {
+                "leader": [s.leader, now[t, p].leader if (t, p) in now else None],
+                "leader_epoch": [s.leader_epoch, now[t, p].leader_epoch if (t, p) in now else None],
+            }
+            for (t, p), s in before.items()
+        }
+        if stale:
+            return Bite(False, f"the leader epoch of {named(stale)} did not rise", seen)
+        return Bite(True, f"led {named(before)} with acks in the last second, and their leader epoch rose", seen)
+
+    return probe
+
+
+def isr_lost(stage: Stage, victims: Collection[int], before: Mapping[Place, PartitionView]) -> Probe:
+    """The victims were in sync on partitions under load, and left the ISR of at least one of them."""
+
+    def probe() -> Bite:
+        if not before:
+            return Bite(False, "no partition had both acks in the last second and the victim in its ISR")
+        now = stage.states(list(before))
+        left = {p: sorted(s.isr) for p, s in now.items() if (set(before[p].isr) - set(s.isr)) & set(victims)}
+        seen = {f"{t}/{p}": {"isr": [sorted(before[t, p].isr), isr]} for (t, p), isr in left.items()}
+        if left:
+            return Bite(True, f"{sorted(victims)} left the ISR of {named(left)}", seen)
+        return Bite(False, f"the ISR of {named(before)} still holds {sorted(victims)}", seen)
+
+    return probe
+
+
+def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
+    """Partitions under load got no ack for half a second and more."""
+
+    def probe() -> Bite:
+        now = now_ns()
+        silent = {
+            f"{t}/{p}": round((now - ack) / 1e9, 3)
+            for t, p in places
+            if (ack := stage.load.last_ack_ns(t, p)) is not None and now - ack >= STALL_S * 1e9
+        }
+        if silent:
+            return Bite(True, f"acks stopped on {', '.join(sorted(silent)[:5])}", {"silent_s": silent})
+        return Bite(False, f"acks went on on {named(places)}" if places else "no partition had acks in the last second")
+
+    return probe
+
+
+def retries_rose(stage: Stage) -> Probe:
+    """The clients sent something again since now."""
+    before = stage.load.retries()
+
+    def probe() -> Bite:
+        now = stage.load.retries()
+        seen = {"retries": [before, now]}
+        if now > before:
+            return Bite(True, f"the clients retried {now - before} requests", seen)
+        return Bite(False, "the clients retried nothing", seen)
+
+    return probe
+
+
+def any_of(*probes: Probe) -> Probe:
+    """The first that holds, else what each of them saw."""
+
+    def probe() -> Bite:
+        bites = []
+        for ask in probes:
+            bite = ask()
+            if bite.held:
+                return bite
+            bites.append(bite)
+        seen = {key: value for bite in bites for key, value in bite.seen.items()}
+        return Bite(False, "; ".join(bite.because for bite in bites), seen)
+
+    return probe
+
+
+@dataclass(slots=True)
+class Held:
+    """A probe that remembers: once a fault bit, it has bitten."""
+
+    probe: Probe
+    bite: Bite | None = None
+
+    def ask(self) -> Bite:
+        if self.bite is None or not self.bite.held:
+            self.bite = self.probe()
+        return self.bite

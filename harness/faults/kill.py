@@ -1,0 +1,33 @@
+"""SIGKILL: the process is gone at once; what it had in the page cache is still there when it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.process import await_down, felt, injection, restart
+from harness.faults.stage import Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kill(Fault):
+    """SIGKILL of nodes; healing starts them again on the same disk."""
+
+    do: ClassVar[str] = "kill"
+    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    node: NodesExpr
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        victims = stage.nodes(self.node)
+        probe = felt(stage, victims)
+        try:
+            for node in victims:
+                stage.cluster.kill(node)
+            await_down(stage, victims)
+            yield injection(stage, victims, probe)
+        finally:
+            restart(stage, victims)

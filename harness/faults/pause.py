@@ -1,0 +1,33 @@
+"""SIGSTOP: the process answers nobody, keeps its connections, and goes on later as if nothing had been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.process import felt, injection
+from harness.faults.stage import Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause(Fault):
+    """SIGSTOP of nodes, as a long garbage collection or a frozen machine; healing is SIGCONT."""
+
+    do: ClassVar[str] = "pause"
+    needs: ClassVar[frozenset[str]] = frozenset({"pause"})
+    node: NodesExpr
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        victims = stage.nodes(self.node)
+        probe = felt(stage, victims, brief=True)
+        try:
+            for node in victims:
+                stage.cluster.pause(node)
+            yield injection(stage, victims, probe)
+        finally:
+            for node in victims:
+                stage.cluster.resume(node)

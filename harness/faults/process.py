@@ -1,0 +1,72 @@
+"""What the faults on processes share: choosing victims, and the proof that their going was felt."""
+
+from __future__ import annotations
+
+from harness.faults.base import Bite, Injection
+from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
+from harness.faults.stage import Stage
+from harness.model.waiting import wait_for
+
+RESTART_DEADLINE_S = 90.0
+
+
+def injection(stage: Stage, victims: tuple[int, ...], probe: Probe) -> Injection:
+    """With every broker gone nobody can tell before the healing."""
+    everyone = set(victims) >= set(stage.cluster.brokers)
+    return Injection(
+        resolved={"nodes": list(victims)},
+        probe=probe,
+        nodes=victims,
+        after_heal=everyone,
+        deadline_s=60.0 if everyone else 20.0,
+    )
+
+
+def felt(stage: Stage, victims: tuple[int, ...], *, brief: bool = False) -> Probe:
+    """The proof fitting to what the victims were: controllers, leaders, followers. Taken before the fault.
+
+    `brief` = too short for the ISR to shrink; then acks that stop are proof enough for followers.
+    """
+    if any(node in stage.cluster.controllers for node in victims):
+        return controller_moved(stage, victims)
+    led = await_recent_acks(stage, lambda s: s.leader in victims)
+    if led:
+        return leaders_moved(stage, led)
+    followed = await_recent_acks(stage, lambda s: bool(set(s.isr) & set(victims)))
+    shrank = isr_lost(stage, victims, followed)
+    return any_of(shrank, acks_stalled(stage, tuple(followed))) if brief else shrank
+
+
+def controller_moved(stage: Stage, victims: tuple[int, ...]) -> Probe:
+    """The victim was the active controller, and another one is."""
+    before = stage.active_controller()
+
+    def probe() -> Bite:
+        now = stage.active_controller()
+        seen = {"active_controller": [before, now]}
+        if before not in victims:
+            return Bite(False, f"the active controller was {before}, not the victim", seen)
+        if now in (before, -1):
+            return Bite(False, f"no other controller took over from {before}", seen)
+        return Bite(True, f"the active controller moved from {before} to {now}", seen)
+
+    return probe
+
+
+def restart(stage: Stage, victims: tuple[int, ...]) -> None:
+    """Starts what is down, all at once, and waits until each says that it is up."""
+    down = [node for node in victims if not stage.cluster.running(node)]
+    for node in down:
+        stage.cluster.start(node)
+    for node in down:
+        stage.cluster.wait_started(node, RESTART_DEADLINE_S)
+
+
+def await_down(stage: Stage, victims: tuple[int, ...]) -> None:
+    """The processes are gone."""
+    wait_for(
+        lambda: [node for node in victims if stage.cluster.running(node)],
+        until=lambda up: not up,
+        deadline_s=30,
+        what=f"nodes {list(victims)} to be down",
+    )

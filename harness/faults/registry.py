@@ -1,0 +1,124 @@
+"""Every kind of step by its word in scenario files; builds steps and refuses what they do not understand."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+from harness.faults import kill, pause, terminate, waits
+from harness.faults.base import Action, Fault, Kind, StepRef
+from harness.faults.targets import Nodes, parse_nodes, place_of
+from harness.model.errors import BadInput
+from harness.model.scenario import Scenario, Step
+from harness.model.scenario_rules import partition_of
+from harness.model.scenario_toml import build, hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heal(Kind):
+    """Heals the fault of an earlier step, once it has bitten."""
+
+    do: ClassVar[str] = "heal"
+    fault: StepRef
+
+
+# A new kind of step is one file and one word here.
+KINDS: tuple[type[Kind], ...] = (
+    kill.Kill,
+    terminate.Terminate,
+    pause.Pause,
+    waits.WaitLeaderChanged,
+    waits.WaitLeaderIs,
+    waits.WaitNoLeader,
+    waits.WaitIsrFull,
+    waits.WaitIsrAlone,
+    waits.WaitHealthy,
+    waits.WaitAcks,
+    waits.Hold,
+    Heal,
+)
+BY_NAME: Mapping[str, type[Kind]] = {kind.do: kind for kind in KINDS}
+
+
+def build_step(step: Step) -> Kind:
+    """The executable step; BadInput on an unknown kind, an unknown argument or one of the wrong type."""
+    kind = BY_NAME.get(step.do)
+    if kind is None:
+        raise BadInput(f"step {step.name}: nothing is called {step.do!r}{hint(step.do, BY_NAME)}")
+    return typing.cast(Kind, build(kind, step.args, f"step {step.name} ({step.do})"))
+
+
+def check_steps(scenario: Scenario) -> None:
+    """BadInput on the first step that cannot be built or refers to something that is not there."""
+    earlier: dict[str, Kind] = {}
+    for step in scenario.steps:
+        kind, where = build_step(step), f"scenario {scenario.name}: step {step.name}"
+        for name, marker, value in marked(kind):
+            _check_reference(marker, value, scenario, earlier, f"{where}: {name}")
+        if isinstance(kind, Heal) and not isinstance(earlier[kind.fault], Fault):
+            raise BadInput(f"{where}: {kind.fault!r} is no fault, there is nothing to heal")
+        earlier[step.name] = kind
+
+
+def needs(scenario: Scenario) -> frozenset[str]:
+    """Capabilities that the steps of a scenario need of a backend."""
+    return frozenset().union(*(build_step(step).needs for step in scenario.steps))
+
+
+def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
+    """(argument, marker, value) of the arguments that refer to something; see the markers in base.py."""
+    hints = get_type_hints(type(kind), include_extras=True)
+    for entry in fields(kind):
+        hint_ = hints[entry.name]
+        if get_origin(hint_) is Annotated:
+            yield entry.name, get_args(hint_)[1], getattr(kind, entry.name)
+
+
+def is_disturbance(kind: Kind) -> bool:
+    """True for steps that count as a fault in the record, and so must bite."""
+    return isinstance(kind, Fault) or (isinstance(kind, Action) and kind.disturbs)
+
+
+def _check_reference(marker: str, value: Any, scenario: Scenario, earlier: Mapping[str, Kind], where: str) -> None:
+    topics = {t.name: t for t in scenario.topics}
+    if value is None or value == "":
+        return
+    if marker == "nodes":
+        _check_nodes(_parsed(value, where), scenario, earlier, where)
+    elif marker == "partition":
+        partition_of(value, topics, where)
+    elif marker == "partitions":
+        for text in value:
+            partition_of(text, topics, where)
+    elif marker == "step":
+        _known(value, earlier, "earlier step", where)
+    elif marker == "producer":
+        _known(value, [p.name for p in scenario.producers], "producer", where)
+
+
+def _check_nodes(nodes: Nodes, scenario: Scenario, earlier: Mapping[str, Kind], where: str) -> None:
+    if nodes.word == "same":
+        _known(nodes.of, earlier, "earlier step", where)
+    elif nodes.word == "broker" and not 1 <= int(nodes.of) <= scenario.shape.brokers:
+        raise BadInput(f"{where}: broker({nodes.of}): there are brokers 1 to {scenario.shape.brokers}")
+    elif nodes.word == "group_coordinator":
+        _known(nodes.of, [r.group for r in scenario.readers if r.group], "group", where)
+    elif nodes.word == "txn_coordinator":
+        _known(nodes.of, [p.name for p in scenario.producers if p.transactions], "transactional producer", where)
+    elif nodes.word in ("leader", "follower", "followers", "preferred"):
+        place_of(nodes.of)
+        partition_of(nodes.of, {t.name: t for t in scenario.topics}, where)
+
+
+def _parsed(text: str, where: str) -> Nodes:
+    try:
+        return parse_nodes(text)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from error
+
+
+def _known(word: str, known: Any, noun: str, where: str) -> None:
+    if word not in known:
+        raise BadInput(f"{where}: no {noun} {word!r}{hint(word, known)}")

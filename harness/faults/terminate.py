@@ -1,0 +1,33 @@
+"""SIGTERM: controlled shutdown. Leaders move first, logs are flushed, the next start skips recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.process import await_down, felt, injection, restart
+from harness.faults.stage import Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminate(Fault):
+    """SIGTERM of nodes, one after the other; healing starts them again."""
+
+    do: ClassVar[str] = "terminate"
+    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    node: NodesExpr
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        victims = stage.nodes(self.node)
+        probe = felt(stage, victims)
+        try:
+            for node in victims:
+                stage.cluster.terminate(node)
+            await_down(stage, victims)
+            yield injection(stage, victims, probe)
+        finally:
+            restart(stage, victims)

@@ -1,0 +1,181 @@
+"""Waits of a scenario: each is named after what it waits for, bounded, and says what it saw last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Action, Done, NodesExpr, PartitionsExpr, PartitionView, Place, StepRef
+from harness.faults.bite import named
+from harness.faults.stage import Stage
+from harness.model.clock import now_ns
+from harness.model.waiting import wait_for
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitOnPartitions(Action):
+    """Base of waits whose condition is one of partitions."""
+
+    on: PartitionsExpr = ()
+    deadline_s: float = 60.0
+
+    def until(self, stage: Stage, what: str, pending: Callable[[PartitionView], str | None]) -> Done:
+        """Waits until `pending` has nothing more to say about any of the partitions."""
+        places = stage.places(self.on)
+
+        def probe() -> dict[str, str]:
+            states = stage.states(places)
+            reasons = {p: pending(states[p]) if p in states else "nobody answers" for p in places}
+            return {f"{t}/{p}": reason for (t, p), reason in reasons.items() if reason}
+
+        started = time.monotonic()
+        wait_for(probe, until=lambda left: not left, deadline_s=self.deadline_s, what=what, interval_s=POLL_S)
+        return Done(resolved={"partitions": _texts(places), "waited_s": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitLeaderChanged(WaitOnPartitions):
+    """Waits until each partition has a leader of a newer epoch than when the step `since` began."""
+
+    do: ClassVar[str] = "wait_leader_changed"
+    since: StepRef
+
+    def perform(self, stage: Stage) -> Done:
+        before = stage.epochs_before[self.since]
+
+        def pending(state: PartitionView) -> str | None:
+            old = before.get((state.topic, state.partition), -1)
+            done = state.leader >= 0 and state.leader_epoch > old
+            return None if done else f"leader {state.leader} of epoch {state.leader_epoch}, was {old}"
+
+        return self.until(stage, f"a new leader since {self.since}", pending)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitLeaderIs(WaitOnPartitions):
+    """Waits until each partition is led by one of the nodes."""
+
+    do: ClassVar[str] = "wait_leader_is"
+    node: NodesExpr
+
+    def perform(self, stage: Stage) -> Done:
+        nodes = stage.nodes(self.node)
+        return self.until(
+            stage, f"{self.node} to lead", lambda s: None if s.leader in nodes else f"leader {s.leader}, not {nodes}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitNoLeader(WaitOnPartitions):
+    """Waits until no partition has a leader."""
+
+    do: ClassVar[str] = "wait_no_leader"
+
+    def perform(self, stage: Stage) -> Done:
+        return self.until(stage, "no leader", lambda s: f"leader {s.leader}" if s.leader >= 0 else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitIsrFull(WaitOnPartitions):
+    """Waits until every replica is in sync."""
+
+    do: ClassVar[str] = "wait_isr_full"
+
+    def perform(self, stage: Stage) -> Done:
+        return self.until(stage, "a full ISR", isr_not_full)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitIsrAlone(WaitOnPartitions):
+    """Waits until the leader alone is in sync. An idle partition never gets there: it needs records in flight."""
+
+    do: ClassVar[str] = "wait_isr_alone"
+
+    def perform(self, stage: Stage) -> Done:
+        def pending(state: PartitionView) -> str | None:
+            return None if set(state.isr) == {state.leader} else f"leader {state.leader}, ISR {sorted(state.isr)}"
+
+        return self.until(stage, "an ISR of the leader alone", pending)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitHealthy(Action):
+    """Waits until every node runs and every ISR is full, internal topics included."""
+
+    do: ClassVar[str] = "wait_healthy"
+    deadline_s: float = 90.0
+
+    def perform(self, stage: Stage) -> Done:
+        topics = [t.name for t in stage.topics]
+
+        def probe() -> list[str]:
+            nodes = (*stage.cluster.controllers, *stage.cluster.brokers)
+            down = [f"node {node} is down" for node in nodes if not stage.cluster.running(node)]
+            states = stage.admin.partitions([*topics, *INTERNAL_TOPICS])
+            missing = set(topics) - {s.topic for s in states}
+            reasons = [f"{s.topic}/{s.partition}: {reason}" for s in states if (reason := isr_not_full(s))]
+            return [*down, *(f"nobody answers about {t}" for t in sorted(missing)), *reasons][:8]
+
+        started = time.monotonic()
+        wait_for(
+            probe,
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what="every node up and every ISR full",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"waited_s": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitAcks(Action):
+    """Waits until each partition got so many acks since this step began."""
+
+    do: ClassVar[str] = "wait_acks"
+    on: PartitionsExpr = ()
+    records: int = 1
+    deadline_s: float = 60.0
+
+    def perform(self, stage: Stage) -> Done:
+        since_ns, places = now_ns(), stage.places(self.on)
+
+        def probe() -> dict[str, int]:
+            counts = {place: stage.load.produced_acks(*place, since_ns) for place in places}
+            return {f"{t}/{p}": count for (t, p), count in counts.items() if count < self.records}
+
+        wait_for(
+            probe,
+            until=lambda short: not short,
+            deadline_s=self.deadline_s,
+            what=f"{self.records} acks on each of {named(places)}",
+        )
+        return Done(resolved={"partitions": _texts(places), "waited_s": round((now_ns() - since_ns) / 1e9, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold(Action):
+    """Lets things be as they are for some seconds; for durations that are the point, never in place of a wait."""
+
+    do: ClassVar[str] = "hold"
+    seconds: float
+
+    def perform(self, stage: Stage) -> Done:  # noqa: ARG002 - the interface of actions
+        time.sleep(self.seconds)
+        return Done()
+
+
+def isr_not_full(state: PartitionView) -> str | None:
+    """Why a partition is not whole, or None."""
+    if state.leader < 0:
+        return f"no leader, ISR {sorted(state.isr)}"
+    missing = set(state.replicas) - set(state.isr)
+    return f"leader {state.leader}, {sorted(missing)} not in sync" if missing else None
+
+
+def _texts(places: list[Place]) -> list[str]:
+    return [f"{topic}/{partition}" for topic, partition in places]

@@ -1,0 +1,138 @@
+"""What must hold between the parts of a scenario: names that refer to something, settings that can go together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from harness.model.errors import BadInput
+from harness.model.finding import Kind
+from harness.model.scenario import Producer, Reader, Scenario, Topic
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ISOLATIONS = ("read_committed", "read_uncommitted")
+ACKS = ("all", "1", "0")
+WHEN = ("always", "steps")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>\d+|\*)")
+
+
+def check(scenario: Scenario, where: str) -> None:
+    """BadInput, in one sentence, on the first rule that does not hold."""
+    _name(scenario.name, where, "a scenario's name")
+    if not scenario.topics:
+        raise BadInput(f"{where}: no topics; add a [topics.NAME] table")
+    if not scenario.producers:
+        raise BadInput(f"{where}: no producers; a run without load proves nothing")
+    topics = {t.name: t for t in scenario.topics}
+    for topic in scenario.topics:
+        _topic(topic, scenario.shape.brokers, f"{where}: topics.{topic.name}")
+    for producer in scenario.producers:
+        _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
+    for reader in scenario.readers:
+        _reader(reader, topics, f"{where}: readers.{reader.name}")
+    _steps(scenario, where)
+    _judged(scenario, topics, where)
+
+
+def _topic(topic: Topic, brokers: int, where: str) -> None:
+    _name(topic.name, where, "a topic's name")
+    if not 1 <= topic.replicas <= brokers:
+        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use at most {brokers}")
+    if topic.partitions < 1:
+        raise BadInput(f"{where}: partitions = {topic.partitions}; use at least 1")
+    if topic.assignment and len(topic.assignment) != topic.partitions:
+        raise BadInput(f"{where}: assignment names {len(topic.assignment)} partitions of {topic.partitions}")
+    for replicas in topic.assignment:
+        if len(set(replicas)) != topic.replicas or not all(1 <= b <= brokers for b in replicas):
+            raise BadInput(f"{where}: assignment {list(replicas)} is not {topic.replicas} of the brokers 1..{brokers}")
+
+
+def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, where: str) -> None:
+    _name(producer.name, where, "a producer's name")
+    _some_topics(producer.topics, topics, where)
+    _one_of(producer.acks, ACKS, where, "acks")
+    _one_of(producer.compression, CODECS, where, "compression")
+    _one_of(producer.when, WHEN, where, "when")
+    if producer.acks != "all" and (producer.idempotent or producer.transactions):
+        raise BadInput(f"{where}: acks={producer.acks} and idempotence exclude each other; set idempotent = false")
+    if not producer.idempotent and producer.transactions:
+        raise BadInput(f"{where}: transactions need idempotence; remove idempotent = false")
+    if producer.rate_per_s is not None and producer.rate_per_s < 1:
+        raise BadInput(f"{where}: rate_per_s = {producer.rate_per_s}; leave it out to let the gate choose")
+    group = producer.transactions and producer.transactions.offsets_of
+    if group and group not in {r.group for r in scenario.readers}:
+        raise BadInput(f"{where}: offsets_of = {group!r} is the group of no reader")
+
+
+def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
+    _name(reader.name, where, "a reader's name")
+    _some_topics(reader.topics, topics, where)
+    _one_of(reader.isolation, ISOLATIONS, where, "isolation")
+
+
+def _steps(scenario: Scenario, where: str) -> None:
+    twice = [name for name, count in Counter(s.name for s in scenario.steps).items() if count > 1]
+    if twice:
+        raise BadInput(f"{where}: two steps are called {twice[0]!r}; a heal would not know which")
+    open_faults: list[str] = []
+    for step in scenario.steps:
+        if step.do != "heal":
+            open_faults.append(step.name)
+            continue
+        fault = step.args.get("fault")
+        if fault not in open_faults:
+            raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{_hint(str(fault), open_faults)}")
+        open_faults.remove(fault)
+
+
+def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
+    for text in scenario.floors.partitions:
+        partition_of(text, topics, f"{where}: floors.partitions")
+    for loss in scenario.permits.exact_losses:
+        partition_of(f"{loss.topic}/{loss.partition}", topics, f"{where}: permits.exact_losses")
+    if scenario.weakening is not None:
+        if not scenario.weakening.expect:
+            raise BadInput(f"{where}: weakening: expect is empty; name the kind of finding that must come")
+        for kind in scenario.weakening.expect:
+            _one_of(kind, tuple(Kind), f"{where}: weakening", "expect")
+
+
+def partition_of(text: str, topics: dict[str, Topic], where: str) -> list[tuple[str, int]]:
+    """The partitions that "topic/3" or "topic/*" names; BadInput when there is no such partition."""
+    match = _PARTITION.fullmatch(text)
+    if match is None:
+        raise BadInput(f'{where}: {text!r} is no partition; write "topic/0" or "topic/*"')
+    topic = topics.get(match["topic"])
+    if topic is None:
+        raise BadInput(f"{where}: no topic {match['topic']!r}{_hint(match['topic'], topics)}")
+    if match["partition"] == "*":
+        return [(topic.name, p) for p in range(topic.partitions)]
+    if int(match["partition"]) >= topic.partitions:
+        raise BadInput(f"{where}: {text}: {topic.name} has {topic.partitions} partitions, counted from 0")
+    return [(topic.name, int(match["partition"]))]
+
+
+def _some_topics(names: tuple[str, ...], topics: dict[str, Topic], where: str) -> None:
+    if not names:
+        raise BadInput(f"{where}: topics is empty")
+    for name in names:
+        if name not in topics:
+            raise BadInput(f"{where}: no topic {name!r}{_hint(name, topics)}")
+
+
+def _one_of(value: str, allowed: tuple[str, ...], where: str, key: str) -> None:
+    if value not in allowed:
+        raise BadInput(f"{where}: {key} = {value!r}; it is one of {', '.join(allowed)}{_hint(value, allowed)}")
+
+
+def _name(name: str, where: str, noun: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{where}: {noun} is made of a-z, 0-9 and _, not {name!r}")
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
