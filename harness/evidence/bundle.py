@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.evidence.columns import arrow_schema
-from harness.evidence.documents import document_name
-from harness.evidence.manifest import MANIFEST, SOURCE_AGAIN, check_digests, read_manifest
+from harness.evidence.documents import SOURCE_AGAIN, document_name, read_json
+from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
 
@@ -81,10 +81,7 @@ def _document(path: Path, name: str, sealed: bool) -> Any:
         if not sealed and name in _EMPTY:
             return _EMPTY[name]
         raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as damage:
-        raise BadEvidence(f"{file} is not JSON ({damage}); {SOURCE_AGAIN}") from None
+    return read_json(file)
 
 
 def _check_run(path: Path, run: Any) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.documents import write_json
+from harness.evidence.documents import SOURCE_AGAIN, read_json, write_json
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
 
 MANIFEST: Final = "manifest.json"
 LOGS: Final = "logs"
-SOURCE_AGAIN: Final = "take the bundle from its source again"
 
 
 def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str) -> None:
@@ -38,15 +36,8 @@ def digest(path: Path) -> dict[str, object]:
 def read_manifest(bundle: Path) -> dict[str, Any]:
     """The manifest of a sealed bundle; BadEvidence when it is damaged, foreign or of another version."""
     path = bundle / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as unreadable:
-        raise BadEvidence(f"{path} cannot be read as JSON ({unreadable}); {SOURCE_AGAIN}") from None
-    if (
-        not isinstance(manifest, dict)
-        or "format_version" not in manifest
-        or not isinstance(manifest.get("files"), dict)
-    ):
+    manifest = read_json(path)
+    if not (isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and "format_version" in manifest):
         raise BadEvidence(f"{path} is not the manifest of an evidence bundle; give a folder that this harness wrote")
     if manifest["format_version"] != FORMAT_VERSION:
         raise BadEvidence(

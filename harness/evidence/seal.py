@@ -1,4 +1,4 @@
-"""Sealing of evidence that this harness did not write, or that somebody edited: marked as such, checked as any other."""
+"""Sealing of evidence that this harness did not write, or that somebody edited: marked as such, fully checked."""
 
 from __future__ import annotations
 
