@@ -70,28 +70,41 @@ class Cache:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        with self._writing():
+        with self.writing():
             for name in ("store", "releases", "locks", "tmp", "tools"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
 
     def find(self, digest: Digest, name: str) -> Path | None:
         """The stored file, its content checked just now; a damaged one is removed and None returned."""
-        path = self._path(digest, name)
-        try:
-            if Digest.of_file(path, digest.algorithm) == digest:
-                return path
-        except FileNotFoundError:
-            return None
-        path.unlink(missing_ok=True)
+        path = self.path(digest, name)
+        with self.writing():
+            try:
+                if Digest.of_file(path, digest.algorithm) == digest:
+                    return path
+            except FileNotFoundError:
+                return None
+            path.unlink(missing_ok=True)
         return None
 
     def put(self, content: bytes, digest: Digest, name: str) -> Path:
         """Stores `content`, whose checksum the caller has compared with `digest`."""
-        path = self._path(digest, name)
-        with self._writing():
+        path = self.path(digest, name)
+        with self.writing():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._replace(path, content)
         return path
+
+    def adopt(self, written: Path, digest: Digest, name: str) -> Path:
+        """Moves a file that was written in `scratch()` into the store, under the checksum that the caller found."""
+        path = self.path(digest, name)
+        with self.writing():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written.replace(path)
+        return path
+
+    def path(self, digest: Digest, name: str) -> Path:
+        """Where `find` looks; whether it is there and whole is `find`'s to say."""
+        return self.root / "store" / str(digest) / name
 
     def read_record(self, key: str) -> dict[str, Any] | None:
         """A release record, or None when there is none or it cannot be read (it is then made anew)."""
@@ -102,7 +115,7 @@ class Cache:
         return record if isinstance(record, dict) else None
 
     def write_record(self, key: str, record: dict[str, Any]) -> None:
-        with self._writing():
+        with self.writing():
             self._replace(self._record(key), json.dumps(record, indent=1).encode())
 
     def record_keys(self) -> list[str]:
@@ -130,15 +143,12 @@ class Cache:
     def scratch(self) -> Iterator[Path]:
         """A directory on the cache's own file system, so that what is made in it can be renamed into place."""
         self._sweep()
-        with self._writing():
+        with self.writing():
             path = Path(tempfile.mkdtemp(dir=self.root / "tmp"))
         try:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
-
-    def _path(self, digest: Digest, name: str) -> Path:
-        return self.root / "store" / str(digest) / name
 
     def _record(self, key: str) -> Path:
         return self.root / "releases" / f"{key}.json"
@@ -163,11 +173,12 @@ class Cache:
                 continue  # another harness swept it first
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Turns what the file system refuses (no space, no right to write) into one sentence."""
         try:
             yield
         except OSError as error:
             raise BadInput(
-                f"the cache {self.root} cannot be written ({error.strerror or error}): free some space or point "
+                f"the cache {self.root} cannot be used ({error.strerror or error}): free some space or point "
                 "XDG_CACHE_HOME at a directory that can be written"
             ) from error

@@ -4,7 +4,8 @@ A resolver of our own rather than Ivy out of PySpark's jars: Ivy needs a JVM, Py
 the system's certificates before the first jar arrives, and it does not say which file of a half-published release is
 missing. Kafka's POMs, written by Gradle, need little: see pom.py for what is understood.
 
-The first declaration met breadth-first decides a version (Maven's rule, "nearest wins").
+The first declaration met breadth-first decides a version (Maven's rule, "nearest wins"). Gradle, which makes Kafka's
+distributions, takes the highest instead; for 3.8.0, 3.9.1, 4.0.0, 4.2.1 and 4.3.1 both rules choose the same versions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ KAFKA_GROUP = "org.apache.kafka"
 ROOTS = ("kafka_2.13", "kafka-tools")
 
 _DOWNLOADS = 8
+_TELL_EVERY = 20
 _RUNTIME_SCOPES = ("", "compile", "runtime")
 # Packagings whose file is a plain jar.
 _JAR_TYPES = ("jar", "bundle", "ejb", "maven-plugin")
@@ -86,10 +88,10 @@ def runtime_dependencies(sources: Sources, version: str) -> list[Dependency]:
     """
     graph = _Graph(sources)
     graph.add([Dependency(KAFKA_GROUP, artifact, version) for artifact in ROOTS])
-    binding = fitting_binding(f"{one.artifact}-{one.version}.jar" for one in graph.chosen.values())
+    binding = fitting_binding(f"{one.artifact}-{one.version}.jar" for one in graph.with_jars())
     if binding:
         graph.add([binding])
-    return [one for one in graph.chosen.values() if one.type != "pom"]
+    return graph.with_jars()
 
 
 def fitting_binding(jar_names: Iterable[str]) -> Dependency | None:
@@ -125,20 +127,15 @@ def download(sources: Sources, jars: Sequence[Jar], cache: Cache, progress: Prog
     missing = [jar for jar in jars if cache.find(jar.digest, jar.name) is None]
     if missing:
         progress(f"downloading {len(missing)} jars from {sources.chosen.url}")
-    done = 0
 
     def one(jar: Jar) -> None:
-        nonlocal done
         repository = next(one for one in sources.of(jar.group) if jar.url.startswith(f"{one.url}/"))
         fetched = repository.fetch_checked(jar.url.removeprefix(f"{repository.url}/"))
         if fetched.digest != jar.digest:
             raise BadInput(f"{jar.url} has changed while it was read: try again when the upload is complete")
         cache.put(fetched.content, fetched.digest, jar.name)
-        done += 1
-        if done % 20 == 0:
-            progress(f"downloaded {done} of {len(missing)} jars")
 
-    in_parallel(one, missing)
+    in_parallel(one, missing, lambda done: progress(f"downloaded {done} of {len(missing)} jars"))
     return list(jars)
 
 
@@ -165,14 +162,22 @@ def published_versions(repository: Repository) -> list[str]:
     return sorted(versions, key=lambda version: tuple(map(int, version.split("."))), reverse=True)
 
 
-def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """The results in the order of `items`. The first error is raised once the work already begun has ended."""
+def in_parallel(work: Callable[[T], R], items: Sequence[T], tell: Callable[[int], None] | None = None) -> list[R]:
+    """The results in the order of `items`. The first error is raised once the work already begun has ended.
+
+    `tell` hears now and then, in the caller's thread, how many are done.
+    """
+    results: list[R] = []
     with ThreadPoolExecutor(max_workers=_DOWNLOADS, thread_name_prefix="maven") as pool:
         try:
-            return list(pool.map(work, items))
+            for result in pool.map(work, items):
+                results.append(result)
+                if tell and len(results) % _TELL_EVERY == 0:
+                    tell(len(results))
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    return results
 
 
 class _Graph:
@@ -181,7 +186,12 @@ class _Graph:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._poms: dict[Coordinates, bytes] = {}
+        self._relocated: set[Coordinates] = set()
         self.chosen: dict[tuple[str, str, str, str], Dependency] = {}
+
+    def with_jars(self) -> list[Dependency]:
+        """What was chosen, less what is only a POM: a mere list of others, or a forwarding address."""
+        return [one for one in self.chosen.values() if one.type != "pom" and one.coordinates not in self._relocated]
 
     def add(self, roots: Sequence[Dependency]) -> None:
         level = list(roots)
@@ -195,6 +205,10 @@ class _Graph:
 
     def _children(self, parent: Dependency) -> list[Dependency]:
         pom = effective(parent.coordinates, self._load)
+        if pom.relocation:
+            self._relocated.add(parent.coordinates)
+            at = pom.relocation
+            return [replace(parent, group=at.group, artifact=at.artifact, version=at.version)]
         return [
             replace(one, exclusions=one.exclusions | parent.exclusions)
             for one in pom.dependencies

@@ -1,7 +1,7 @@
-"""POMs as far as a runtime classpath needs them: parents, properties, dependencyManagement, imported BOMs, exclusions.
+"""POMs as far as a runtime classpath needs them: parents, properties, dependencyManagement, imported BOMs, relocations.
 
 Left out, because no POM under Kafka's needs it (one that did would show as an unresolved `${…}` or a version range, and
-both are refused with a sentence): profiles, version ranges, relocations.
+both are refused with a sentence): profiles and version ranges.
 Source: the Maven POM reference and "Introduction to the Dependency Mechanism" on maven.apache.org.
 """
 
@@ -66,6 +66,7 @@ class Pom:
     properties: dict[str, str] = field(default_factory=dict)
     managed: list[Dependency] = field(default_factory=list)
     dependencies: list[Dependency] = field(default_factory=list)
+    relocation: Coordinates | None = None  # slf4j-log4j12 1.7.36 of Kafka 3.8 lives on as slf4j-reload4j
 
 
 Load = Callable[[Coordinates], bytes]
@@ -92,6 +93,7 @@ def _inherited(coordinates: Coordinates, load: Load, depth: int) -> Pom:
         {node.tag: (node.text or "").strip() for node in root.iterfind("properties/*")},
         [_dependency(node) for node in root.iterfind("dependencyManagement/dependencies/dependency")],
         [_dependency(node) for node in root.iterfind("dependencies/dependency")],
+        _relocation(root, coordinates),
     )
     if parent_node is None:
         return own
@@ -140,13 +142,22 @@ def _dependency(node: ET.Element) -> Dependency:
     )
 
 
+def _relocation(root: ET.Element, at: Coordinates) -> Coordinates | None:
+    node = root.find("distributionManagement/relocation")
+    if node is None:
+        return None
+    return Coordinates(
+        _text(node, "groupId", at.group), _text(node, "artifactId", at.artifact), _text(node, "version", at.version)
+    )
+
+
 def _interpolated(pom: Pom) -> Pom:
     at = pom.coordinates
     values = dict(pom.properties)
     for prefix in ("project.", "pom."):
         values |= {f"{prefix}groupId": at.group, f"{prefix}artifactId": at.artifact, f"{prefix}version": at.version}
     fill = _filler(values)
-    return Pom(at, values, [fill(one) for one in pom.managed], [fill(one) for one in pom.dependencies])
+    return Pom(at, values, [fill(one) for one in pom.managed], [fill(one) for one in pom.dependencies], pom.relocation)
 
 
 def _filler(values: Mapping[str, str]) -> Callable[[Dependency], Dependency]:

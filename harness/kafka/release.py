@@ -73,21 +73,54 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
         )
     if _VERSION.fullmatch(spec):
         return _Maven(maven_repo, Cache(cache), progress).release(spec)
-    path = Path(spec).expanduser()
-    if not path.exists():
+    path = Path(spec)
+    if not _exists(spec, path):
         raise BadInput(f"there is no Kafka release {spec!r}: give {_RUNNABLE}")
     if maven_repo is not None:
         raise BadInput(
             f"a Maven repository goes with a version, and {spec} is a {'directory' if path.is_dir() else 'file'}"
         )
-    return _local(path, Cache(cache), progress)
+    try:
+        return _local(path, Cache(cache), progress)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error}") from error
 
 
-def cached_versions(cache: Path) -> list[str]:
-    """Versions that run without a network, newest first."""
-    records = (Cache(cache).read_record(key) for key in Cache(cache).record_keys())
-    versions = {str(record["version"]) for record in records if record and record.get("format") == _FORMAT}
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A version for `durability list releases`."""
+
+    version: str
+    published: bool
+    cached: bool
+
+
+def known_versions(maven_repo: str | None, cache: Path) -> tuple[list[Known], str | None]:
+    """Final versions, newest first, and why the repository was not asked, if so. "published" may be in part."""
+    reason = None
+    try:
+        with Repository(maven_repo or CENTRAL) as repository:
+            cached = set(cached_versions(cache, repository.url))
+            published = set(published_versions(repository))
+    except Unreachable as error:
+        published, reason = set[str](), str(error)
+    versions = sorted(published | cached, key=_order, reverse=True)
+    return [Known(version, version in published, version in cached) for version in versions], reason
+
+
+def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
+    """Versions of this repository that run without a network, newest first."""
+    files = Cache(cache)
+    records = (files.read_record(key) for key in files.record_keys())
+    versions = {str(record["version"]) for record in records if record and record.get("repository") == url}
     return sorted(versions, key=_order, reverse=True)
+
+
+def _exists(spec: str, path: Path) -> bool:
+    try:
+        return bool(spec) and path.exists()
+    except (OSError, ValueError):  # too long, a null character: no file has that name
+        return False
 
 
 def _order(version: str) -> tuple[tuple[int, ...], bool]:
@@ -119,9 +152,6 @@ class _Maven:
 
     def key(self, version: str) -> str:
         return f"{version}@{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
-
-    def _sources(self, fallback: Repository | None) -> Sources:
-        return Sources(self.repository, fallback)
 
     def _resolved(self, version: str, key: str) -> Release:
         self.progress(f"resolving Kafka {version} from {self.url}")
@@ -192,35 +222,33 @@ def _newest(maven: _Maven) -> Release:
         try:
             release = maven.release(version)
         except NotPublished as error:
-            passed.append(f"{version} passed over: {error}")
+            passed.append(f"{version} passed over ({error.__cause__ or error})")
             continue
         return replace(release, notes=("newest complete release", *passed, *release.notes))
     raise BadInput(f"{maven.url} holds no complete Kafka release: {passed[0]}")
 
 
 def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
-    records = [maven.cache.read_record(key) for key in maven.cache.record_keys()]
-    versions = [
-        str(record["version"])
-        for record in records
-        if record and record.get("repository") == maven.url and _FINAL.fullmatch(str(record["version"]))
-    ]
+    versions = [version for version in cached_versions(maven.cache.root, maven.url) if _FINAL.fullmatch(version)]
     if not versions:
         raise cause
-    release = maven.release(max(versions, key=_order))
+    release = maven.release(versions[0])
     note = f"the newest in the cache, there may be a newer one: {cause}"
     return replace(release, notes=(note, *release.notes))
 
 
 def _recorded(record: dict[str, Any] | None) -> list[Jar]:
-    """The jars of a record, none when it is of another format."""
+    """The jars of a record, none when it is of another format or not as we write it: it is then made anew."""
     if not record or record.get("format") != _FORMAT:
         return []
-    return [Jar.from_dict(jar) for jar in record["jars"]]
+    try:
+        return [Jar.from_dict(jar) for jar in record["jars"]]
+    except (KeyError, TypeError, AttributeError):
+        return []
 
 
 def _classpath(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
-    return tuple(cache.root / "store" / str(jar.digest) / jar.name for jar in jars)
+    return tuple(cache.path(jar.digest, jar.name) for jar in jars)
 
 
 def _local(path: Path, cache: Cache, progress: Progress) -> Release:

@@ -50,11 +50,11 @@ class Repository:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https", "file") or (parts.scheme != "file" and not parts.hostname):
-            raise BadInput(
-                f"{url!r} is not the URL of a Maven repository: give one that starts with https://, http:// or file:///"
-            )
+            here = Path(url).expanduser()
+            remedy = here.absolute().as_uri() if _is_directory(here) else "one that starts with https:// or file:///"
+            raise BadInput(f"{url!r} is not the URL of a Maven repository: give {remedy}")
         self._directory = Path(unquote(parts.path)) if parts.scheme == "file" else None
-        if self._directory is not None and not self._directory.is_dir():
+        if self._directory is not None and not _is_directory(self._directory):
             raise BadInput(f"{url} is not a directory on this machine: give the root of a Maven repository")
         host = parts.netloc.rpartition("@")[2]
         # Credentials stay out of what is printed and stored.
@@ -91,7 +91,7 @@ class Repository:
         while len(seen) < 2:  # a transfer may break once; twice means that the repository itself is damaged
             content = self.fetch(path)
             if content is None:
-                raise NotPublished(f"{url} does not exist")
+                raise NotPublished(f"{path.rpartition('/')[2]} is not in {self.url}")
             found = Digest.of(content, digest.algorithm if digest else "sha256")
             if digest in (None, found):
                 return Fetched(content, found, url)
@@ -114,7 +114,10 @@ class Repository:
             return Digest(algorithm, found.group().lower())
         if self._directory is not None:
             return None
-        raise NotPublished(f"{self.url}/{path} does not exist, or has no checksum beside it")
+        name = path.rpartition("/")[2]
+        if self.fetch(path) is None:
+            raise NotPublished(f"{name} is not in {self.url}")
+        raise NotPublished(f"{name} has no checksum beside it in {self.url}, so damage on the way could not be told")
 
     def _download(self, path: str) -> bytes | None:
         assert self._pool is not None
@@ -147,7 +150,7 @@ def tls_context() -> ssl.SSLContext:
 def _pool(url: str) -> urllib3.PoolManager:
     parts = urlsplit(url)
     retries = urllib3.Retry(
-        total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False
+        total=4, connect=2, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False
     )
     timeout = urllib3.Timeout(connect=15, read=60)
     host = parts.netloc
@@ -171,6 +174,13 @@ def _pool(url: str) -> urllib3.PoolManager:
         retries=retries,
         timeout=timeout,
     )
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # no right to look, or no name that a file can have
+        return False
 
 
 def _read(path: Path) -> bytes | None:

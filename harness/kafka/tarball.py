@@ -36,9 +36,10 @@ def find_build(directory: Path) -> Path:
     if found:
         names = ", ".join(path.name for path in found)
         raise BadInput(f"{directory} holds {len(found)} Kafka tarballs ({names}): name the one to judge")
-    built = directory / "core" / "build" / "distributions"
-    hint = f"; try {built}" if built.is_dir() else "; in a Kafka checkout ./gradlew releaseTarGz makes one"
-    raise BadInput(f"{directory} holds neither libs/ nor a kafka_*.tgz{hint}")
+    below = [directory / "core" / "build" / "distributions", *sorted(path.parent for path in directory.glob("*/libs"))]
+    hints = [f"did you mean {path}?" for path in below if path.is_dir()]
+    hint = hints[0] if hints else "in a Kafka checkout ./gradlew releaseTarGz makes one"
+    raise BadInput(f"{directory} holds neither libs/ nor a kafka_*.tgz: {hint}")
 
 
 def classpath_of(libs: Path) -> tuple[Path, ...]:
@@ -53,27 +54,31 @@ def classpath_of(libs: Path) -> tuple[Path, ...]:
 
 def unpack(tarball: Path, cache: Cache) -> list[Jar]:
     """Stores the jars of a tarball. Raises BadInput for what is damaged or no Kafka distribution."""
-    jars: list[Jar] = []
     try:
-        with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                path = PurePosixPath(member.name)
-                if (
-                    not member.isfile()
-                    or path.parent.name != "libs"
-                    or path.suffix != ".jar"
-                    or _NOT_RUN.search(path.name)
-                ):
-                    continue
-                content = archive.extractfile(member)
-                assert content is not None  # isfile()
-                jars.append(_stored(path.name, content.read(), tarball, cache))
-            while stream.read(1 << 20):
-                pass  # the gzip checksum stands at the very end, behind what tarfile reads
+        with cache.scratch() as scratch:
+            names = _extract(tarball, scratch, cache)
+            check_complete(names, str(tarball))
+            return [_stored(scratch / name, tarball, cache) for name in names]
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise BadInput(f"{tarball} is not a .tgz, or is damaged ({error}): build or copy it again") from error
-    check_complete([jar.name for jar in jars], str(tarball))
-    return sorted(jars, key=lambda jar: jar.name)
+
+
+def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
+    names: set[str] = set()
+    with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            path = PurePosixPath(member.name)
+            if not member.isfile() or path.parent.name != "libs" or path.suffix != ".jar" or _NOT_RUN.search(path.name):
+                continue
+            content = archive.extractfile(member)
+            assert content is not None  # isfile()
+            data = content.read()
+            with cache.writing():
+                (folder / path.name).write_bytes(data)
+            names.add(path.name)
+        while stream.read(1 << 20):
+            pass  # the gzip checksum stands at the very end, behind what tarfile reads
+    return sorted(names)
 
 
 def identity(classpath: Sequence[Path]) -> tuple[str, str]:
@@ -112,8 +117,8 @@ def _is(name: str, artifact: str) -> bool:
     return bool(re.match(rf"{re.escape(artifact)}(\d+)?-\d.*\.jar$", name))
 
 
-def _stored(name: str, content: bytes, tarball: Path, cache: Cache) -> Jar:
-    digest = Digest.of(content)
+def _stored(written: Path, tarball: Path, cache: Cache) -> Jar:
+    name, digest = written.name, Digest.of_file(written)
     if cache.find(digest, name) is None:
-        cache.put(content, digest, name)
+        cache.adopt(written, digest, name)
     return Jar(name, "", f"{tarball.absolute().as_uri()}!/libs/{name}", digest)
