@@ -1,10 +1,13 @@
-"""What a user asked for, checked and typed, on its way from the command line to the run."""
+"""What goes into a gate and what comes out of it: the seam between the command line and the run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+
+from harness.evidence.gate import GateSummary
+from harness.model.exits import Exit
 
 RECORDS_DEFAULT: Final = 1_000_000
 
@@ -15,7 +18,8 @@ class GateOptions:
 
     kafka: version, folder, tarball; None = the newest complete release. out: None = durability-out/<time>-<release>/.
     only: names of built-in scenarios; empty = all of the gate. scenarios: files of the user's own, run instead.
-    records: total over all scenarios. seed: repeats the plan, not the brokers.
+    records: total over all scenarios of a whole gate, of which each gets its share.
+    seed: repeats the plan, not the brokers.
     """
 
     seed: int
@@ -28,3 +32,32 @@ class GateOptions:
     scenarios: tuple[Path, ...] = ()
     fail_fast: bool = False
     keep: bool = False
+
+
+class Progress(Protocol):
+    """Where a long command says what it does. Both forms take one line of text."""
+
+    def __call__(self, text: str) -> None:
+        """What is being done now; a terminal shows the last one only."""
+        ...
+
+    def line(self, text: str) -> None:
+        """What stays: the release, the seed, the verdict on a scenario. Goes to standard output."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """What a gate leaves: OUT and the summary that stands in its gate.json. `exit` follows what ran."""
+
+    out: Path
+    summary: GateSummary
+
+    @property
+    def exit(self) -> Exit:
+        return self.summary.exit
+
+    @property
+    def bundles(self) -> tuple[Path, ...]:
+        """The bundle of every scenario that left one, in the order of the run."""
+        return tuple(self.out / r.bundle for r in self.summary.results if r.bundle is not None)

@@ -1,0 +1,39 @@
+"""Shows verdicts: terminal, junit.xml, Allure. Reads bundles and verdicts only, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.evidence.gate import GateSummary, read_gate
+from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.model.verdict import Verdict
+from reports.junit import JUNIT
+from reports.junit import write_junit as _write_junit
+from reports.summary import summary_lines
+from reports.terminal import print_lines, progress, table
+
+__all__ = ["progress", "publish", "show", "table", "write_junit"]
+
+
+def publish(out: Path) -> None:
+    """Prints the summary of a gate and writes its junit.xml, from what stands in OUT."""
+    summary = read_gate(out)
+    show(summary, [out / r.bundle for r in summary.results if r.bundle], out)
+    write_junit(summary, out)
+
+
+def show(summary: GateSummary, bundles: Sequence[Path], evidence: Path) -> None:
+    """Prints the terminal summary."""
+    print_lines(summary_lines(summary, _verdicts(bundles), evidence))
+
+
+def write_junit(summary: GateSummary, evidence: Path) -> None:
+    """Writes junit.xml into the folder of the evidence."""
+    bundles = [evidence / r.bundle for r in summary.results if r.bundle and r.bundle != evidence.name] or [evidence]
+    _write_junit(evidence / JUNIT, summary, _verdicts(bundles))
+
+
+def _verdicts(bundles: Sequence[Path]) -> dict[str, Verdict]:
+    verdicts = [read_verdict(bundle) for bundle in bundles if (bundle / VERDICT).is_file()]
+    return {verdict.scenario: verdict for verdict in verdicts}

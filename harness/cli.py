@@ -1,0 +1,170 @@
+"""The command `durability`: words in, exit code out. What each command does lives in its own room."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import reports
+from harness import doctor, judging, listing
+from harness.evidence.seal import seal_directory
+from harness.exiting import guarded, writable_folder
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+from harness.options import RECORDS_DEFAULT, GateOptions, GateResult
+
+F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="kafka-durability", prog_name="durability")
+def commands() -> None:
+    """Decides whether an Apache Kafka release may ship: real brokers, real faults, every acknowledged record followed.
+
+    Exit codes: 0 PASS, 1 FAIL, 10 INCONCLUSIVE, 2 wrong usage or bad input, 3 the harness itself failed,
+    130 interrupted, 143 terminated.
+    """
+
+
+def _run_options(command: F) -> F:
+    """What `gate` and `run` have in common."""
+    options = [
+        click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
+        click.option("--maven-repo", metavar="URL", help="Where versions come from, in place of Maven Central."),
+        click.option("--backend", type=click.Choice(["auto", "processes", "containers"]), default="auto"),
+        click.option(
+            "--records",
+            type=click.IntRange(min=1),
+            default=RECORDS_DEFAULT,
+            show_default=True,
+            help="Total of a whole gate; a scenario gets its share.",
+        ),
+        click.option("--seed", type=click.IntRange(min=0), help="Repeats the plan of an earlier run."),
+        click.option("--out", type=PATH, help="Default: durability-out/<time>-<release>/"),
+        click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach and stop it."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@commands.command()
+@_run_options
+@click.option("--only", metavar="NAME,...", multiple=True, help="Only these scenarios of the gate.")
+@click.option("--fail-fast", is_flag=True, help="Stop after the first scenario that is not PASS.")
+def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
+    """Judge a Kafka release by every scenario of the gate."""
+    names = tuple(name.strip() for part in only for name in part.split(",") if name.strip())
+    if only and not names:
+        raise BadInput("--only names no scenario; `durability list scenarios` shows what there is")
+    return _gate(_options(only=names, fail_fast=fail_fast, **common))
+
+
+@commands.command()
+@click.argument("scenario")
+@_run_options
+def run(scenario: str, **common: Any) -> Exit:
+    """Run one scenario: a built-in one by its name, or a file of your own."""
+    if scenario.endswith(".toml"):
+        return _gate(_options(scenarios=(Path(scenario),), **common))
+    return _gate(_options(only=(scenario,), **common))
+
+
+def _options(*, seed: int | None, backend: str, out: Path | None, **rest: Any) -> GateOptions:
+    """Everything that can be refused is refused here, before anything is written or started."""
+    if backend == "containers":
+        raise BadInput("the container backend comes with a later version; leave --backend out, or say processes")
+    if (kafka := rest["kafka"]) and kafka.startswith("image:"):
+        raise BadInput(f"{kafka} needs the container backend, a later version's; give a version, folder or tarball")
+    if out is not None:
+        writable_folder(out)
+    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, backend=backend, out=out, **rest)
+    listing.check_scenarios(options)
+    return options
+
+
+def _gate(options: GateOptions) -> Exit:
+    from harness.run import gate as run_gate  # the brokers' libraries; `--help` and `verify` do without
+
+    with reports.progress() as progress:
+        result: GateResult = run_gate(options, progress)
+    reports.publish(result.out)
+    return result.exit
+
+
+@commands.command()
+@click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
+@click.option("--master", metavar="URL", help="A Spark cluster, as spark://host:7077. Default: this machine.")
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON, and nothing else, on standard output.")
+def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
+    """Judge evidence again, without any broker."""
+    with reports.progress() as progress:
+        judged = judging.judge_again(evidence, master, progress)
+    if as_json:
+        click.echo(json.dumps(judged.as_dict(), indent=1))
+    elif judged.bundles:
+        reports.show(judged.summary, judged.bundles, evidence)
+    if not as_json:
+        reports.write_junit(judged.summary, evidence)
+    return judged.exit
+
+
+@commands.command("list")
+@click.argument("what", type=click.Choice(["scenarios", "faults", "checks", "releases"]))
+@click.option("--maven-repo", metavar="URL", help="Where to look for releases, in place of Maven Central.")
+def list_(what: str, maven_repo: str | None) -> Exit:
+    """What there is, what this machine can do, and why not."""
+    reports.table(*listing.LISTS[what](maven_repo))
+    return Exit.PASS
+
+
+@commands.command("doctor")
+def doctor_() -> Exit:
+    """What this machine lacks, and the command that mends it."""
+    ailments = doctor.examine()
+    reports.table(("", "what", "found", "mend it by"), [a.row() for a in ailments])
+    return Exit.PASS if all(a.well for a in ailments) else Exit.USAGE
+
+
+@commands.command()
+@click.argument("folder", metavar="DIR", type=PATH)
+def seal(folder: Path) -> Exit:
+    """Write the digests of evidence made or edited by hand, and mark it as such."""
+    bundle = seal_directory(folder)
+    click.echo(f"sealed by hand: {bundle.path}; judge it with: durability verify {bundle.path}")
+    return Exit.PASS
+
+
+@commands.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+def clean(run_id: str | None) -> Exit:
+    """Sweep what a crash or --keep left: processes and working folders, never evidence."""
+    from harness.clusters import clean as sweep
+
+    for line in sweep(run_id) or ["nothing was left behind"]:
+        click.echo(line)
+    return Exit.PASS
+
+
+def invoke(arguments: list[str]) -> Exit:
+    """The command with these arguments, up to its exit code."""
+
+    def body() -> Exit:
+        said = commands.main(arguments, prog_name="durability", standalone_mode=False)
+        if isinstance(said, Exit):
+            return said
+        return Exit.PASS if said == 0 else Exit.USAGE  # click's own: 0 after --help, 2 after nothing at all
+
+    return guarded(body)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(int(invoke(sys.argv[1:])))

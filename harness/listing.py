@@ -1,0 +1,113 @@
+"""What there is, for `durability list`: each answer is a heading and rows of text."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+from harness.options import GateOptions
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def scenarios(maven_repo: str | None) -> Table:
+    """Built-in scenarios, the gate's first."""
+    del maven_repo
+    library = _room("harness.scenarios")
+    gate = {s.name for s in library.gate()}
+    rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
+    return ("scenario", "gate", "what it does", "guards", "weakening under which it must FAIL"), [
+        (s.name, _part_of(s), s.title, s.guards, s.weakening.what if s.weakening else "none, so it is no coverage")
+        for s in rows
+    ]
+
+
+def faults(maven_repo: str | None) -> Table:
+    """Kinds of steps a scenario may use, with their arguments, and whether this machine can do them."""
+    del maven_repo
+    registry = _room("harness.faults.registry")
+    rows = [(str(kind.do), *_described(kind), _available(kind)) for kind in registry.KINDS]
+    return ("step", "arguments", "what it does", "here"), [*rows]
+
+
+def checks(maven_repo: str | None) -> Table:
+    """Broken promises that the verifier looks for."""
+    del maven_repo
+    registry = _room("harness.verify.checks")
+    return ("finding", "what it means"), [(str(name), text) for name, text in registry.described()]
+
+
+def releases(maven_repo: str | None) -> Table:
+    """Final versions that the repository has, newest first, and which of them are here already."""
+    from harness.kafka.cache import default_cache
+    from harness.kafka.maven import published_versions
+    from harness.kafka.release import cached_versions
+    from harness.kafka.repository import CENTRAL, Repository, Unreachable
+
+    cached = cached_versions(default_cache())
+    try:
+        with Repository(maven_repo or CENTRAL) as repository:
+            published = published_versions(repository)
+    except Unreachable as offline:
+        return ("release", "here"), [(v, f"cached; not asked for others: {offline}") for v in cached]
+    others = [v for v in cached if v not in published]
+    return ("release", "here"), [(v, "cached" if v in cached else "downloads on use") for v in (*others, *published)]
+
+
+LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
+    "scenarios": scenarios,
+    "faults": faults,
+    "checks": checks,
+    "releases": releases,
+}
+
+
+def check_scenarios(options: GateOptions) -> None:
+    """BadInput, before anything starts, when a scenario does not exist or a file does not describe one."""
+    library = _room("harness.scenarios")
+    for path in options.scenarios:
+        library.load(str(path))
+    known = library.builtin()
+    for name in options.only:
+        if name not in known:
+            raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=3, cutoff=0.5)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"{meant or ';'} `durability list scenarios` shows what there is"
+
+
+def _part_of(scenario: Any) -> str:
+    return "smoke, gate" if scenario.smoke else "gate" if scenario.gate else "on request"
+
+
+def _described(kind: Any) -> tuple[str, str]:
+    """Arguments of a step with their defaults left out, and the first line of what it says of itself."""
+    names = [name for name in getattr(kind, "__dataclass_fields__", {}) if not name.startswith("_")]
+    return ", ".join(names), (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _available(kind: Any) -> str:
+    missing = sorted(set(getattr(kind, "needs", ())) - _capabilities())
+    return f"no: this backend cannot {', '.join(missing)}" if missing else "yes"
+
+
+def _capabilities() -> set[str]:
+    """What the process backend can do on this machine."""
+    try:
+        return set(_room("harness.clusters").PROCESS_CAPABILITIES)
+    except AttributeError:
+        return {"links", "kill", "pause"}
+
+
+def _room(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as absent:
+        raise BadInput(f"this installation lacks {absent.name}; pip install 'kafka-durability[all]'") from None

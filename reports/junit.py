@@ -1,0 +1,76 @@
+"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE and our own errors are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.verdict import Status, Verdict
+from reports.summary import finding_lines, release_name
+from reports.terminal import clean
+
+JUNIT: Final = "junit.xml"
+_FINDINGS_MAX: Final = 50
+
+
+def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict]) -> None:
+    """Writes junit.xml atomically. Scenarios that a whole gate runs and this one left out are not in it."""
+    suite = TestSuite(f"durability of {release_name(summary, verdicts)}")
+    for name, value in (("seed", summary.seed), ("subset", summary.subset)):
+        if value is not None:
+            suite.add_property(name, str(value))
+    for result in summary.results:
+        suite.add_testcase(_case(result, verdicts.get(result.name)))
+    document = JUnitXml("durability")
+    document.add_testsuite(suite)
+    document.update_statistics()  # type: ignore[no-untyped-call]
+    unfinished = path.with_name(path.name + ".tmp")
+    document.write(str(unfinished), pretty=True)
+    unfinished.replace(path)
+
+
+def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
+    case = TestCase(result.name, classname="durability.gate", time=_seconds(verdict))
+    if result.status is None:
+        case.result = [Error(clean(result.error or "the harness failed"), type_="HarnessFailure")]
+    elif result.status is Status.FAIL:
+        case.result = [_with_text(Failure(_headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
+    elif result.status is Status.INCONCLUSIVE:
+        case.result = [_with_text(Error(_doubt(verdict), type_="INCONCLUSIVE"), verdict)]
+    return case
+
+
+def _with_text(entry: Failure | Error, verdict: Verdict | None) -> Failure | Error:
+    if verdict is not None:
+        entry.text = "\n".join(story(verdict))
+    return entry
+
+
+def story(verdict: Verdict) -> list[str]:
+    """What a test report says about a verdict that is not PASS, in plain lines."""
+    condemning = [f for f in verdict.findings if f.condemns]
+    lines = [clean(text) for finding in condemning[:_FINDINGS_MAX] for text, _ in finding_lines(finding)]
+    if len(condemning) > _FINDINGS_MAX:
+        lines.append(f"  and {len(condemning) - _FINDINGS_MAX} more findings in verdict.json")
+    return [*lines, *(f"  doubt: {clean(d.text)}" for d in verdict.doubts)]
+
+
+def _headline(verdict: Verdict | None, otherwise: str) -> str:
+    condemning = [f for f in verdict.findings if f.condemns] if verdict else []
+    counts: dict[str, int] = {}
+    for finding in condemning:
+        counts[finding.kind.value] = counts.get(finding.kind.value, 0) + finding.count
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or otherwise
+
+
+def _doubt(verdict: Verdict | None) -> str:
+    return clean("; ".join(d.text for d in verdict.doubts)) if verdict and verdict.doubts else "proved too little"
+
+
+def _seconds(verdict: Verdict | None) -> float | None:
+    seconds = verdict.facts.get("seconds") if verdict else None
+    return float(seconds) if isinstance(seconds, int | float) else None

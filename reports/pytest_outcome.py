@@ -1,0 +1,35 @@
+"""A verdict as the outcome of a test: FAIL is a failed assertion, INCONCLUSIVE is broken (Allure's word)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness.evidence.verdicts import VERDICT
+from harness.model.verdict import Status, Verdict
+from reports.junit import story
+
+
+class Inconclusive(Exception):  # noqa: N818 - the verdict's name
+    """The run proved too little. Not an AssertionError, so Allure shows the test as broken and not as failed."""
+
+
+def assert_pass(verdict: Verdict) -> None:
+    """AssertionError on FAIL, Inconclusive on INCONCLUSIVE, nothing on PASS."""
+    text = "\n".join([f"{verdict.scenario}: {verdict.status.name}", *story(verdict)])
+    if verdict.status is Status.FAIL:
+        raise AssertionError(text)
+    if verdict.status is Status.INCONCLUSIVE:
+        raise Inconclusive(text)
+
+
+def attach(verdict: Verdict, bundle: Path) -> None:
+    """Attaches verdict.json and the summary to the running test's Allure result; nothing without allure-pytest."""
+    try:
+        import allure
+    except ModuleNotFoundError:
+        return
+    content = json.dumps(verdict.as_dict(), indent=1)
+    allure.attach(content, name=VERDICT, attachment_type=allure.attachment_type.JSON)
+    text = "\n".join([f"{verdict.scenario}: {verdict.status.name}", *story(verdict), f"evidence: {bundle}"])
+    allure.attach(text, name="summary", attachment_type=allure.attachment_type.TEXT)

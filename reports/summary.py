@@ -1,0 +1,160 @@
+"""What a tired person reads in ten seconds: the answer, what it means, which records are gone where and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.bound import loss_bound
+from harness.model.finding import Finding
+from harness.model.verdict import Status, Verdict
+from reports.terminal import Line
+
+FINDINGS_SHOWN: Final = 6
+NOTES_SHOWN: Final = 3
+_STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
+
+
+def summary_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path) -> list[Line]:
+    """Lines with styles. `verdicts` by scenario; `evidence` is the folder that judges again."""
+    lines: list[Line] = [("", ""), *_headline(summary, verdicts)]
+    for result in sorted(summary.results, key=_worst_first):
+        lines += _scenario(result, verdicts.get(result.name), evidence)
+    if score := _score(verdicts.values()):
+        lines += [("", ""), *score]
+    if uncovered := list(dict.fromkeys(name for v in verdicts.values() for name in v.not_covered)):
+        lines.append((f"not covered: {', '.join(uncovered)}", "dim"))
+    lines += [(f"evidence:    {evidence}", ""), (f"judge again: durability verify {evidence}", "")]
+    return lines
+
+
+def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
+    """ "Kafka 4.3.1 (commit 1234abcd)", as far as it is known."""
+    release: Mapping[str, Any] = summary.release
+    if not release:
+        release = next((v.facts["release"] for v in verdicts.values() if v.facts.get("release")), {})
+    commit = release.get("commit")
+    known = commit if commit not in (None, "", "unknown") else None
+    return f"Kafka {release.get('version', 'of unknown version')}" + (f" (commit {known})" if known else "")
+
+
+def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[Line]:
+    word = summary.subset or f"{summary.status.name} of all {len(summary.required)} scenarios"
+    if len(summary.required) == 1 and not summary.missing:
+        word = f"{summary.status.name} of scenario {summary.required[0]}"
+    lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[summary.status])]
+    lines.append((f"  {_meaning(summary)}", ""))
+    if summary.missing:
+        lines.append((f"  not run, or without a verdict: {', '.join(summary.missing)}", ""))
+    return lines
+
+
+def _meaning(summary: GateSummary) -> str:
+    def names(status: Status | None) -> str:
+        return ", ".join(r.name for r in summary.results if r.status is status)
+
+    if summary.status is Status.FAIL:
+        return f"It broke a promise in: {names(Status.FAIL)}. Do not ship it before this is understood."
+    if broken := names(None):
+        return f"The harness itself failed in: {broken}. Nothing is proven there."
+    if summary.status is Status.INCONCLUSIVE:
+        doubtful = names(Status.INCONCLUSIVE) or "nothing ran"
+        return f"No promise was seen broken, but the run proved too little in: {doubtful}."
+    return "Every acknowledged record was there afterwards, on every copy, once, in order and unchanged."
+
+
+def _worst_first(result: ScenarioResult) -> int:
+    return -Status.INCONCLUSIVE if result.status is None else -result.status
+
+
+def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -> list[Line]:
+    if result.status is None:
+        return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
+    if result.status is Status.PASS or verdict is None:
+        lines = [] if verdict is None else _excused(verdict)
+        return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
+    lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status])]
+    condemning = [f for f in verdict.findings if f.condemns]
+    for finding in condemning[:FINDINGS_SHOWN]:
+        lines += finding_lines(finding)
+    if rest := condemning[FINDINGS_SHOWN:]:
+        where = evidence / result.bundle if result.bundle and result.bundle != evidence.name else evidence
+        lines.append((f"  and {len(rest)} more findings with {sum(f.count for f in rest):,} records: {where}", ""))
+    lines += _excused(verdict)
+    lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
+    lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
+    if earlier := result.earlier:
+        lines.append((f"  tried before, INCONCLUSIVE: {', '.join(earlier)}", "dim"))
+    return lines
+
+
+def finding_lines(finding: Finding) -> list[Line]:
+    """What vanished where, when, and which promise that breaks."""
+    head = f"  {finding.kind.value}: {_records(finding)}{_where(finding)}{_when(finding)}"
+    reasons = [text for text in (finding.detail, finding.contract) if text]
+    return [(head, "bold"), *((f"    {text}", "") for text in reasons)]
+
+
+def _excused(verdict: Verdict) -> list[Line]:
+    """Findings that the contract or the client explains: said in one line each, for they are no secret."""
+    lines: list[Line] = []
+    for finding in [f for f in verdict.findings if not f.condemns][:FINDINGS_SHOWN]:
+        reason = f"permitted: {finding.excused_by}" if finding.excused_by else f"by the client: {finding.explained_by}"
+        lines.append((f"  {finding.kind.value}: {_records(finding)}{_where(finding)}; {reason}", "dim"))
+    return lines
+
+
+def _records(finding: Finding) -> str:
+    return "1 record" if finding.count == 1 else f"{finding.count:,} records"
+
+
+def _where(finding: Finding) -> str:
+    where = "" if finding.topic is None else f" of {finding.topic}"
+    if finding.topic is not None and finding.partition is not None:
+        where += f"-{finding.partition}"
+    if finding.offset_first is not None:
+        where += f", offset{_range(finding.offset_first, finding.offset_last)}"
+    if finding.stream is not None and finding.seq_first is not None:
+        where += f" (stream {finding.stream}, sequence{_range(finding.seq_first, finding.seq_last)})"
+    return where + (f", seen by {finding.reader}" if finding.reader else "")
+
+
+def _range(first: int, last: int | None) -> str:
+    return f" {first}" if last is None or last == first else f"s {first} to {last}"
+
+
+def _when(finding: Finding) -> str:
+    if finding.first_ns is None:
+        return f", during {finding.step}" if finding.step else ""
+    first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
+    span = first if first == last else f"{first} to {last}"
+    return f", sent {span} UTC" + (f" during {finding.step}" if finding.step else "")
+
+
+def _clock(at_ns: int) -> str:
+    """Milliseconds of the day, by integers: a float has no room for epoch nanoseconds."""
+    seconds, rest_ns = divmod(at_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
+
+
+def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
+    scores = [v.score for v in verdicts if v.score is not None]
+    if not scores:
+        return []
+    episodes = sum(s.episodes for s in scores)
+    losses = sum(s.episodes_with_loss for s in scores)
+    acked = sum(s.acked for s in scores)
+    durable = sum(s.durable_raw for s in scores)
+    promised = sum(v.promised for v in verdicts)
+    kept = sum(v.durable for v in verdicts)
+    bound = f"up to {loss_bound(losses, episodes) * 100:.2g} % chance of loss an episode at 95 %"
+    return [
+        (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
+        (
+            f"  descriptive: {kept:,} of {promised:,} promised records durable; {durable:,} of {acked:,} acked, raw",
+            "dim",
+        ),
+    ]

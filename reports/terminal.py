@@ -1,0 +1,88 @@
+"""Standard output and error: rich in a terminal, plain lines without control characters in CI or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+Line = tuple[str, str]  # text, rich style
+
+
+def is_plain(stream: TextIO) -> bool:
+    """Whether control characters would end up in a log. CI systems that fake a terminal say so by CI=true."""
+    return bool(os.environ.get("CI")) or not stream.isatty() or os.environ.get("TERM") == "dumb"
+
+
+def clean(text: str) -> str:
+    """One printable line: what a broker or a file name brings along cannot steer a terminal."""
+    return "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """Prints lines to standard output."""
+    if is_plain(sys.stdout):
+        for text, _ in lines:
+            print(clean(text).rstrip())
+        sys.stdout.flush()
+        return
+    console = Console()
+    for text, style in lines:
+        console.print(Text(clean(text), style=style), soft_wrap=True)
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a table; in plain lines the columns are aligned by blanks."""
+    if is_plain(sys.stdout):
+        cells = [[clean(cell) for cell in line] for line in (heading, *rows)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(heading))]
+        for line in cells:
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        return
+    drawn = Table(box=None, pad_edge=False)
+    for name in heading:
+        drawn.add_column(name, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(clean(cell)) for cell in row))
+    Console().print(drawn)
+
+
+class TerminalProgress:
+    """`progress(text)`: what is being done now, on standard error. `progress.line(text)`: what stays, on output."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+        self._started_s = time.monotonic()
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        if text == self._last:
+            return
+        self._last = text
+        elapsed = int(time.monotonic() - self._started_s)
+        stamp = f"{elapsed // 60}:{elapsed % 60:02d}"
+        if self._status is None:
+            print(f"[{stamp}] {clean(text)}", file=sys.stderr, flush=True)
+        else:
+            self._status.update(Text(f"{stamp}  {clean(text)}"))
+
+    def line(self, text: str) -> None:
+        print_lines([(text, "")])
+
+
+@contextmanager
+def progress() -> Iterator[TerminalProgress]:
+    """Shows progress on standard error while it is open."""
+    if is_plain(sys.stderr) or is_plain(sys.stdout):
+        yield TerminalProgress(None)
+        return
+    with Status(Text("starting"), console=Console(stderr=True)) as status:
+        yield TerminalProgress(status)
