@@ -138,3 +138,24 @@ class Held:
         if self.bite is None or not self.bite.held:
             self.bite = self.probe()
         return self.bite
+
+
+def followers_behind(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
+    """Replicas' logs end below the leader's at two looks apart in time, without having grown in between."""
+    first: dict[tuple[str, int, int], int] = {}
+
+    def probe() -> Bite:
+        ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in before})).items()}
+        stuck = {
+            f"{t}/{p}": {"leader": ends.get((t, p, s.leader)), "follower": ends[t, p, b], "broker": b}
+            for (t, p), s in before.items()
+            for b in s.replicas
+            if b != s.leader and (t, p, b) in ends and ends[t, p, b] == first.get((t, p, b))
+            if ends.get((t, p, s.leader), -1) > ends[t, p, b]
+        }
+        first.update(ends)
+        if stuck:
+            return Bite(True, f"the logs of followers stood still below the leader's on {', '.join(stuck)}", stuck)
+        return Bite(False, f"the followers of {named(before)} kept up")
+
+    return probe

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.base import Fault, Injection, NodesExpr
-from harness.faults.process import await_down, felt, injection, restart
+from harness.faults.process import felt, injection, restart
 from harness.faults.stage import Stage
 
 
@@ -25,9 +25,7 @@ class Kill(Fault):
         victims = stage.nodes(self.node)
         probe = felt(stage, victims)
         try:
-            for node in victims:
-                stage.cluster.kill(node)
-            await_down(stage, victims)
+            stage.cluster.kill(*victims)
             yield injection(stage, victims, probe)
         finally:
             restart(stage, victims)

@@ -25,9 +25,7 @@ class Pause(Fault):
         victims = stage.nodes(self.node)
         probe = felt(stage, victims, brief=True)
         try:
-            for node in victims:
-                stage.cluster.pause(node)
+            stage.cluster.pause(*victims)
             yield injection(stage, victims, probe)
         finally:
-            for node in victims:
-                stage.cluster.resume(node)
+            stage.cluster.resume(*victims)

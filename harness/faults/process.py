@@ -5,7 +5,6 @@ from __future__ import annotations
 from harness.faults.base import Bite, Injection
 from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.stage import Stage
-from harness.model.waiting import wait_for
 
 RESTART_DEADLINE_S = 90.0
 
@@ -56,17 +55,6 @@ def controller_moved(stage: Stage, victims: tuple[int, ...]) -> Probe:
 def restart(stage: Stage, victims: tuple[int, ...]) -> None:
     """Starts what is down, all at once, and waits until each says that it is up."""
     down = [node for node in victims if not stage.cluster.running(node)]
-    for node in down:
-        stage.cluster.start(node)
+    stage.cluster.start(*down)
     for node in down:
         stage.cluster.wait_started(node, RESTART_DEADLINE_S)
-
-
-def await_down(stage: Stage, victims: tuple[int, ...]) -> None:
-    """The processes are gone."""
-    wait_for(
-        lambda: [node for node in victims if stage.cluster.running(node)],
-        until=lambda up: not up,
-        deadline_s=30,
-        what=f"nodes {list(victims)} to be down",
-    )

@@ -7,8 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
-from harness.faults import kill, pause, terminate, waits
+from harness.faults import (
+    cut,
+    elect,
+    isolate,
+    kill,
+    lose_answers,
+    pause,
+    produce,
+    reassign,
+    records,
+    rolling_restart,
+    slow,
+    terminate,
+    waits,
+)
 from harness.faults.base import Action, Fault, Kind, StepRef
+from harness.faults.links import CLIENT
 from harness.faults.targets import Nodes, parse_nodes, place_of
 from harness.model.errors import BadInput
 from harness.model.scenario import Scenario, Step
@@ -29,8 +44,23 @@ KINDS: tuple[type[Kind], ...] = (
     kill.Kill,
     terminate.Terminate,
     pause.Pause,
+    cut.Cut,
+    cut.CutFollowers,
+    isolate.Isolate,
+    slow.Slow,
+    lose_answers.LoseAnswers,
+    rolling_restart.RollingRestart,
+    elect.ElectPreferred,
+    elect.ElectUnclean,
+    reassign.Reassign,
+    produce.Produce,
+    records.DeleteRecords,
+    records.AlterTopic,
+    records.WaitRolled,
+    records.WaitLogStart,
     waits.WaitLeaderChanged,
     waits.WaitLeaderIs,
+    waits.WaitElsewhere,
     waits.WaitNoLeader,
     waits.WaitIsrFull,
     waits.WaitIsrAlone,
@@ -85,7 +115,7 @@ def _check_reference(marker: str, value: Any, scenario: Scenario, earlier: Mappi
     topics = {t.name: t for t in scenario.topics}
     if value is None or value == "":
         return
-    if marker == "nodes":
+    if marker == "nodes" or (marker == "parties" and value != CLIENT):
         _check_nodes(_parsed(value, where), scenario, earlier, where)
     elif marker == "partition":
         partition_of(value, topics, where)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.base import Fault, Injection, NodesExpr
-from harness.faults.process import await_down, felt, injection, restart
+from harness.faults.process import felt, injection, restart
 from harness.faults.stage import Stage
 
 
@@ -27,7 +27,6 @@ class Terminate(Fault):
         try:
             for node in victims:
                 stage.cluster.terminate(node)
-            await_down(stage, victims)
             yield injection(stage, victims, probe)
         finally:
             restart(stage, victims)

@@ -11,6 +11,7 @@ from harness.faults.base import Action, Done, NodesExpr, PartitionsExpr, Partiti
 from harness.faults.bite import named
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
+from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
@@ -68,6 +69,34 @@ class WaitLeaderIs(WaitOnPartitions):
         return self.until(
             stage, f"{self.node} to lead", lambda s: None if s.leader in nodes else f"leader {s.leader}, not {nodes}"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitElsewhere(Action):
+    """Waits until an expression of nodes, such as a coordinator, names none of the nodes of an earlier step."""
+
+    do: ClassVar[str] = "wait_elsewhere"
+    node: NodesExpr
+    since: StepRef
+    deadline_s: float = 30.0
+
+    def perform(self, stage: Stage) -> Done:
+        old = set(stage.nodes_of(self.since))
+
+        def probe() -> tuple[int, ...]:
+            try:
+                return stage.nodes(self.node)
+            except BadInput:
+                return ()  # nobody holds the role at the moment
+
+        now = wait_for(
+            probe,
+            until=lambda nodes: bool(nodes) and not old & set(nodes),
+            deadline_s=self.deadline_s,
+            what=f"{self.node} to be elsewhere than on {sorted(old)}",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"nodes": list(now), "was": sorted(old)})
 
 
 @dataclass(frozen=True, kw_only=True)

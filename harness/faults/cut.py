@@ -1,0 +1,83 @@
+"""A cut of directed links: the silent kind keeps connections and loses what is sent, the refusing kind closes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.clusters.base import party
+from harness.faults.base import Direction, Fault, Injection, Mode, NodesExpr, PartitionExpr
+from harness.faults.bite import (
+    Probe,
+    acks_stalled,
+    any_of,
+    await_recent_acks,
+    followers_behind,
+    isr_lost,
+    leaders_moved,
+    retries_rose,
+)
+from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
+from harness.faults.stage import Stage
+from harness.faults.targets import place_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut(Fault):
+    """Cuts the links by which `src` connects to `dst`: silent or refusing, both ways, requests or answers only."""
+
+    do: ClassVar[str] = "cut"
+    needs: ClassVar[frozenset[str]] = frozenset({"links"})
+    src: PartiesExpr
+    dst: NodesExpr
+    mode: Mode = "silent"
+    direction: Direction = "both"
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        targets = stage.nodes(self.dst)
+        links = between(parties(stage, self.src), [party(node) for node in targets])
+        probe = self._felt(stage, targets)
+        with broken(stage.cluster.links, links, lambda a, b: stage.cluster.links.cut(a, b, self.mode, self.direction)):
+            yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)
+
+    def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
+        if self.src == CLIENT:
+            led = await_recent_acks(stage, lambda s: s.leader in targets)
+            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+        sources = stage.nodes(self.src)
+        if set(targets) & set(stage.cluster.controllers):
+            led = await_recent_acks(stage, lambda s: s.leader in sources)
+            return leaders_moved(stage, led)
+        return isr_lost(stage, sources, await_recent_acks(stage, lambda s: s.leader in targets))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutFollowers(Fault):
+    """Cuts the links by which the followers of one partition fetch from its leader, and lets nothing else fail.
+
+    With records in flight the ISR shrinks to the leader within replica.lag.time.max.ms; until then acks=1 is
+    answered by a leader whose followers have nothing.
+    """
+
+    do: ClassVar[str] = "cut_followers"
+    needs: ClassVar[frozenset[str]] = frozenset({"links"})
+    of: PartitionExpr
+    mode: Mode = "silent"
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        place = place_of(self.of)
+        state = stage.partition(place)
+        followers = [b for b in state.replicas if b != state.leader]
+        links = between(map(party, followers), [party(state.leader)])
+        before = {place: state}
+        probe = any_of(isr_lost(stage, followers, before), followers_behind(stage, before))
+        with broken(stage.cluster.links, links, lambda a, b: stage.cluster.links.cut(a, b, self.mode)):
+            yield Injection(
+                resolved={"links": [list(link) for link in links], "leader": state.leader, "followers": followers},
+                probe=probe,
+                nodes=tuple(followers),
+            )

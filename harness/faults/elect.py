@@ -1,0 +1,83 @@
+"""Elections that are asked for: of the preferred replica, and of one that was not in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Action, Bite, Done, PartitionsExpr, PartitionView, Place
+from harness.faults.bite import named
+from harness.faults.stage import Stage
+from harness.model.waiting import wait_for
+
+DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectPreferred(Action):
+    """Moves the leadership of partitions back to the first of their replicas."""
+
+    do: ClassVar[str] = "elect_preferred"
+    disturbs: ClassVar[bool] = True
+    on: PartitionsExpr = ()
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        before = stage.states(places)
+        stage.admin.elect_leaders("preferred", places)
+        after = _await(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
+        moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
+        seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
+        if moved:
+            return Done(resolved=seen, bite=Bite(True, f"{named(moved)} went back to the preferred leader", seen))
+        return Done(bite=Bite(False, f"{named(places)} already had their preferred leader"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectUnclean(Action):
+    """Elects a leader that is not in sync, on partitions that have none; measures what survives before it does.
+
+    The log ends are asked of every live replica past all faults, so that the number of lost records is known.
+    """
+
+    do: ClassVar[str] = "elect_unclean"
+    disturbs: ClassVar[bool] = True
+    on: PartitionsExpr
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        before = stage.states(places)
+        orphans = [place for place in places if place in before and before[place].leader < 0]
+        ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in places})).items()}
+        if not orphans:
+            leaders = {f"{t}/{p}": s.leader for (t, p), s in before.items()}
+            return Done(bite=Bite(False, f"{named(places)} have a leader, nothing to elect", leaders))
+        stage.admin.elect_leaders("unclean", orphans)
+        after = _await(stage, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
+        seen = {}
+        for (topic, partition), state in after.items():
+            log_end = ends.get((topic, partition, state.leader))
+            stage.record_event(
+                "unclean_election",
+                topic=topic,
+                topic_id=state.topic_id,
+                partition=partition,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                log_end=log_end,
+            )
+            seen[f"{topic}/{partition}"] = {"leader": state.leader, "log_end": log_end}
+        return Done(resolved=seen, bite=Bite(True, f"{named(orphans)} had no leader and were given one", seen))
+
+
+def _await(
+    stage: Stage, places: list[Place], done: Callable[[PartitionView], bool], what: str
+) -> dict[Place, PartitionView]:
+    return wait_for(
+        lambda: stage.states(places),
+        until=lambda states: len(states) == len(places) and all(done(s) for s in states.values()),
+        deadline_s=DEADLINE_S,
+        what=f"{what} on {named(places)}",
+        interval_s=0.1,
+    )

@@ -1,0 +1,45 @@
+"""A broker that is up and cannot reach some sides: other brokers, controllers, clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Fault, Injection, Mode, NodesExpr
+from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, retries_rose
+from harness.faults.links import broken, isolation
+from harness.faults.stage import Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolate(Fault):
+    """Cuts a node off from "brokers", "controllers", "clients" or several of them, both ways."""
+
+    do: ClassVar[str] = "isolate"
+    needs: ClassVar[frozenset[str]] = frozenset({"links"})
+    node: NodesExpr
+    away_from: tuple[str, ...]
+    mode: Mode = "silent"
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        victims = stage.nodes(self.node)
+        cluster = stage.cluster
+        links = [
+            link for node in victims for link in isolation(node, self.away_from, cluster.brokers, cluster.controllers)
+        ]
+        probe = self._felt(stage, victims)
+        with broken(cluster.links, links, lambda a, b: cluster.links.cut(a, b, self.mode)):
+            resolved = {"nodes": list(victims), "links": [list(link) for link in links]}
+            yield Injection(resolved=resolved, probe=probe, nodes=victims)
+
+    def _felt(self, stage: Stage, victims: tuple[int, ...]) -> Probe:
+        led = await_recent_acks(stage, lambda s: s.leader in victims)
+        if set(self.away_from) == {"clients"}:
+            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+        if "controllers" in self.away_from and led:
+            return leaders_moved(stage, led)
+        followed = await_recent_acks(stage, lambda s: bool(set(s.isr) & set(victims)))
+        return any_of(leaders_moved(stage, led), isr_lost(stage, stage.cluster.brokers, followed))

@@ -1,0 +1,33 @@
+"""A counted burst of records to one partition, where a scenario's arithmetic needs the number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.base import Action, Done, PartitionExpr, ProducerRef
+from harness.faults.stage import Stage
+from harness.faults.targets import place_of
+from harness.model.errors import HarnessTimeout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Produce(Action):
+    """Sends so many records to a partition; waits for every ack, or with acked = false for what comes in time."""
+
+    do: ClassVar[str] = "produce"
+    producer: ProducerRef
+    to: PartitionExpr
+    records: int
+    acked: bool = True
+    deadline_s: float = 30.0
+
+    def perform(self, stage: Stage) -> Done:
+        topic, partition = place_of(self.to)
+        burst = stage.load.burst(self.producer, topic, partition, self.records, self.deadline_s)
+        if self.acked and burst.acked < self.records:
+            raise HarnessTimeout(
+                f"waited {self.deadline_s:g} s for {self.records} acks of {self.producer} on {self.to}; "
+                f"last saw {burst.acked}"
+            )
+        return Done(resolved={"records": self.records, "acked": burst.acked})

@@ -1,0 +1,115 @@
+"""What an operator may do to a topic, delete records or change settings, and waits for what brokers do themselves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from harness.faults.base import Action, Done, PartitionsExpr
+from harness.faults.stage import Stage
+from harness.faults.waits import POLL_S
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteRecords(Action):
+    """Deletes the oldest `share` of the records of partitions (KIP-107); an event says up to which offset."""
+
+    do: ClassVar[str] = "delete_records"
+    on: PartitionsExpr = ()
+    share: float = 0.5
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
+        before = {}
+        for (topic, partition), state in stage.states(places).items():
+            start, end = offsets[topic, partition, state.leader]
+            before[topic, partition] = start + int((end - start) * self.share)
+        stage.admin.delete_records(before)
+        for (topic, partition), offset in before.items():
+            stage.record_event("delete_records", topic=topic, partition=partition, before_offset=offset)
+        return Done(resolved={f"{t}/{p}": offset for (t, p), offset in before.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterTopic(Action):
+    """Changes settings of a topic while it is used."""
+
+    do: ClassVar[str] = "alter_topic"
+    topic: str
+    config: dict[str, str] = field(default_factory=dict)
+
+    def perform(self, stage: Stage) -> Done:
+        if self.topic not in {t.name for t in stage.topics}:
+            raise BadInput(f"alter_topic: no topic {self.topic!r}")
+        stage.admin.alter_topic_config(self.topic, self.config)
+        return Done(resolved={"topic": self.topic, "config": dict(self.config)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRolled(Action):
+    """Waits until the leader of each partition has at least so many segments on disk."""
+
+    do: ClassVar[str] = "wait_rolled"
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr = ()
+    segments: int = 2
+    deadline_s: float = 90.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def probe() -> dict[str, int]:
+            return {
+                f"{t}/{p}": max((segments(d, t, p) for d in stage.cluster.log_directories(s.leader)), default=0)
+                for (t, p), s in stage.states(places).items()
+                if s.leader >= 0
+            }
+
+        seen = wait_for(
+            probe,
+            until=lambda counts: len(counts) == len(places) and min(counts.values()) >= self.segments,
+            deadline_s=self.deadline_s,
+            what=f"{self.segments} segments",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"segments": seen})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitLogStart(Action):
+    """Waits until retention has moved the log start of each partition; an event says where it was seen, and when."""
+
+    do: ClassVar[str] = "wait_log_start"
+    on: PartitionsExpr
+    deadline_s: float = 90.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        before, started = self._starts(stage, places), time.monotonic()
+        seen = wait_for(
+            lambda: self._starts(stage, places),
+            until=lambda now: len(now) == len(places) and all(start > 0 for start in now.values()),
+            deadline_s=self.deadline_s,
+            what="retention to move the log start",
+            interval_s=POLL_S,
+        )
+        for (topic, partition), start in seen.items():
+            stage.record_event("log_start_seen", topic=topic, partition=partition, log_start=start)
+        starts = {f"{t}/{p}": [before.get((t, p)), start] for (t, p), start in seen.items()}
+        return Done(resolved={"log_start": starts, "waited_s": round(time.monotonic() - started, 3)})
+
+    @staticmethod
+    def _starts(stage: Stage, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
+        leaders = {place: s.leader for place, s in stage.states(places).items()}
+        return {(t, p): offsets[t, p, b][0] for (t, p), b in leaders.items() if (t, p, b) in offsets}
+
+
+def segments(directory: Path, topic: str, partition: int) -> int:
+    """Segments of a partition in one log directory."""
+    return sum(1 for _ in (directory / f"{topic}-{partition}").glob("*.log"))

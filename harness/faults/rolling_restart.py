@@ -1,0 +1,53 @@
+"""One broker after the other goes down and comes back, as in every upgrade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from harness.faults.base import Action, Bite, Done, NodesExpr
+from harness.faults.bite import Probe
+from harness.faults.kill import Kill
+from harness.faults.stage import Stage
+from harness.faults.terminate import Terminate
+from harness.faults.waits import WaitHealthy
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario_toml import hint
+from harness.model.waiting import wait_for
+
+_HOW: dict[str, type[Terminate] | type[Kill]] = {"terminate": Terminate, "kill": Kill}
+BITE_DEADLINE_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollingRestart(Action):
+    """Stops and starts nodes one by one, waiting for every ISR to be full before the next."""
+
+    do: ClassVar[str] = "rolling_restart"
+    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    disturbs: ClassVar[bool] = True
+    node: NodesExpr = "brokers"
+    how: str = "terminate"
+
+    def __post_init__(self) -> None:
+        if self.how not in _HOW:
+            raise BadInput(f"rolling_restart: how = {self.how!r}{hint(self.how, _HOW)}")
+
+    def perform(self, stage: Stage) -> Done:
+        bites: dict[int, Bite] = {}
+        for node in stage.nodes(self.node):
+            with _HOW[self.how](node=f"broker({node})").active(stage) as injection:
+                bites[node] = _bite_of(injection.probe)
+            WaitHealthy().perform(stage)
+            stage.log(f"broker {node} is back; {bites[node].because}")
+        idle = [node for node, bite in bites.items() if not bite.held]
+        seen: dict[str, Any] = {str(node): bite.as_dict() for node, bite in bites.items()}
+        because = f"nobody felt that {idle} was away" if idle else f"each of {sorted(bites)} was missed while away"
+        return Done(resolved={"nodes": list(bites)}, bite=Bite(not idle, because, seen))
+
+
+def _bite_of(probe: Probe) -> Bite:
+    try:
+        return wait_for(probe, until=lambda b: b.held, deadline_s=BITE_DEADLINE_S, what="a bite", interval_s=0.1)
+    except HarnessTimeout:
+        return probe()

@@ -1,0 +1,89 @@
+"""A link that is late or narrow. Below replica.lag.time.max.ms followers only lag; above it they leave the ISR."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.clusters.base import party
+from harness.faults.base import Bite, Direction, Fault, Injection, NodesExpr, PartitionView, Place
+from harness.faults.bite import Held, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, retries_rose
+from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
+from harness.faults.stage import Stage
+from harness.model.waiting import wait_for
+
+FIRST_LOOK_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(Fault):
+    """Delays a link by latency_ms (give or take jitter_ms) and narrows it to rate_kb_s."""
+
+    do: ClassVar[str] = "slow"
+    needs: ClassVar[frozenset[str]] = frozenset({"links"})
+    src: PartiesExpr
+    dst: NodesExpr
+    latency_ms: int = 0
+    jitter_ms: int = 0
+    rate_kb_s: int | None = None
+    direction: Direction = "both"
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        targets = stage.nodes(self.dst)
+        links = between(parties(stage, self.src), [party(node) for node in targets])
+        held = Held(self._felt(stage, targets))
+
+        def slow(src: str, dst: str) -> None:
+            stage.cluster.links.slow(src, dst, self.latency_ms, self.jitter_ms, self.rate_kb_s, self.direction)
+
+        with broken(stage.cluster.links, links, slow):
+            # What a delay does to acks shows only at its beginning: afterwards they flow as before, only later.
+            give_up_at = time.monotonic() + FIRST_LOOK_S
+            while not held.ask().held and time.monotonic() < give_up_at:
+                time.sleep(0.05)
+            resolved = {"links": [list(link) for link in links]}
+            yield Injection(resolved=resolved, probe=held.ask, nodes=targets)
+
+    def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
+        led = await_recent_acks(stage, lambda s: s.leader in targets)
+        if self.src == CLIENT:
+            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+        sources = stage.nodes(self.src)
+        return any_of(isr_lost(stage, sources, led), _replicated_late(stage, sources, led, self.latency_ms / 1000))
+
+
+def _replicated_late(
+    stage: Stage, followers: tuple[int, ...], led: Mapping[Place, PartitionView], latency_s: float
+) -> Probe:
+    """A follower needs at least the delay to reach the log end that its leader had at one look."""
+
+    def ends() -> dict[tuple[str, int, int], int]:
+        offsets = stage.admin.replica_offsets(sorted({topic for topic, _ in led}))
+        return {key: end for key, (_, end) in offsets.items()}
+
+    def probe() -> Bite:
+        if not led or latency_s <= 0:
+            return Bite(False, "no delay to be seen")
+        (topic, partition), state = next(iter(led.items()))
+        follower = next((b for b in followers if b in state.replicas), None)
+        if follower is None:
+            return Bite(False, "the slow broker follows nothing that the other leads")
+        started, goal = time.monotonic(), ends().get((topic, partition, state.leader), 0)
+        wait_for(
+            lambda: ends().get((topic, partition, follower), 0),
+            until=lambda end: end >= goal,
+            deadline_s=latency_s * 4 + 5,
+            what=f"broker {follower} to reach offset {goal} of {topic}/{partition}",
+            interval_s=0.02,
+        )
+        took_s = round(time.monotonic() - started, 3)
+        seen = {"partition": f"{topic}/{partition}", "broker": follower, "replicated_after_s": took_s}
+        if took_s >= latency_s * 0.8:
+            return Bite(True, f"broker {follower} had the leader's records {took_s} s later", seen)
+        return Bite(False, f"broker {follower} kept up within {took_s} s", seen)
+
+    return probe
