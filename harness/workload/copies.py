@@ -1,0 +1,251 @@
+"""Reads one copy of every partition from its start, and proves which broker served it.
+
+Other copies than the leader's are read by follower fetching (KIP-392, `client.rack`), which moves no leader. The leader
+sends a reader away only to a follower that is in the ISR, so a read first waits until its statistics name the wanted
+broker for every partition; only then it begins anew at the log's start, and what it was given before does not count.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.workload.meters import Place
+from harness.workload.observations import POLL_RECORDS, Observer
+from harness.workload.readers import EOF, JUMPS, ReadingDesk, serving_brokers, split
+from harness.workload.settings import consumer_settings
+
+_STATISTICS_MS: Final = 100
+_POLL_S: Final = 0.1
+_KBYTES_PER_PARTITION: Final = 4096
+_DELEGATION_DEADLINE_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One partition as it stood when everything was healed. `logs`: (log start, log end) by broker."""
+
+    topic: str
+    partition: int
+    leader: int
+    logs: Mapping[int, tuple[int, int]]
+
+    @property
+    def place(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def log_end(self) -> int:
+        """The highest log end of any replica."""
+        return max((end for _, end in self.logs.values()), default=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Read:
+    """The read of one partition by one reader: a row of reads.json. `target` and `position` are next offsets."""
+
+    reader: str
+    kind: str
+    isolation: str
+    replica: int
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    target: int
+    sentinel_offset: int | None
+    position: int = -1
+    stuck_reason: str | None = None
+    served_by: set[int] = field(default_factory=set)
+
+    @property
+    def reached(self) -> bool:
+        """Read to the target, and from the copy that was meant."""
+        return self.stuck_reason is None and self.position >= self.target
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        row = {column.name: getattr(self, column.name) for column in fields(self)}
+        return row | {"served_by": sorted(self.served_by), "reached": self.reached}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a read may go without any progress, and how long it may take in all; seconds."""
+
+    stall_s: float = 30.0
+    total_s: float = 900.0
+
+
+class CopyReader:
+    """Reads what is still to be read of one copy: the leader's (`broker` None), or what `broker` follows."""
+
+    def __init__(
+        self,
+        desk: ReadingDesk,
+        copies: Sequence[Copy],
+        sentinels: Mapping[Place, int],
+        *,
+        isolation: str,
+        broker: int | None,
+        patience: Patience,
+    ) -> None:
+        self._desk = desk
+        self._isolation = isolation
+        self._broker = broker
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._serving: dict[Place, tuple[int, int]] = {}
+        self._statistics = 0
+        self.name = f"{'leader' if broker is None else f'replica-{broker}'}-{isolation.removeprefix('read_')}"
+        wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
+        self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
+
+    def run(self, observations: TableWriter) -> None:
+        """Reads until every partition is at its target or patience has run out; `stuck_reason` then says where."""
+        observer = Observer(
+            observations,
+            self._desk.topic_ids,
+            self._desk.run,
+            reader=self.name,
+            kind=self._kind,
+            isolation=self._isolation,
+            replicas={place: read.replica for place, read in self.reads.items()},
+        )
+        consumer = Consumer(self._settings())
+        try:
+            consumer.assign(self._starts())
+            if self._broker is not None:
+                self._wait_for_followers(consumer)
+            self._read(consumer, observer)
+        finally:
+            consumer.close()
+        observations.close()
+
+    @property
+    def _kind(self) -> str:
+        return "drain" if self._broker is None else "replica"
+
+    def _read_of(self, copy: Copy, sentinel: int | None) -> Read:
+        broker = copy.leader if self._broker is None else self._broker
+        return Read(
+            reader=self.name,
+            kind=self._kind,
+            isolation=self._isolation,
+            replica=broker,
+            topic=copy.topic,
+            topic_id=self._desk.targets[copy.topic].topic_id,
+            partition=copy.partition,
+            start=copy.logs.get(broker, (0, 0))[0],
+            target=max(copy.log_end, 0 if sentinel is None else sentinel + 1),
+            sentinel_offset=sentinel,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        rack = {} if self._broker is None else {"client_rack": f"r{self._broker}"}
+        return consumer_settings(
+            self._desk.bootstrap,
+            f"{self.name}-{self._desk.run:x}",
+            self.name,
+            self._isolation,
+            enable_partition_eof=True,
+            statistics_interval_ms=_STATISTICS_MS,
+            stats_cb=self._on_statistics,
+            queued_max_messages_kbytes=_KBYTES_PER_PARTITION,
+            **rack,
+        )
+
+    def _starts(self) -> list[TopicPartition]:
+        return [TopicPartition(*place, read.start) for place, read in self.reads.items()]
+
+    def _on_statistics(self, text: str) -> None:
+        """Called from within a poll. Between two statistics, records came from the broker of either."""
+        serving = serving_brokers(text)
+        for place, read in self.reads.items():
+            broker, received = serving.get(place, (-1, 0))
+            broker_before, received_before = self._serving.get(place, (broker, 0))
+            if received > received_before:
+                read.served_by |= {broker, broker_before}
+        self._serving = serving
+        self._statistics += 1
+
+    def _wait_for_followers(self, consumer: Consumer) -> None:
+        """Lets the leaders send this reader to its broker, then starts over: only what that broker serves counts."""
+        give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
+        while self._elsewhere() and time.monotonic() < give_up_at:
+            consumer.consume(POLL_RECORDS, _POLL_S)
+        for place in self._elsewhere():
+            broker = self._serving.get(place, (None, 0))[0]
+            self.reads[place].stuck_reason = f"broker {broker} served it instead of broker {self._broker}"
+        for start in self._starts():
+            consumer.seek(start)
+        for read in self.reads.values():
+            read.served_by.clear()
+
+    def _elsewhere(self) -> list[Place]:
+        return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self._broker]
+
+    def _read(self, consumer: Consumer, observer: Observer) -> None:
+        observer.new_session(list(self.reads))
+        started_s = progress_s = time.monotonic()
+        while missing := [read for read in self.reads.values() if read.position < read.target]:
+            if self._turn(consumer, observer):
+                progress_s = time.monotonic()
+            now_s = time.monotonic()
+            if now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s:
+                self._give_up(missing, now_s - started_s)
+                break
+        self._confirm_brokers(consumer, observer)
+
+    def _turn(self, consumer: Consumer, observer: Observer) -> bool:
+        records, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
+        observer.observe(records)
+        moved = bool(records)
+        for place in {(str(record.topic()), int(record.partition() or 0)) for record in records}:
+            self.reads[place].position = observer.next_offset[place]
+        for event in events:
+            moved |= self._on_event(consumer, observer, event)
+        return moved
+
+    def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
+        error, topic = event.error(), event.topic()
+        assert error is not None
+        if error.fatal():
+            raise confluent_kafka.KafkaException(error)
+        if topic is None:
+            return False
+        read = self.reads[topic, int(event.partition() or 0)]
+        if error.name() == EOF:
+            before, read.position = read.position, max(read.position, int(event.offset() or 0))
+            return read.position > before
+        if error.name() in JUMPS:  # retention moved the log's start: what is left is read from where it begins now
+            observer.new_session([(read.topic, read.partition)])
+            consumer.seek(TopicPartition(read.topic, read.partition, confluent_kafka.OFFSET_BEGINNING))
+        return False
+
+    def _give_up(self, missing: list[Read], after_s: float) -> None:
+        for read in missing:
+            read.stuck_reason = read.stuck_reason or (
+                f"{read.topic}[{read.partition}] is stuck at offset {read.position} of {read.target} "
+                f"after {after_s:.0f} s, read as {self._isolation} from broker {sorted(read.served_by)}"
+            )
+
+    def _confirm_brokers(self, consumer: Consumer, observer: Observer) -> None:
+        """Statistics that are younger than the last record decide who served it."""
+        statistics, give_up_at = self._statistics, time.monotonic() + 5.0
+        while self._statistics < statistics + 2 and time.monotonic() < give_up_at:
+            self._turn(consumer, observer)
+        for place, read in self.reads.items():
+            read.served_by |= {self._serving[place][0]} if place in self._serving else set()
+            if self._broker is not None and read.served_by != {self._broker}:
+                read.stuck_reason = read.stuck_reason or (
+                    f"brokers {sorted(read.served_by)} served it instead of broker {self._broker} alone"
+                )

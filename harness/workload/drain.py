@@ -1,0 +1,89 @@
+"""The drain: after healing, everything is read again from the start, from the leader and from every other copy.
+
+A read is over when its *position* passes the target, since the last offsets may be aborted, compacted or control
+records that no reader is ever given. The target of a partition is the highest of what any replica's log ends at and of
+a sentinel that is written after those were asked. Acks above every log end are lost, which the verifier says: no read
+can wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.evidence.writer import BundleWriter
+from harness.model.scenario import Producer
+from harness.workload.copies import Copy, CopyReader, Patience
+from harness.workload.meters import Meters, Place
+from harness.workload.producer import Desk, RecordingProducer, Target
+from harness.workload.readers import ReadingDesk
+from harness.workload.streams import Numbers
+
+ISOLATIONS: Final = ("read_committed", "read_uncommitted")
+SENTINEL: Final = "sentinel"
+SENTINEL_DEADLINE_S: Final = 30.0
+_PARALLEL_READS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPlan:
+    """What is to be read. `copies` are asked of the brokers after healing and before the sentinels."""
+
+    bootstrap: str
+    targets: Mapping[str, Target]
+    copies: Sequence[Copy]
+    run: int
+    seed: int
+    follower_isolations: tuple[str, ...] = ISOLATIONS
+    patience: Patience = field(default_factory=Patience)
+
+
+def drain(
+    plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Writes the sentinels, reads every copy, and returns the rows of reads.json. A read that sticks says where."""
+    progress("writing sentinels")
+    sentinels = write_sentinels(plan, bundle, numbers)
+    reads = [read for read in _reads_of(plan, sentinels) if read.reads]
+    progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="drain") as pool:
+        running = [pool.submit(read.run, bundle.table("observations", read.name)) for read in reads]
+        for finished in running:
+            finished.result()
+    return [row.as_row() for read in reads for row in read.reads.values()]
+
+
+def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReader]:
+    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run)
+    brokers = sorted({broker for copy in plan.copies for broker in copy.logs})
+    whose: list[tuple[int | None, str]] = [(None, isolation) for isolation in ISOLATIONS]
+    whose += [(broker, isolation) for broker in brokers for isolation in plan.follower_isolations]
+    return [
+        CopyReader(desk, plan.copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience)
+        for broker, isolation in whose
+    ]
+
+
+def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> dict[Place, int]:
+    """One more record on every partition, with its ledger row; the offset of each that was acked."""
+    ledger, reservations = bundle.table("ledger", SENTINEL), bundle.table("reservations", SENTINEL)
+    desk = Desk(
+        bootstrap=plan.bootstrap,
+        targets=plan.targets,
+        numbers=numbers,
+        meters=Meters(),
+        ledger=ledger,
+        reservations=reservations,
+        run=plan.run,
+        seed=plan.seed,
+    )
+    topics = tuple(sorted({copy.topic for copy in plan.copies}))
+    producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), desk)
+    for copy in plan.copies:
+        producer.queue(copy.place, 1)
+    producer.close(SENTINEL_DEADLINE_S)
+    ledger.close()
+    reservations.close()
+    return {place: offset for place, offset in desk.meters.highest_acked().items() if offset >= 0}

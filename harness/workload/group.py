@@ -1,0 +1,135 @@
+"""A consumer group that commits: a live reader that subscribes, and a row for every commit it asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.scenario import Reader
+from harness.workload.meters import Place
+from harness.workload.outcomes import outcome_of_offset_commit
+from harness.workload.readers import LiveReader, ReadingDesk
+
+COMMIT_EVERY_S: Final = 0.5
+COMMITTED_WAIT_S: Final = 10.0
+_SESSION: Final[dict[str, Any]] = {
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 500,
+    "max.poll.interval.ms": 60_000,
+    "partition.assignment.strategy": "range",
+}
+
+
+class GroupReader(LiveReader):
+    """Commits synchronously what it has observed, so that each commit has an outcome."""
+
+    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, desk, observations)
+        self._commits = commits
+        self._committed: dict[Place, int] = {}
+        self._mine: set[Place] = set()
+        self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
+        self.rebalances = 0
+        self.fetched: list[dict[str, Any]] = []  # what the coordinator said at each assignment
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | _SESSION | self.spec.config
+
+    def _begin(self, consumer: Consumer) -> None:
+        consumer.subscribe(
+            list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def _turn(self, consumer: Consumer) -> None:
+        super()._turn(consumer)
+        if time.monotonic() >= self._commit_at_s:
+            self._commit(consumer)
+            self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
+
+    def _end(self, consumer: Consumer) -> None:
+        self._commit(consumer)
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        places = [(p.topic, p.partition) for p in partitions]
+        self.rebalances += 1
+        self._mine = set(places)
+        self._committed = {}
+        self._observer.next_offset.clear()
+        if not places:
+            return
+        self._observer.new_session(places)
+        try:
+            starts = consumer.committed(partitions, COMMITTED_WAIT_S)
+        except KafkaException:
+            return  # the client asks again by itself
+        self._note_starts(starts)
+        for start in starts:
+            start.offset = start.offset if start.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
+        consumer.assign(starts)
+
+    def _note_starts(self, starts: list[TopicPartition]) -> None:
+        """What the coordinator handed out is evidence too: a lost commit shows here before a later one covers it."""
+        at_ns = now_ns()
+        self.fetched += [
+            {"group": self.spec.group, "topic": s.topic, "partition": s.partition, "offset": s.offset, "at_ns": at_ns}
+            for s in starts
+            if s.error is None and s.offset >= 0
+        ]
+
+    def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
+        self.jumps.append(f"{place[0]}[{place[1]}] after offset {self._observer.next_offset[place] - 1}: {why}")
+        self._observer.new_session([place])
+        consumer.seek(TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING))
+
+    def _revoked(self, consumer: Consumer, _: list[TopicPartition]) -> None:
+        self._commit(consumer)
+        self._mine = set()
+
+    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self._mine = set()
+
+    def _commit(self, consumer: Consumer) -> None:
+        """Commits the position of every partition that moved, and records what the coordinator said of each."""
+        moved = {
+            place: offset
+            for place, offset in self._observer.next_offset.items()
+            if place in self._mine and self._committed.get(place) != offset
+        }
+        if not moved:
+            return
+        called_ns = now_ns()
+        errors = _commit(consumer, moved)
+        returned_ns = now_ns()
+        for place, offset in moved.items():
+            error = errors.get(place)
+            self._commits.append(
+                {
+                    "group": self.spec.group,
+                    "topic": place[0],
+                    "topic_id": self.desk.targets[place[0]].topic_id,
+                    "partition": place[1],
+                    "offset": offset,
+                    "outcome": outcome_of_offset_commit(error).value,
+                    "called_ns": called_ns,
+                    "returned_ns": returned_ns,
+                }
+            )
+            if error is None:
+                self._committed[place] = offset
+
+
+def _commit(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
+    """The error of each partition that has one; an error of the whole commit is the error of every partition."""
+    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    try:
+        answered = consumer.commit(offsets=wanted, asynchronous=False) or []
+    except KafkaException as failure:
+        return dict.fromkeys(offsets, failure.args[0].name())
+    errors = {(a.topic, a.partition): a.error.name() for a in answered if a.error is not None}
+    silent = offsets.keys() - {(a.topic, a.partition) for a in answered}
+    return errors | dict.fromkeys(silent, "_NO_ANSWER")

@@ -1,0 +1,229 @@
+"""The whole load of a scenario: producers and live readers, started and stopped together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.evidence.writer import BundleWriter
+from harness.model.contract import SEGMENT_BYTES_DEFAULT
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario import Producer, Reader, Scenario
+from harness.model.waiting import wait_for
+from harness.workload.group import GroupReader
+from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
+from harness.workload.meters import Meters, Place
+from harness.workload.producer import Desk, RecordingProducer, Target
+from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.settings import producer_settings
+from harness.workload.streams import Numbers
+from harness.workload.transactions import TransactionLoop, TxnTables
+
+_CLOSE_MARGIN_S: Final = 10.0
+_CATCH_UP_S: Final = 5.0
+
+
+class Load:
+    """Everything that runs beside the steps of a scenario. Methods may be called from any one other thread.
+
+    `run` marks the payloads of this run; `numbers` and `targets` are what the drain needs to go on with.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        bootstrap: str,
+        topic_ids: Mapping[str, str],
+        bundle: BundleWriter,
+        run: int,
+        seed: int,
+    ) -> None:
+        _check(scenario)
+        self.targets = {
+            topic.name: Target(topic=topic.name, topic_id=topic_ids[topic.name], partitions=topic.partitions)
+            for topic in scenario.topics
+        }
+        self.numbers = Numbers()
+        self.meters = Meters()
+        self.run = run
+        self.seed = seed
+        self._scenario = scenario
+        self._bootstrap = bootstrap
+        self._bundle = bundle
+        self._doubts: list[dict[str, str]] = []
+        self._producers: dict[str, ProducerLoop] = {p.name: self._producer(p) for p in scenario.producers}
+        self._readers: dict[str, LiveReader] = {r.name: self._reader(r) for r in scenario.readers}
+
+    def start(self) -> None:
+        """Starts all readers, then all producers."""
+        for reader in self._readers.values():
+            reader.start()
+        for producer in self._producers.values():
+            producer.start()
+
+    def wait_flowing(self, deadline_s: float) -> None:
+        """Returns once every partition of every producer that runs by itself has an ack. HarnessTimeout otherwise."""
+        wanted = {
+            (topic, partition)
+            for producer in self._scenario.producers
+            if producer.when == "always"
+            for topic in producer.topics
+            for partition in range(self.targets[topic].partitions)
+        }
+        wait_for(
+            lambda: sorted(wanted - self.meters.highest_acked().keys()),
+            until=lambda missing: not missing,
+            deadline_s=deadline_s,
+            what="a first ack on every partition",
+        )
+
+    def stop_producers(self) -> None:
+        """Stops sending and waits until every send is reported or given up on; bounded by the delivery timeouts."""
+        for producer in self._producers.values():
+            producer.stop()
+        for name, producer in self._producers.items():
+            self._doubt("producer", producer.join(2 * _close_s(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
+            if isinstance(producer, TransactionLoop):
+                for doubt in producer.doubts:
+                    self._doubt("client_hung", doubt)
+
+    def stop_readers(self) -> None:
+        """Lets readers catch up for a few seconds, then ends them. One that hung, died or saw nothing is a doubt."""
+        self._catch_up()
+        for reader in self._readers.values():
+            reader.stop()
+        for name, reader in self._readers.items():
+            doubt = reader.join(_CLOSE_MARGIN_S + 5.0)
+            if doubt is None and not reader.seen and self.meters.total_acked():
+                doubt = f"reader {name} saw no record at all"
+            self._doubt("reader", doubt)
+
+    def doubts(self) -> list[dict[str, str]]:
+        """What went wrong with the load itself: {name, text} each. Complete after both stops."""
+        return list(self._doubts)
+
+    def notes(self) -> list[str]:
+        """Things a reader of the report may want to know and that prove nothing."""
+        return [
+            f"reader {r.spec.name} began again at the log's start: {jump}"
+            for r in self._readers.values()
+            for jump in r.jumps
+        ]
+
+    def group_starts(self) -> list[dict[str, Any]]:
+        """What coordinators handed out at each assignment: {group, topic, partition, offset, at_ns} each."""
+        return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.fetched]
+
+    def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> BurstResult:
+        """Sends `records` records by a producer with when = "steps" and waits up to `deadline_s` for their outcomes."""
+        loop = self._producers.get(producer)
+        if not isinstance(loop, BurstLoop):
+            raise BadInput(f'a step asks producer {producer!r} for a burst: declare it with when = "steps"')
+        if loop.failure is not None:
+            raise HarnessFailure(f"producer {producer} died: {loop.failure}")
+        return loop.burst((topic, partition), records, deadline_s)
+
+    def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
+        """Acks reported for a partition since then, to the 100 ms."""
+        return self.meters.acks_since((topic, partition), since_ns)
+
+    def last_ack_ns(self, topic: str, partition: int) -> int:
+        """When a partition's last ack was reported, in epoch nanoseconds; 0 = never."""
+        return self.meters.last_ack_ns((topic, partition))
+
+    def ack_counts(self, topic: str, partition: int, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """Acks of a partition in each window [start_ns, end_ns), to the 100 ms."""
+        return self.meters.acks_between((topic, partition), windows)
+
+    def highest_acked(self) -> dict[Place, int]:
+        """The highest acked offset of each partition that has one."""
+        return {place: offset for place, offset in self.meters.highest_acked().items() if offset >= 0}
+
+    def retries(self) -> int:
+        """Records that were transmitted again, at least; by the clients' statistics, at most half a second old."""
+        return self.meters.retries()
+
+    def errors(self) -> dict[str, int]:
+        """Sends that ended with an error so far, by the error's name."""
+        return self.meters.errors()
+
+    def stats(self) -> dict[str, Any]:
+        """Figures for the terminal and for run.json."""
+        transactional = {n: p for n, p in self._producers.items() if isinstance(p, TransactionLoop)}
+        return {
+            "acked": self.meters.total_acked(),
+            "errors": self.errors(),
+            "retries": self.retries(),
+            "incarnations": {name: p.producer.incarnations for name, p in self._producers.items()},
+            "transactions": {name: dict(p.outcomes) for name, p in transactional.items()},
+            "spans": {name: p.spans for name, p in transactional.items()},
+            "read": {name: reader.seen for name, reader in self._readers.items()},
+        }
+
+    def _producer(self, spec: Producer) -> ProducerLoop:
+        desk = Desk(
+            bootstrap=self._bootstrap,
+            targets=self.targets,
+            numbers=self.numbers,
+            meters=self.meters,
+            ledger=self._bundle.table("ledger", spec.name),
+            reservations=self._bundle.table("reservations", spec.name),
+            run=self.run,
+            seed=self.seed,
+        )
+        producer, close_s = RecordingProducer(spec, desk), _close_s(spec, self._bootstrap)
+        if spec.transactions is not None:
+            tables = TxnTables(
+                transactions=self._bundle.table("transactions", spec.name),
+                offset_commits=self._bundle.table("offset_commits", f"{spec.name}-txn"),
+            )
+            return TransactionLoop(producer, close_s, tables, _segment_bytes(self._scenario))
+        return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
+
+    def _reader(self, spec: Reader) -> LiveReader:
+        desk = ReadingDesk(bootstrap=self._bootstrap, targets=self.targets, run=self.run)
+        observations = self._bundle.table("observations", f"live-{spec.name}")
+        if spec.group is None:
+            return LiveReader(spec, desk, observations)
+        return GroupReader(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
+
+    def _spec(self, name: str) -> Producer:
+        return next(p for p in self._scenario.producers if p.name == name)
+
+    def _doubt(self, name: str, text: str | None) -> None:
+        if text is not None:
+            self._doubts.append({"name": name, "text": text})
+
+    def _catch_up(self) -> None:
+        """Until no reader moves any more, or for a few seconds: what they miss, the drain reads anyway."""
+        give_up_at_s = time.monotonic() + _CATCH_UP_S
+        seen, then = -1, sum(reader.seen for reader in self._readers.values())
+        while seen != then and time.monotonic() < give_up_at_s:
+            time.sleep(0.5)  # two looks at the same counters, apart
+            seen, then = then, sum(reader.seen for reader in self._readers.values())
+
+
+def _close_s(spec: Producer, bootstrap: str) -> float:
+    """After this long every send has been reported: librdkafka looks for timed out sends once a second."""
+    return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
+
+
+def _segment_bytes(scenario: Scenario) -> dict[str, int]:
+    broker = scenario.shape.config.get("log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))
+    return {topic.name: int(topic.config.get("segment.bytes", broker)) for topic in scenario.topics}
+
+
+def _check(scenario: Scenario) -> None:
+    groups = {reader.group for reader in scenario.readers}
+    for producer in scenario.producers:
+        if producer.transactions is None:
+            continue
+        if producer.when == "steps":
+            raise BadInput(f'producer {producer.name} is transactional; only when = "always" can be that')
+        if producer.transactions.offsets_of in groups - {None}:
+            raise BadInput(
+                f"producer {producer.name} commits offsets of group {producer.transactions.offsets_of}, which a reader "
+                "joins: name a group of its own"
+            )

@@ -1,0 +1,146 @@
+"""Threads that drive producers: load that runs by itself, and bursts that a step asks for."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.workload.meters import Place
+from harness.workload.pacing import Pace
+from harness.workload.producer import CHUNK, RecordingProducer, Tally
+
+_TICK_S: Final = 0.05
+_CLOSE_FATAL_S: Final = 5.0
+
+
+class ProducerLoop:
+    """One thread that owns one producer. What kills it becomes a doubt, handed over by `join`."""
+
+    def __init__(self, producer: RecordingProducer, close_s: float) -> None:
+        self.producer = producer
+        self.name = producer.spec.name
+        self.failure: str | None = None
+        self._close_s = close_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name=f"producer-{self.name}", daemon=True)
+
+    def start(self) -> None:
+        """Starts sending."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the producer to stop sending and to see its last sends through; `join` waits for it."""
+        self._stopping.set()
+
+    def join(self, deadline_s: float) -> str | None:
+        """Waits for the end. Returns what went wrong, as the text of a doubt, or None."""
+        self._thread.join(deadline_s)
+        if self._thread.is_alive():
+            return f"producer {self.name} hangs: it did not end within {deadline_s:.0f} s"
+        return None if self.failure is None else f"producer {self.name} died: {self.failure}"
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+            self.producer.close(self._close_s)
+        except Exception as error:  # the thread's last word; `join` hands it on as a doubt
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def _renew_if_fatal(self) -> None:
+        """A client that met a fatal error sends nothing more: a new one opens new streams, and the load goes on."""
+        if self.producer.fatal is not None:
+            self.producer.close(_CLOSE_FATAL_S)
+            self.producer.open()
+
+
+class SteadyLoop(ProducerLoop):
+    """Sends to all partitions in turn, flat out or at the rate of its producer."""
+
+    def _run(self) -> None:
+        producer = self.producer
+        places, pace, turn = producer.places, Pace(producer.spec.rate_per_s), 0
+        flat_out = producer.spec.rate_per_s is None
+        while not self._stopping.is_set():
+            started_s = time.monotonic()
+            taken = 0
+            due = pace.due(CHUNK * len(places))
+            share = -(-due // len(places))  # rounded up, so that a slow rate reaches every partition in turn
+            for _ in places:
+                if (wanted := min(share, due - taken)) <= 0:
+                    break
+                taken += producer.queue(places[turn % len(places)], wanted)
+                turn += 1
+            pace.spent(taken)
+            busy = flat_out and taken
+            producer.poll(0.0 if busy else max(0.0, _TICK_S - (time.monotonic() - started_s)))
+            self._renew_if_fatal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstResult:
+    """What became of a burst. `unknown` includes what was not reported by the deadline; offsets are of acks."""
+
+    acked: int
+    unknown: int
+    refused: int
+    first_offset: int | None
+    last_offset: int | None
+
+
+@dataclass(slots=True)
+class _Burst:
+    place: Place
+    records: int
+    give_up_at_s: float
+    tally: Tally = field(default_factory=Tally)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class BurstLoop(ProducerLoop):
+    """Sends only what `burst` asks for, one burst at a time."""
+
+    def __init__(self, producer: RecordingProducer, close_s: float) -> None:
+        super().__init__(producer, close_s)
+        self._asked: queue.SimpleQueue[_Burst] = queue.SimpleQueue()
+
+    def burst(self, place: Place, records: int, deadline_s: float) -> BurstResult:
+        """Sends `records` records to one partition and waits up to `deadline_s` for their outcomes; from any thread."""
+        asked = _Burst(place, records, time.monotonic() + deadline_s)
+        self._asked.put(asked)
+        asked.done.wait(deadline_s + 5.0)
+        tally = asked.tally
+        return BurstResult(
+            acked=tally.acked,
+            unknown=records - tally.acked - tally.refused,
+            refused=tally.refused,
+            first_offset=tally.first_offset,
+            last_offset=tally.last_offset,
+        )
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                asked = self._asked.get(timeout=_TICK_S)
+            except queue.Empty:
+                self.producer.poll(0.0)
+                continue
+            try:
+                self._send(asked)
+            finally:
+                asked.done.set()
+
+    def _send(self, asked: _Burst) -> None:
+        tally = asked.tally
+        while time.monotonic() < asked.give_up_at_s and not self._stopping.is_set():
+            if tally.queued < asked.records:
+                self.producer.queue(asked.place, asked.records - tally.queued, tally=tally)
+            elif tally.settled:
+                return
+            self.producer.poll(_TICK_S)
+            self._renew_if_fatal()

@@ -1,0 +1,91 @@
+"""What the load saw so far, for steps that run beside it: cheap counters, one set a partition.
+
+The ledger is the truth; these are its running sums in time buckets of 100 ms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+BUCKET_NS: Final = 100_000_000
+NONE: Final = -1
+
+Place = tuple[str, int]
+
+
+class Meters:
+    """Shared by all producers of a run; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._acks: dict[Place, Counter[int]] = defaultdict(Counter)
+        self._acked: Counter[Place] = Counter()
+        self._bytes: Counter[Place] = Counter()
+        self._last_ack_ns: dict[Place, int] = {}
+        self._highest: dict[Place, int] = {}
+        self._errors: Counter[str] = Counter()
+        self._retries: dict[str, int] = {}
+
+    def acked(self, place: Place, count: int, value_bytes: int, highest_offset: int, at_ns: int) -> None:
+        """Counts acks that were reported at `at_ns`; `highest_offset` is -1 where none was told."""
+        with self._lock:
+            self._acks[place][at_ns // BUCKET_NS] += count
+            self._acked[place] += count
+            self._bytes[place] += value_bytes
+            self._last_ack_ns[place] = at_ns
+            self._highest[place] = max(self._highest.get(place, NONE), highest_offset)
+
+    def failed(self, error: str, count: int = 1) -> None:
+        """Counts sends that ended with an error, by its name."""
+        with self._lock:
+            self._errors[error] += count
+
+    def retried(self, client: str, total: int) -> None:
+        """Notes a client's own count of requests it sent again."""
+        with self._lock:
+            self._retries[client] = max(total, self._retries.get(client, 0))
+
+    def acks_between(self, place: Place, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """Acks in each window of epoch nanoseconds, to the 100 ms; a bucket belongs to the window it begins in."""
+        with self._lock:
+            buckets = list(self._acks[place].items()) if place in self._acks else []
+        return [sum(n for b, n in buckets if start <= b * BUCKET_NS < end) for start, end in windows]
+
+    def acks_since(self, place: Place, since_ns: int) -> int:
+        """Acks from the bucket that holds `since_ns` on."""
+        with self._lock:
+            buckets = list(self._acks[place].items()) if place in self._acks else []
+        return sum(n for bucket, n in buckets if bucket >= since_ns // BUCKET_NS)
+
+    def last_ack_ns(self, place: Place) -> int:
+        """When the last ack of a partition was reported, in epoch nanoseconds; 0 = never."""
+        with self._lock:
+            return self._last_ack_ns.get(place, 0)
+
+    def acked_bytes(self, place: Place) -> int:
+        """Bytes of values acked on a partition, before compression."""
+        with self._lock:
+            return self._bytes[place]
+
+    def highest_acked(self) -> dict[Place, int]:
+        """The highest offset that any ack named, by partition; -1 where acks named none."""
+        with self._lock:
+            return dict(self._highest)
+
+    def total_acked(self) -> int:
+        """Acks of the whole run."""
+        with self._lock:
+            return self._acked.total()
+
+    def errors(self) -> dict[str, int]:
+        """Sends that ended with an error, by the error's name."""
+        with self._lock:
+            return dict(self._errors)
+
+    def retries(self) -> int:
+        """Requests that any client sent again, by its own statistics (refreshed every half second)."""
+        with self._lock:
+            return sum(self._retries.values())

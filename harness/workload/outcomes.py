@@ -1,0 +1,61 @@
+"""What a client's final answer proves about a record, a commit of offsets and a transaction.
+
+A refusal must exclude that the record was or will ever be written, since seeing it afterwards is a finding. A client
+reports only its *last* attempt: with retries, an earlier copy may have landed behind any error. What excludes it:
+
+* the record was never queued: produce_batch itself turned it down (queue full, local size check, unknown partition);
+* the producer never retries, and the answer is a deterministic validation or a purge of the local queue. With retries a
+  purge proves nothing: librdkafka puts a batch that awaits its retry back into the very queue that is purged.
+
+Everything else is unknown. Some that look definite are not:
+
+* NOT_LEADER_OR_FOLLOWER: a leader that was deposed while it waited for its followers answers so after appending, and
+  the followers may have it (KAFKA-13574);
+* NOT_ENOUGH_REPLICAS: definite for its own attempt only; NOT_ENOUGH_REPLICAS_AFTER_APPEND: it is in the leader's log;
+* REQUEST_TIMED_OUT, _MSG_TIMED_OUT, _TRANSPORT: an answer was lost or late, not the write;
+* KAFKA_STORAGE_ERROR: the append may have reached the file before the disk failed;
+* OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH, _FENCED, PRODUCER_FENCED: say that the
+  broker's producer state moved on, not what became of an earlier attempt (KIP-98, KIP-360).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.model.outcome import Outcome
+
+# The broker already holds this batch under this sequence: a promise, only the offset is not told (KIP-98).
+ACKS: Final = frozenset({"DUPLICATE_SEQUENCE_NUMBER"})
+
+# Answers that exclude a write, on the only attempt.
+VALIDATIONS: Final = frozenset(
+    {
+        "MSG_SIZE_TOO_LARGE",
+        "RECORD_LIST_TOO_LARGE",
+        "INVALID_RECORD",
+        "INVALID_TIMESTAMP",
+        "INVALID_REQUIRED_ACKS",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+        "UNSUPPORTED_COMPRESSION_TYPE",
+        "TOPIC_EXCEPTION",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "POLICY_VIOLATION",
+    }
+)
+NEVER_TRANSMITTED: Final = frozenset({"_PURGE_QUEUE"})
+NO_REPORT: Final = "_NO_REPORT"  # ours: the client was given up on before it reported
+
+
+def outcome_of_send(error: str | None, *, retries: bool) -> Outcome:
+    """The outcome of a record that was queued, by the name of its final error; `retries`: the client may send twice."""
+    if error is None or error in ACKS:
+        return Outcome.ACKED
+    if not retries and error in VALIDATIONS | NEVER_TRANSMITTED:
+        return Outcome.REFUSED
+    return Outcome.UNKNOWN
+
+
+def outcome_of_offset_commit(error: str | None) -> Outcome:
+    """The outcome of a commit of a group's offsets. The client retries, so no error excludes that it was stored."""
+    return Outcome.ACKED if error is None else Outcome.UNKNOWN

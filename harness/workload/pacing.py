@@ -1,0 +1,29 @@
+"""A token bucket: so many records a second, without catching up on what a stall left behind."""
+
+from __future__ import annotations
+
+import time
+
+
+class Pace:
+    """`rate_per_s` of None means flat out. At most `burst_s` seconds' worth is owed after a pause."""
+
+    def __init__(self, rate_per_s: float | None, burst_s: float = 0.25) -> None:
+        self._rate_per_s = rate_per_s
+        self._most = 0.0 if rate_per_s is None else max(1.0, rate_per_s * burst_s)
+        self._owed = 0.0
+        self._then_s = time.monotonic()
+
+    def due(self, most: int) -> int:
+        """How many records may be sent now, at most `most`."""
+        if self._rate_per_s is None:
+            return most
+        now_s = time.monotonic()
+        self._owed = min(self._most, self._owed + (now_s - self._then_s) * self._rate_per_s)
+        self._then_s = now_s
+        return min(most, int(self._owed))
+
+    def spent(self, records: int) -> None:
+        """Takes what was really sent off the account."""
+        if self._rate_per_s is not None:
+            self._owed -= records

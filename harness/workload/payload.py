@@ -1,0 +1,153 @@
+"""Values that certify themselves: what was sent, by whom, to where, and that every byte of it came back.
+
+A value is a fixed-width prefix, a body, and the CRC-32 (little-endian) of both. A CRC followed by itself leaves a
+constant, so `crc32(value) == INTACT` holds for each intact value in zlib, Spark and DuckDB alike, without parsing.
+Values are built a chunk and decoded a poll at a time, as arrays.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MAGIC: Final = b"DUR1"
+INTACT: Final = 558161692
+PREFIX: Final = np.dtype(
+    [
+        ("magic", "<u4"),
+        ("run", "<u8"),
+        ("stream", "<u4"),
+        ("seq", "<u8"),
+        ("topic_tag", "<u4"),
+        ("partition", "<u4"),
+        ("key_hash", "<u4"),
+    ]
+)
+PREFIX_BYTES: Final = PREFIX.itemsize
+VALUE_BYTES_MIN: Final = PREFIX_BYTES + 4
+UNDECODABLE: Final = -1
+
+_MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
+_POOL_BYTES: Final = 1 << 17
+_KEYS_PER_PARTITION: Final = 64
+
+
+def tag_of(topic: str) -> int:
+    """What the prefix carries of a topic's name."""
+    return zlib.crc32(topic.encode())
+
+
+class Payloads:
+    """Builds values of `value_bytes` bytes (at least 40) for one run.
+
+    Bodies are windows into a pool of hexadecimal digits: they differ from record to record, and halve under any codec.
+    """
+
+    def __init__(self, run: int, value_bytes: int, seed: int) -> None:
+        self._run = run
+        self._body_bytes = max(value_bytes, VALUE_BYTES_MIN) - VALUE_BYTES_MIN
+        pool_bytes = max(_POOL_BYTES, 2 * self._body_bytes)
+        self._pool = random.Random(f"{seed}/payload").randbytes(pool_bytes // 2).hex().encode()
+
+    def build(
+        self, stream: int, first_seq: int, count: int, topic: str, partition: int, key_hashes: Int64s | None = None
+    ) -> list[bytes]:
+        """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, none = unkeyed."""
+        heads = np.zeros(count, PREFIX)
+        heads["magic"] = _MAGIC_WORD
+        heads["run"] = self._run
+        heads["stream"] = stream
+        heads["seq"] = np.arange(first_seq, first_seq + count)
+        heads["topic_tag"] = tag_of(topic)
+        heads["partition"] = partition
+        if key_hashes is not None:
+            heads["key_hash"] = key_hashes
+        packed, pool, body_bytes, crc32 = heads.tobytes(), self._pool, self._body_bytes, zlib.crc32
+        starts = ((np.arange(first_seq, first_seq + count) * 31 + stream) % (len(pool) - body_bytes)).tolist()
+        contents = [
+            packed[at : at + PREFIX_BYTES] + pool[start : start + body_bytes]
+            for at, start in zip(range(0, len(packed), PREFIX_BYTES), starts, strict=True)
+        ]
+        sums = np.fromiter(map(crc32, contents), "<u4", count).tobytes()
+        return [content + sums[at : at + 4] for at, content in zip(range(0, 4 * count, 4), contents, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A poll's values as arrays. `stream` and `seq` are -1 where magic or run say the value is not ours.
+
+    `intact` is the payload's own check: CRC, magic, run, key. Where a value lay is checked by comparing
+    `topic_tag` and `partition` with where it was read; that is another promise (`misrouted`).
+    """
+
+    stream: Int32s
+    seq: Int64s
+    intact: Bools
+    key_hash: Int64s
+    topic_tag: npt.NDArray[np.uint32]
+    partition: Int32s
+
+
+def decode(values: Sequence[bytes | None], keys: Sequence[bytes | None], run: int) -> Decoded:
+    """Decodes one poll; a missing or short value is merely undecodable, never an error."""
+    count = len(values)
+    whole = [value or b"" for value in values]
+    sums = np.fromiter(map(zlib.crc32, whole), np.uint32, count)
+    lengths = np.fromiter(map(len, whole), np.int64, count)
+    if count and lengths.min() < PREFIX_BYTES:
+        whole = [value.ljust(PREFIX_BYTES, b"\0") for value in whole]
+    heads = np.frombuffer(b"".join([value[:PREFIX_BYTES] for value in whole]), PREFIX)
+    ours = (heads["magic"] == _MAGIC_WORD) & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
+    intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"])
+    return Decoded(
+        stream=np.where(ours, heads["stream"], UNDECODABLE).astype(np.int32),
+        seq=np.where(ours, heads["seq"].astype(np.int64), UNDECODABLE),
+        intact=intact,
+        key_hash=heads["key_hash"].astype(np.int64),
+        topic_tag=heads["topic_tag"],
+        partition=heads["partition"].astype(np.int32),
+    )
+
+
+def heads_of(values: Sequence[bytes]) -> npt.NDArray[np.void]:
+    """The prefixes of values that this process built itself: no checks."""
+    return np.frombuffer(b"".join([value[:PREFIX_BYTES] for value in values]), PREFIX)
+
+
+def _hashes(keys: Sequence[bytes | None]) -> npt.NDArray[np.uint32]:
+    if not any(keys):
+        return np.zeros(len(keys), np.uint32)
+    return np.fromiter((zlib.crc32(key) if key else 0 for key in keys), np.uint32, len(keys))
+
+
+class Keys:
+    """Keys by partition. The harness places keyed records itself: crc32(key) % partitions, as librdkafka's default."""
+
+    def __init__(self, partitions: int) -> None:
+        self._keys: list[list[bytes]] = [[] for _ in repeat(None, partitions)]
+        number, missing = 0, partitions * _KEYS_PER_PARTITION
+        while missing:
+            key = b"key-%d" % number
+            bucket = self._keys[zlib.crc32(key) % partitions]
+            if len(bucket) < _KEYS_PER_PARTITION:
+                bucket.append(key)
+                missing -= 1
+            number += 1
+        self._hashes = [np.array([zlib.crc32(key) for key in bucket], np.int64) for bucket in self._keys]
+
+    def of(self, partition: int, first_seq: int, count: int) -> tuple[list[bytes], Int64s]:
+        """`count` keys of a partition with their hashes; a sequence always gets the same key."""
+        turns = np.arange(first_seq, first_seq + count) % _KEYS_PER_PARTITION
+        bucket = self._keys[partition]
+        return [bucket[turn] for turn in turns.tolist()], self._hashes[partition][turns]

@@ -1,0 +1,313 @@
+"""A producer that keeps the ledger: every attempted record, its outcome, its offset, its times."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka
+import numpy as np
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.outcome import Outcome
+from harness.model.scenario import Producer
+from harness.workload.meters import NONE, Meters, Place
+from harness.workload.outcomes import NO_REPORT, outcome_of_send
+from harness.workload.payload import Int64s, Keys, Payloads, heads_of
+from harness.workload.settings import CLIENT_NAME, may_retry, producer_settings
+from harness.workload.streams import NO_TXN, Identity, Numbers, Reservations, Stream
+
+CHUNK: Final = 1000
+_QUEUE_FULL: Final = "_QUEUE_FULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where load goes: a topic as it stands on the cluster."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What all producers of a run share, and the tables that one of them writes."""
+
+    bootstrap: str
+    targets: Mapping[str, Target]
+    numbers: Numbers
+    meters: Meters
+    ledger: TableWriter
+    reservations: TableWriter
+    run: int
+    seed: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcomes of the sends that were queued with it."""
+
+    queued: int = 0
+    acked: int = 0
+    refused: int = 0
+    unknown: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_seqs: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Everything that was queued has been reported."""
+        return self.acked + self.refused + self.unknown >= self.queued
+
+    def add(self, outcome: Outcome, count: int, offsets: Int64s) -> None:
+        """Counts reports of one outcome."""
+        setattr(self, outcome.value, getattr(self, outcome.value) + count)
+        if outcome is Outcome.ACKED and len(told := offsets[offsets >= 0]):
+            lowest, highest = int(told.min()), int(told.max())
+            self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
+            self.last_offset = highest if self.last_offset is None else max(self.last_offset, highest)
+
+
+class RecordingProducer:
+    """One producer of a scenario through all its incarnations. Belongs to one thread.
+
+    Delivery reports come through one shared callback that only keeps the messages; after each poll they are
+    decoded together: the prefix of a value names its stream and sequence, so nothing depends on the order of reports.
+    """
+
+    def __init__(self, spec: Producer, desk: Desk) -> None:
+        self.spec = spec
+        self.desk = desk
+        self.incarnations = 0
+        self.failed_sends = 0
+        self.fatal: str | None = None
+        self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed)
+        self._keys = {t: Keys(desk.targets[t].partitions) for t in spec.topics} if spec.keyed else {}
+        self._tally: Tally | None = None
+        self._acked: list[confluent_kafka.Message] = []
+        self._failed: list[tuple[confluent_kafka.KafkaError, confluent_kafka.Message]] = []
+        self._settings = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
+        self._reservations = Reservations(desk.reservations, self._identity())
+        self.open()
+
+    def open(self) -> None:
+        """Starts a new incarnation: a new client, and new streams as they are needed."""
+        self.incarnations += 1
+        self.fatal = None
+        self._streams: dict[Place, Stream] = {}
+        self._by_number: dict[int, Stream] = {}
+        self.client = confluent_kafka.Producer(
+            self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
+        )
+
+    @property
+    def places(self) -> list[Place]:
+        """All partitions that this producer writes to."""
+        return [(t, p) for t in self.spec.topics for p in range(self.desk.targets[t].partitions)]
+
+    def queue(self, place: Place, count: int, *, txn_id: int = NO_TXN, tally: Tally | None = None) -> int:
+        """Hands up to `count` records to the client and returns how many it took. Never sends a sequence twice."""
+        stream = self._streams.get(place) or self._new_stream(place)
+        count = stream.room(min(count, CHUNK))
+        if count == 0:
+            return 0
+        first = stream.next_seq
+        self._reservations.cover(stream, first + count)
+        messages, hashes = self._messages(stream, first, count)
+        if tally is not None:
+            tally.first_seqs.setdefault(stream.number, first)
+        self._tally = tally
+        called_ns = now_ns()
+        stream.opened(first, count, called_ns, txn_id, hashes)
+        stream.next_seq += count
+        taken = self.client.produce_batch(place[0], messages, partition=place[1], on_delivery=self._delivered)
+        if taken < count:
+            self._not_queued(stream, first, messages)
+        if tally is not None:
+            tally.queued += stream.next_seq - first
+        return int(taken)
+
+    def poll(self, timeout_s: float) -> None:
+        """Waits up to `timeout_s` for delivery reports and records them."""
+        self.client.poll(timeout_s)
+        self.record()
+
+    def flush(self, deadline_s: float) -> bool:
+        """Waits until everything queued is reported; False when `deadline_s` ran out first."""
+        left = self.client.flush(deadline_s)
+        self.record()
+        return not left
+
+    def record(self) -> None:
+        """Writes what the callbacks have collected. The time of a report is that of the poll it came with."""
+        returned_ns = now_ns()
+        if self._acked:
+            messages, self._acked = self._acked, []
+            self._write(messages, None, returned_ns)
+        if self._failed:
+            failed, self._failed = self._failed, []
+            self.failed_sends += len(failed)
+            by_error: dict[str, list[confluent_kafka.Message]] = defaultdict(list)
+            for error, message in failed:
+                by_error[error.name()].append(message)
+            for name, messages in by_error.items():
+                self._write(messages, name, returned_ns)
+
+    def close(self, deadline_s: float) -> None:
+        """Ends this incarnation within `deadline_s` seconds and a little; what is never reported is unknown."""
+        if not self.flush(deadline_s):
+            self.client.purge()
+            self.flush(2.0)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Gives the incarnation up without asking its client anything more."""
+        returned_ns = now_ns()
+        for stream in self._by_number.values():
+            sequences = stream.unreported()
+            if len(sequences):
+                self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
+
+    def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[dict[str, Any]], Int64s | None]:
+        topic, partition = stream.topic, stream.partition
+        if topic not in self._keys:
+            values = self._payloads.build(stream.number, first, count, topic, partition)
+            return [{"value": value} for value in values], None
+        keys, hashes = self._keys[topic].of(partition, first, count)
+        values = self._payloads.build(stream.number, first, count, topic, partition, hashes)
+        return [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)], hashes
+
+    def _new_stream(self, place: Place) -> Stream:
+        topic, partition = place
+        stream = Stream(
+            number=self.desk.numbers.stream(),
+            topic=topic,
+            topic_id=self.desk.targets[topic].topic_id,
+            partition=partition,
+        )
+        self._streams[place] = self._by_number[stream.number] = stream
+        return stream
+
+    def _not_queued(self, stream: Stream, first: int, messages: Sequence[dict[str, Any]]) -> None:
+        """What the client turned down was never queued: refused, or, as a full queue's tail, not attempted yet."""
+        end = len(messages)
+        while end and _error_of(messages[end - 1]) == _QUEUE_FULL:
+            end -= 1
+        stream.pending[stream.places(first + end, len(messages) - end)] = False
+        stream.next_seq = first + end
+        refused: dict[str, list[int]] = defaultdict(list)
+        for at, message in enumerate(messages[:end]):
+            if error := _error_of(message):
+                refused[error].append(first + at)
+                self._note_fatal(message["_error"])
+        for error, sequences in refused.items():
+            numbers = np.array(sequences, np.int64)
+            self._write_rows(stream, numbers, error, np.full(len(numbers), NONE), now_ns(), Outcome.REFUSED)
+
+    def _delivered(self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        if error is None:
+            self._acked.append(message)
+        else:
+            self._failed.append((error, message))
+            self._note_fatal(error)
+
+    def _write(self, messages: list[confluent_kafka.Message], error: str | None, returned_ns: int) -> None:
+        heads = heads_of([message.value() for message in messages])  # type: ignore[misc]
+        streams = heads["stream"]
+        sequences = heads["seq"].astype(np.int64)
+        offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
+        for number in np.unique(streams).tolist():
+            mine = streams == number
+            self._write_rows(self._by_number[number], sequences[mine], error, offsets[mine], returned_ns)
+
+    def _write_rows(
+        self,
+        stream: Stream,
+        sequences: Int64s,
+        error: str | None,
+        offsets: Int64s,
+        returned_ns: int,
+        outcome: Outcome | None = None,
+    ) -> None:
+        outcome = outcome or outcome_of_send(error, retries=may_retry(self._settings))
+        at = sequences % len(stream.pending)
+        stream.pending[at] = False
+        txns = stream.txn_id[at]
+        self.desk.ledger.append(
+            {
+                "stream": stream.number,
+                "seq": sequences,
+                "topic": stream.topic,
+                "topic_id": stream.topic_id,
+                "partition": stream.partition,
+                "key_hash": stream.key_hash[at] if self.spec.keyed else None,
+                "txn_id": np.ma.masked_equal(txns, NO_TXN) if self.spec.transactions else None,
+                "outcome": outcome.value,
+                "offset": np.ma.masked_less(offsets, 0),
+                "called_ns": stream.called_ns[at],
+                "returned_ns": returned_ns,
+                "error": error,
+            }
+        )
+        self._count(stream, sequences, error, offsets, returned_ns, outcome)
+
+    def _count(
+        self, stream: Stream, sequences: Int64s, error: str | None, offsets: Int64s, at_ns: int, outcome: Outcome
+    ) -> None:
+        count, place = len(sequences), (stream.topic, stream.partition)
+        if outcome is Outcome.ACKED:
+            highest = max(int(offsets.max()), NONE)
+            self.desk.meters.acked(place, count, count * self.spec.value_bytes, highest, at_ns)
+        elif error is not None:
+            self.desk.meters.failed(error, count)
+        tally = self._tally
+        if tally is not None and stream.number in tally.first_seqs:
+            mine = sequences >= tally.first_seqs[stream.number]
+            tally.add(outcome, int(mine.sum()), offsets[mine])
+
+    def _on_error(self, error: confluent_kafka.KafkaError) -> None:
+        self._note_fatal(error)
+
+    def _note_fatal(self, error: confluent_kafka.KafkaError) -> None:
+        if error.fatal() or error.name() == "_FATAL":
+            self.fatal = self.fatal or error.name()
+
+    def _statistics_of(self, incarnation: int) -> Any:
+        def take(text: str) -> None:
+            statistics = json.loads(text)
+            self.desk.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
+
+        return take
+
+    def _sent_again(self, statistics: dict[str, Any]) -> int:
+        """Records transmitted more often than they were queued: a lower bound, since some may never have been sent.
+
+        librdkafka's own `txretries` leaves produce requests out: their records go back into the partition's queue.
+        """
+        sent = {
+            (topic, int(partition)): numbers["txmsgs"]
+            for topic, of_topic in statistics["topics"].items()
+            for partition, numbers in of_topic["partitions"].items()
+        }
+        return sum(max(0, sent.get(place, 0) - stream.next_seq) for place, stream in list(self._streams.items()))
+
+    def _identity(self) -> Identity:
+        spec = self.spec
+        return Identity(
+            producer=spec.name,
+            acks="all" if str(self._settings["acks"]) == "-1" else str(self._settings["acks"]),
+            idempotent=bool(self._settings["enable.idempotence"]),
+            transactional=spec.transactions is not None,
+            client=CLIENT_NAME,
+        )
+
+
+def _error_of(message: dict[str, Any]) -> str | None:
+    error = message.get("_error")
+    return None if error is None else str(error.name())

@@ -1,0 +1,150 @@
+"""Live readers: they read all the while, so that what one of them saw can be told apart from what never was there."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.scenario import Reader
+from harness.workload.meters import Place
+from harness.workload.observations import POLL_RECORDS, Observer
+from harness.workload.producer import Target
+from harness.workload.settings import consumer_settings
+
+POLL_S: Final = 0.2
+EOF: Final = "_PARTITION_EOF"
+# The position is not in the log (any more): retention passed it, or the log was truncated below it (KIP-320).
+JUMPS: Final = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingDesk:
+    """What all readers of a run share."""
+
+    bootstrap: str
+    targets: Mapping[str, Target]
+    run: int
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Topic ids by name."""
+        return {name: target.topic_id for name, target in self.targets.items()}
+
+
+class LiveReader:
+    """Reads assigned partitions from their start in a thread of its own, until it is told to stop."""
+
+    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter) -> None:
+        self.spec = spec
+        self.desk = desk
+        self.failure: str | None = None
+        self.jumps: list[str] = []
+        self.last_turn_ns = now_ns()
+        self._observer = Observer(
+            observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name=f"reader-{spec.name}", daemon=True)
+
+    @property
+    def seen(self) -> int:
+        """Records observed so far."""
+        return self._observer.seen
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """The offset after the last observed record, by partition."""
+        return dict(self._observer.next_offset)
+
+    def start(self) -> None:
+        """Starts reading."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the reader to end; `join` waits for it."""
+        self._stopping.set()
+
+    def join(self, deadline_s: float) -> str | None:
+        """Waits for the end. Returns what went wrong, as the text of a doubt, or None."""
+        self._thread.join(deadline_s)
+        if self._thread.is_alive():
+            silent_s = (now_ns() - self.last_turn_ns) / 1e9
+            return f"reader {self.spec.name} hangs: it did not answer for {silent_s:.0f} s"
+        return None if self.failure is None else f"reader {self.spec.name} died: {self.failure}"
+
+    def _guarded(self) -> None:
+        try:
+            consumer = Consumer(self._settings())
+            try:
+                self._begin(consumer)
+                while not self._stopping.is_set():
+                    self._turn(consumer)
+                self._end(consumer)
+            finally:
+                consumer.close()
+        except Exception as error:  # the thread's last word; `join` hands it on as a doubt
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _settings(self) -> dict[str, Any]:
+        spec = self.spec
+        settings = consumer_settings(
+            self.desk.bootstrap, f"{spec.name}-{self.desk.run:x}", spec.group or f"reader-{spec.name}", spec.isolation
+        )
+        return settings | spec.config
+
+    def _begin(self, consumer: Consumer) -> None:
+        places = [(topic, p) for topic in self.spec.topics for p in range(self.desk.targets[topic].partitions)]
+        self._observer.new_session(places)
+        consumer.assign([TopicPartition(t, p, confluent_kafka.OFFSET_BEGINNING) for t, p in places])
+
+    def _turn(self, consumer: Consumer) -> None:
+        messages = consumer.consume(POLL_RECORDS, POLL_S)
+        self.last_turn_ns = now_ns()
+        records, errors = split(messages)
+        self._observer.observe(records)
+        for message in errors:
+            self._on_error(consumer, message)
+
+    def _on_error(self, consumer: Consumer, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        if error.fatal():
+            raise confluent_kafka.KafkaException(error)
+        if error.name() in JUMPS and message.topic() is not None:
+            self._again_from_start(consumer, (str(message.topic()), int(message.partition() or 0)), error.str())
+
+    def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
+        """The position left the log: read on from the log's start, as a session of its own."""
+        self.jumps.append(f"{place[0]}[{place[1]}] after offset {self._observer.next_offset[place] - 1}: {why}")
+        self._observer.new_session([place])
+        consumer.incremental_unassign([TopicPartition(*place)])
+        consumer.incremental_assign([TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING)])
+
+    def _end(self, consumer: Consumer) -> None:
+        """What a kind of reader does last, before its consumer closes."""
+
+
+def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Records and events (errors, ends of partitions) of one poll."""
+    events = [message for message in messages if message.error() is not None]
+    if not events:
+        return messages, events
+    return [message for message in messages if message.error() is None], events
+
+
+def serving_brokers(statistics: str) -> dict[Place, tuple[int, int]]:
+    """From a consumer's statistics: the broker that serves each partition, and the records received from it so far."""
+    return {
+        (topic, int(partition)): (int(numbers["broker"]), int(numbers["rxmsgs"]))
+        for topic, of_topic in json.loads(statistics)["topics"].items()
+        for partition, numbers in of_topic["partitions"].items()
+        if partition != "-1"
+    }

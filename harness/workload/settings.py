@@ -1,0 +1,95 @@
+"""Settings of librdkafka for every client of the workload, with the reason for each that is not its default."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import confluent_kafka
+
+from harness.model.errors import BadInput
+from harness.model.scenario import Producer
+
+CLIENT_NAME: Final = f"librdkafka {confluent_kafka.libversion()[0]}"
+STATISTICS_MS: Final = 500
+
+# Clients report what happens to connections by the dozen during a fault; it belongs in no terminal.
+_QUIET: Final = logging.getLogger("durability.client")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+# Faults last seconds here, so that clients must notice within seconds as well.
+_RECONNECT: Final[dict[str, Any]] = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 500,
+    "socket.connection.setup.timeout.ms": 2000,
+    "socket.timeout.ms": 5000,  # a broker that accepts and stays silent
+    "topic.metadata.refresh.fast.interval.ms": 100,
+    "topic.metadata.refresh.interval.ms": 5000,
+    "retry.backoff.ms": 100,
+}
+
+# Large batches spare the brokers; sends resolve in the run (unknown after 20 s), not after the default 5 minutes.
+_PRODUCER: Final[dict[str, Any]] = {
+    "linger.ms": 20,
+    "batch.size": 262_144,
+    "batch.num.messages": 10_000,
+    "delivery.timeout.ms": 20_000,
+    "request.timeout.ms": 4000,
+    "queue.buffering.max.messages": 1_000_000,  # the window of each stream bounds the queue, see streams.WINDOW
+    "queue.buffering.max.kbytes": 262_144,
+}
+_TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
+
+# librdkafka's default back-off of a full fetch queue (1 s) costs a reader 4 to 6 times the wall time.
+_CONSUMER: Final[dict[str, Any]] = {
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 100,
+    "queued.min.messages": 50_000,
+    "queued.max.messages.kbytes": 16_384,
+    "check.crcs": False,  # true redelivers good records many times on a corrupt batch; payloads carry their own check
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",  # a jump must be seen, never made silently
+    "allow.auto.create.topics": False,
+}
+
+
+def _client(bootstrap: str, client_id: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "logger": _QUIET,
+        "log_level": 4,
+        "statistics.interval.ms": STATISTICS_MS,
+    }
+
+
+def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
+    """Settings of a scenario's producer; its own `config` wins over everything but the identity."""
+    settings = {**_RECONNECT, **_PRODUCER}
+    settings["acks"] = producer.acks
+    settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
+    settings["compression.codec"] = producer.compression
+    if producer.transactions is not None:
+        settings |= _TRANSACTIONAL | {"transactional.id": f"{client_id}-txn"}
+    settings |= _client(bootstrap, client_id) | producer.config
+    if settings["enable.idempotence"] and str(settings["acks"]) not in ("all", "-1"):
+        raise BadInput(
+            f"producer {producer.name} is idempotent with acks={producer.acks}; idempotence needs acks=all (KIP-98): "
+            "set idempotent = false or acks = all"
+        )
+    return settings
+
+
+def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str, **own: Any) -> dict[str, Any]:
+    """Settings of a reader; `own` names librdkafka settings with underscores for dots."""
+    settings = _RECONNECT | _CONSUMER | _client(bootstrap, client_id)
+    settings |= {"group.id": group, "isolation.level": isolation}
+    return settings | {name.replace("_", "."): value for name, value in own.items()}
+
+
+def may_retry(settings: dict[str, Any]) -> bool:
+    """Whether a producer with these settings may send a record twice."""
+    return bool(settings.get("enable.idempotence")) or int(settings.get("retries", 1)) > 0
