@@ -1,0 +1,157 @@
+"""What faults, workload and run see of a cluster, whichever backend runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from harness.kafka.release import Release
+from harness.model.scenario import ClusterShape
+
+CutMode = Literal["silent", "refusing"]
+Direction = Literal["both", "requests", "answers"]
+
+FIRST_CONTROLLER = 101
+
+
+@dataclass(frozen=True, slots=True)
+class UnexpectedExit:
+    """A process of the cluster that ended although nobody asked it to."""
+
+    name: str  # "b1", "c101", "toxiproxy"
+    status: str  # "exit code 1", "signal SIGABRT"
+    at_ns: int  # epoch nanoseconds
+    log_tail: str
+
+    def __str__(self) -> str:
+        last = self.log_tail.strip().splitlines()
+        return f"{self.name} ended by itself ({self.status}); its log ends: {last[-1] if last else 'empty'}"
+
+
+class Links(Protocol):
+    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers) and "client".
+
+    A link is named by who opens the connection: ("b2", "b1") is follower 2 fetching from leader 1, ("client", "b1")
+    are all client connections to broker 1. Requests go the way the link is named, answers come back.
+    Raises BadInput for a link that nobody opens (a KRaft controller never connects to a broker).
+    """
+
+    def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None:
+        """Connections that exist and those to come: "silent" accepts and swallows, "refusing" closes and refuses."""
+        ...
+
+    def slow(
+        self,
+        src: str,
+        dst: str,
+        latency_ms: int = 0,
+        jitter_ms: int = 0,
+        rate_kb_s: int | None = None,
+        direction: Direction = "both",
+    ) -> None:
+        """Delays each chosen direction by `latency_ms` +- `jitter_ms` and limits it to `rate_kb_s` KB/s."""
+        ...
+
+    def heal(self, src: str, dst: str) -> None:
+        """Idempotent."""
+        ...
+
+    def heal_all(self) -> None:
+        """Idempotent."""
+        ...
+
+    def active(self) -> list[str]:
+        """What is broken now, as text, sorted; empty after healing."""
+        ...
+
+    def parties_reaching(self, dst: str) -> tuple[str, ...]:
+        """Who opens connections to `dst`."""
+        ...
+
+    def reached_from(self, src: str) -> tuple[str, ...]:
+        """To whom `src` opens connections."""
+        ...
+
+
+class Cluster(Protocol):
+    """A running Kafka cluster of brokers 1..n and isolated controllers 101.. ."""
+
+    shape: ClusterShape
+    release: Release
+    capabilities: frozenset[str]
+    directory: Path
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    links: Links
+
+    def bootstrap(self) -> str:
+        """Where clients of the load start: through every fault."""
+        ...
+
+    def bootstrap_direct(self) -> str:
+        """Where observers start: past every fault of the links."""
+        ...
+
+    def direct_address(self, node: int) -> tuple[str, int]:
+        """The listener of a node that no fault of the links touches; for a controller its only one (KIP-919)."""
+        ...
+
+    def kill(self, *nodes: int) -> None:
+        """SIGKILL, all of them at one moment; returns when they are gone. A node that is down is left alone."""
+        ...
+
+    def terminate(self, node: int, deadline_s: float = 30) -> None:
+        """SIGTERM, that is a controlled shutdown. Raises HarnessTimeout when it has not ended by the deadline."""
+        ...
+
+    def pause(self, *nodes: int) -> None:
+        """SIGSTOP; returns when they stand still."""
+        ...
+
+    def resume(self, *nodes: int) -> None:
+        """SIGCONT; returns when they are no longer stopped."""
+        ...
+
+    def start(self, *nodes: int) -> None:
+        """Starts stopped nodes again on the same disk, and does not wait for them; running ones are left alone."""
+        ...
+
+    def running(self, node: int) -> bool:
+        """Whether its process exists, paused or not."""
+        ...
+
+    def paused(self, node: int) -> bool: ...
+
+    def wait_started(self, node: int, deadline_s: float) -> None:
+        """Until the node says "Kafka Server started" after its last start; a broker is unfenced then."""
+        ...
+
+    def log_directories(self, node: int) -> tuple[Path, ...]: ...
+
+    def server_log(self, node: int) -> Path: ...
+
+    def unexpected_exits(self) -> list[UnexpectedExit]:
+        """Processes that died unasked since the start, the oldest first."""
+        ...
+
+    def heal(self) -> None:
+        """Links healed, paused nodes resumed, stopped nodes started (not waited for). Idempotent."""
+        ...
+
+    def stop(self) -> None:
+        """Everything gone, processes and directory. Idempotent."""
+        ...
+
+    def close(self) -> None:
+        """`stop()`, unless the cluster is to be kept."""
+        ...
+
+    def describe_kept(self) -> str:
+        """How to reach and how to stop a cluster that is kept."""
+        ...
+
+
+def party(node: int) -> str:
+    """The name of a node as a party of a link: "b1", "c101"."""
+    return f"c{node}" if node >= FIRST_CONTROLLER else f"b{node}"

@@ -1,0 +1,100 @@
+"""Formatted data folders: one per release and feature levels, made once, then copied and given new names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.clusters.base import FIRST_CONTROLLER
+from harness.kafka.cache import Cache, Progress
+from harness.kafka.config import Node, node_properties, properties_text
+from harness.kafka.java import Java
+from harness.kafka.release import Release
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario import ClusterShape
+
+_FORMAT_S = 120.0
+
+
+def new_uuid() -> str:
+    """A random UUID as Kafka writes it: 22 characters of URL-safe base64 that do not begin with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def build_key(release: Release) -> str:
+    """Changes when any file of the classpath does: a patched jar is another build, whatever version it claims."""
+    digest = hashlib.sha256()
+    for entry in release.classpath:
+        for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
+            status = path.stat()
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def formatted(release: Release, shape: ClusterShape, java: Java, cache: Cache, progress: Progress) -> Path:
+    """The folder to copy from. Raises BadInput when the release does not know a feature of the shape."""
+    wanted = ",".join(f"{name}={level}" for name, level in sorted(shape.features.items()))
+    key = f"formatted-{build_key(release)}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
+    folder = cache.root / "tools" / key
+    if folder.is_dir():
+        return folder
+    with cache.locked(key, progress):
+        if not folder.is_dir():
+            progress(f"formatting the storage of Kafka {release.version}")
+            with cache.scratch() as scratch:
+                _format(release, shape.features, java, scratch)
+                (scratch / "data").replace(folder)
+    return folder
+
+
+def _format(release: Release, features: Mapping[str, int], java: Java, scratch: Path) -> None:
+    node = Node(
+        node=FIRST_CONTROLLER,
+        address="127.0.0.1",
+        client_address=None,
+        controllers=(FIRST_CONTROLLER,),
+        brokers=3,
+        data=scratch / "data",
+    )
+    properties = scratch / "server.properties"
+    properties.write_text(properties_text(node_properties(release, node)), "utf-8")
+    command = [str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+    command += ["-cp", ":".join(map(str, release.classpath)), "kafka.tools.StorageTool"]
+    command += ["format", "-t", new_uuid(), "-c", str(properties)]
+    for name, level in features.items():
+        command += ["--feature", f"{name}={level}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False, cwd=scratch)
+    except subprocess.TimeoutExpired as error:
+        raise HarnessFailure(f"formatting Kafka {release.version} was not done after {_FORMAT_S:g} s") from error
+    if done.returncode == 0:
+        return
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()] or ["nothing"]
+    if features:
+        raise BadInput(f"Kafka {release.version} cannot be formatted with the features {dict(features)}: {said[-1]}")
+    raise HarnessFailure(f"Kafka {release.version} could not be formatted: {said[-1]}")
+
+
+def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str) -> None:
+    """A data folder of its own for `node`: same bootstrap records, new identity (KIP-858 gives directories theirs)."""
+    shutil.copytree(source, target)
+    meta = target / "meta.properties"
+    text = meta.read_text("utf-8")
+    for key, value in {"node.id": str(node), "cluster.id": cluster_id, "directory.id": new_uuid()}.items():
+        text, found = re.subn(rf"(?m)^{re.escape(key)}=.*$", f"{key}={value}", text)
+        # Before 3.7 directories had no id; that line is then not there and not wanted.
+        if not found and key != "directory.id":
+            raise HarnessFailure(f"{source}/meta.properties has no {key}")
+    with tempfile.NamedTemporaryFile("w", dir=target, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    Path(file.name).replace(meta)

@@ -1,0 +1,143 @@
+"""The files of one node: its settings, its view of names, its JVM's arguments, its disk and its logs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.clusters.addresses import Addresses
+from harness.clusters.base import party
+from harness.clusters.format import copy_formatted
+from harness.kafka.config import JVM_FLAGS, Node, logging_properties, node_properties, properties_text
+from harness.kafka.java import Java
+from harness.kafka.release import Release
+from harness.model.scenario import ClusterShape
+
+_STARTED = b"Kafka Server started"
+# What the user's shell has set for other Javas and other Kafkas must not reach these.
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """Where everything of a node lies."""
+
+    directory: Path
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def server_log(self) -> Path:
+        return self.directory / "logs" / "server.log"
+
+    @property
+    def console(self) -> Path:
+        return self.directory / "logs" / "console.log"
+
+    @property
+    def arguments(self) -> Path:
+        return self.directory / "java.args"
+
+
+def write_node(
+    node: int,
+    release: Release,
+    shape: ClusterShape,
+    addresses: Addresses,
+    *,
+    formatted: Path,
+    cluster_id: str,
+    directory: Path,
+    extra_flags: Sequence[str] = (),
+) -> NodeFiles:
+    """Makes everything that `node` needs to start."""
+    files = NodeFiles(directory / party(node))
+    for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
+        folder.mkdir(parents=True, exist_ok=True)
+    copy_formatted(formatted, files.data, node=node, cluster_id=cluster_id)
+    settings = Node(
+        node=node,
+        address=addresses.node(node),
+        client_address=addresses.client(node) if node in addresses.brokers else None,
+        controllers=addresses.controllers,
+        brokers=len(addresses.brokers),
+        data=files.data,
+        config=shape.config,
+    )
+    properties = files.directory / "server.properties"
+    properties.write_text(properties_text(node_properties(release, settings)), "utf-8")
+    hosts = files.directory / "hosts"
+    hosts.write_text(addresses.hosts_file(node, socket.gethostname()), "utf-8")
+    files.arguments.write_text(_argument_file(_arguments(release, files, hosts, properties, extra_flags)), "utf-8")
+    return files
+
+
+def _arguments(
+    release: Release, files: NodeFiles, hosts: Path, properties: Path, extra_flags: Sequence[str]
+) -> list[str]:
+    key, text = logging_properties(release, files.server_log)
+    logging = files.directory / "logging.properties"
+    logging.write_text(text, "utf-8")
+    return [
+        *JVM_FLAGS,
+        *extra_flags,
+        f"-XX:ErrorFile={files.directory}/logs/hs_err.log",
+        f"-Djava.io.tmpdir={files.directory}/tmp",  # where codecs unpack native libraries; a SIGKILL leaves them
+        f"-Djdk.net.hosts.file={hosts}",
+        f"-D{key}={logging.as_uri()}",
+        f"-Dkafka.logs.dir={files.server_log.parent}",
+        "-cp",
+        ":".join(map(str, release.classpath)),
+        "kafka.Kafka",
+        str(properties),
+    ]
+
+
+def _argument_file(arguments: Sequence[str]) -> str:
+    """For `java @FILE` (JEP 293): each argument quoted, because a classpath of 100 jars fills a process list."""
+    quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
+    return "".join(f'"{argument}"\n' for argument in quoted)
+
+
+def command(java: Java, files: NodeFiles) -> list[str]:
+    """How to start the node."""
+    return [str(java.executable), f"@{files.arguments}"]
+
+
+def environment() -> dict[str, str]:
+    """The environment of every process of a cluster."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+
+
+class LogWatch:
+    """Looks for "Kafka Server started" in what a log gains after the watch began."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = path.stat().st_size if path.exists() else 0
+        self._seen = False
+
+    def started(self) -> bool:
+        """Whether the line has come; reads only what is new since the last call."""
+        if not self._seen and self._path.exists():
+            with self._path.open("rb") as log:
+                log.seek(self._position)
+                new = log.read()
+            self._seen = _STARTED in new
+            self._position += max(0, len(new) - len(_STARTED))  # the line may have come in two halves
+        return self._seen
+
+
+def tail(path: Path, lines: int = 20, reach_bytes: int = 16384) -> str:
+    """The last lines of a log, from at most its last `reach_bytes`; empty when it does not exist."""
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - reach_bytes))
+            return "\n".join(log.read().decode("utf-8", "replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,122 @@
+"""What a run of a cluster leaves on disk about itself, so that whoever comes after a crash knows what is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from harness.model.errors import BadInput
+
+_FILE = "run-state.json"
+_PREFIX = "run-"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process that cannot be confused with a later one of the same number."""
+
+    pid: int
+    started: str  # boot and clock ticks since it, as the kernel tells them
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId | None:
+        """The living process `pid`; None when there is none, or only its zombie."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        fields = text.rpartition(")")[2].split()  # the name before may hold spaces and parentheses
+        return None if fields[0] in "ZX" else cls(pid, f"{boot}/{fields[19]}")
+
+    @property
+    def alive(self) -> bool:
+        return ProcessId.of(self.pid) == self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """One cluster's run. `kept` means that it stays when its harness ends."""
+
+    run: str
+    directory: Path
+    slot: int
+    release: str
+    bootstrap: str
+    kept: bool
+    harness: ProcessId
+    supervisor: ProcessId | None = None
+
+    @property
+    def supervised(self) -> bool:
+        return self.supervisor is not None and self.supervisor.alive
+
+    @property
+    def dead(self) -> bool:
+        """Nobody is left who would end it."""
+        return not self.supervised and (self.kept or not self.harness.alive)
+
+    def save(self) -> None:
+        """Atomically, into the run's directory."""
+        descriptor, name = tempfile.mkstemp(dir=self.directory)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(self) | {"directory": str(self.directory)}, file, indent=1)
+        Path(name).replace(self.directory / _FILE)
+
+    def supervised_by(self, pid: int) -> RunState:
+        return replace(self, supervisor=ProcessId.of(pid))
+
+
+def default_root() -> Path:
+    """Where runs of this user live. Raises BadInput when somebody else made that directory."""
+    root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if root.is_symlink() or root.stat().st_uid != os.getuid():
+        raise BadInput(f"{root} belongs to another user: remove it, or set TMPDIR to a directory of your own")
+    return root
+
+
+def new_run(root: Path, *, slot: int, release: str, bootstrap: str, kept: bool) -> RunState:
+    """Makes a run's directory; it appears under its name with its state already in it."""
+    root.mkdir(parents=True, exist_ok=True)
+    harness = ProcessId.of(os.getpid())
+    assert harness is not None
+    unnamed = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+    run = f"{_PREFIX}{slot}-{unnamed.name.removeprefix('.new-')}"
+    state = RunState(
+        run=run, directory=unnamed, slot=slot, release=release, bootstrap=bootstrap, kept=kept, harness=harness
+    )
+    state.save()  # `load` takes the directory from where it finds the file
+    unnamed.rename(root / run)
+    return replace(state, directory=root.absolute() / run)
+
+
+def runs(root: Path) -> list[RunState]:
+    """Every run of which `root` holds a directory, dead or alive."""
+    found = (load(path) for path in sorted(root.glob(f"{_PREFIX}*")) if path.is_dir())
+    return [state for state in found if state is not None]
+
+
+def load(directory: Path) -> RunState | None:
+    """The state of a run's directory; None when it vanished meanwhile or was never complete."""
+    try:
+        document = json.loads((directory / _FILE).read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    document |= {"directory": directory, "harness": ProcessId(**document["harness"])}
+    supervisor = document["supervisor"]
+    return RunState(**document | {"supervisor": ProcessId(**supervisor) if supervisor else None})
+
+
+def remove_directory(directory: Path) -> None:
+    """Removes a run's directory, complete or not; one that is gone already is fine."""
+
+    def gone_is_fine(_function: object, _path: object, info: tuple[type[BaseException], BaseException, object]) -> None:
+        if not isinstance(info[1], FileNotFoundError):
+            raise info[1]
+
+    shutil.rmtree(directory, onerror=gone_is_fine)

@@ -1,0 +1,103 @@
+"""What crashes and kept clusters left, and how it goes away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness.clusters.state import RunState, default_root, load, remove_directory, runs
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+
+_END_S = 15.0
+_UNNAMED_AGE_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A cluster that no living harness answers for."""
+
+    run: str
+    directory: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.what}"
+
+
+def leftovers(root: Path | None = None) -> list[Leftover]:
+    """Clusters that were kept, and the remains of runs that crashed."""
+    found = []
+    for state in runs(root or default_root()):
+        if state.dead:
+            found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
+        elif state.kept and state.supervised and not state.harness.alive:
+            text = f"a cluster of Kafka {state.release} that was kept, at {state.bootstrap}"
+            found.append(Leftover(state.run, state.directory, text))
+    return found
+
+
+def sweep(root: Path | None = None) -> list[str]:
+    """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
+    base = root or default_root()
+    swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead]
+    for path in base.glob(".new-*"):
+        try:
+            old = time.time() - path.stat().st_mtime > _UNNAMED_AGE_S
+        except FileNotFoundError:
+            continue  # it has just got its name
+        if old:
+            shutil.rmtree(path, ignore_errors=True)
+    return swept
+
+
+def clean(run: str | None = None, root: Path | None = None) -> list[str]:
+    """Ends kept clusters and removes the remains of dead runs: all of them, or the one named `run` (or by its path).
+
+    Raises BadInput when there is no such run, or a living harness is using it.
+    """
+    base = root or default_root()
+    if run is None:
+        kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
+        return [_end(state, "ended") for state in kept] + sweep(base)
+    directory = Path(run) if Path(run).is_absolute() else base / run
+    state = load(directory)
+    if state is None:
+        known = ", ".join(state.run for state in runs(base)) or "none"
+        raise BadInput(f"there is no run {run!r} in {base}: {known}")
+    if state.harness.alive and state.harness.pid != os.getpid():
+        raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that first")
+    return [_end(state, "ended")]
+
+
+def _end(state: RunState, verb: str) -> str:
+    supervisor = state.supervisor
+    if supervisor is not None and supervisor.alive:
+        os.kill(supervisor.pid, signal.SIGTERM)
+        wait_for(
+            lambda: supervisor.alive,
+            until=lambda alive: not alive,
+            deadline_s=_END_S,
+            what=f"the supervisor {supervisor.pid} of {state.run} to end",
+        )
+    _kill_strays(state.directory)
+    remove_directory(state.directory)
+    return f"{verb} {state.run}"
+
+
+def _kill_strays(directory: Path) -> None:
+    """Processes that name a dead run's directory in their command: none, unless the kernel lost a death signal."""
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if process.pid != os.getpid() and any(f"{directory}/" in argument for argument in command[:3]):
+            try:
+                process.kill()
+                process.wait(_END_S)
+            except psutil.NoSuchProcess:
+                continue

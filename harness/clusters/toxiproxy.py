@@ -1,0 +1,128 @@
+"""Client of one toxiproxy server, on top of toxiproxy-python 0.1.1, whose traps end here.
+
+That package keeps host and port in a class (one server a process), waits for ever, believes answers of 5xx, and asks a
+proxy of the environment (HTTP_PROXY) for loopback addresses. So every call takes a lock, sets the address, and goes
+through `_Transport`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+import toxiproxy.api
+from toxiproxy import Toxiproxy
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from harness.model.errors import HarnessFailure
+
+_TIMEOUT_S = 10.0
+_lock = threading.Lock()
+
+
+class _Transport:
+    """Stands in for the `requests` module inside the package: bounded, checked, and never through a proxy."""
+
+    def __init__(self) -> None:
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def get(self, **request: Any) -> requests.Response:
+        return self._checked("GET", request)
+
+    def post(self, **request: Any) -> requests.Response:
+        return self._checked("POST", request)
+
+    def delete(self, **request: Any) -> requests.Response:
+        return self._checked("DELETE", request)
+
+    def _checked(self, method: str, request: dict[str, Any]) -> requests.Response:
+        # A connection a call: an idle one would outlive its server, and be left open at the end.
+        headers = {"Connection": "close"}
+        response = self._session.request(method, timeout=_TIMEOUT_S, headers=headers, **request)
+        if response.status_code >= 400 and response.status_code not in (400, 404, 409):  # those the package raises
+            raise HarnessFailure(f"toxiproxy answered {response.status_code} to {method} {request['url']}")
+        return response
+
+
+toxiproxy.api.requests = _Transport()
+
+
+class ToxiproxyClient:
+    """What links need of the server at `host`:`port`. Raises HarnessFailure when it is gone or refuses."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    @contextmanager
+    def _server(self) -> Iterator[Toxiproxy]:
+        with _lock:
+            server = Toxiproxy()
+            server.update_api_consumer(self.host, self.port)
+            try:
+                yield server
+            except (requests.RequestException, InvalidToxic, NotFound, ProxyExists, ValueError) as error:
+                raise HarnessFailure(f"toxiproxy at {self.host}:{self.port} failed: {error}") from error
+
+    def answers(self) -> bool:
+        """Whether the server is up."""
+        try:
+            self.proxies()
+        except HarnessFailure:
+            return False
+        return True
+
+    def proxies(self) -> dict[str, bool]:
+        """Names, and whether each is enabled."""
+        with self._server() as server:
+            return {name: bool(proxy.enabled) for name, proxy in server.proxies().items()}
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        """Disabling closes connections and refuses new ones."""
+        with self._server() as server:
+            proxy = self._proxy(server, name)
+            if proxy.enabled == enabled:
+                return
+            proxy.enable() if enabled else proxy.disable()
+            if self._proxy(server, name).enabled != enabled:
+                raise HarnessFailure(f"toxiproxy did not {'enable' if enabled else 'disable'} the link {name}")
+
+    def add_toxic(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
+        """Puts a toxic named `toxic` on a proxy, in place of one of that name."""
+        with self._server() as server:
+            proxy = self._proxy(server, name)
+            if proxy.get_toxic(toxic) is not None:
+                proxy.destroy_toxic(toxic)
+            proxy.add_toxic(name=toxic, type=kind, stream=stream, attributes=attributes)
+            seen = proxy.get_toxic(toxic)
+            if seen is None or any(seen.attributes.get(key) != value for key, value in attributes.items()):
+                raise HarnessFailure(f"toxiproxy did not take {kind} on the link {name}")
+
+    def clear(self, name: str) -> None:
+        """Enables a proxy and removes its toxics."""
+        with self._server() as server:
+            proxy = self._proxy(server, name)
+            for toxic in proxy.toxics():
+                proxy.destroy_toxic(toxic)
+            proxy.enable()
+            if not self._proxy(server, name).enabled or proxy.toxics():
+                raise HarnessFailure(f"toxiproxy did not heal the link {name}")
+
+    def reset(self) -> None:
+        """Enables every proxy and removes every toxic."""
+        with self._server() as server:
+            server.reset()
+            off = [name for name, proxy in server.proxies().items() if not proxy.enabled]
+        if off:
+            raise HarnessFailure(f"toxiproxy did not enable {', '.join(sorted(off))} again")
+
+    @staticmethod
+    def _proxy(server: Toxiproxy, name: str) -> Any:
+        proxy = server.get_proxy(name)
+        if proxy is None:
+            raise HarnessFailure(f"toxiproxy has no link {name}")
+        return proxy
