@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -88,8 +89,8 @@ def _part_of(scenario: Any) -> str:
 
 
 def _described(kind: Any) -> tuple[str, str]:
-    """Arguments of a step with their defaults left out, and the first line of what it says of itself."""
-    names = [name for name in getattr(kind, "__dataclass_fields__", {}) if not name.startswith("_")]
+    """Arguments of a step, and the first line of what it says of itself."""
+    names = [field.name for field in dataclasses.fields(kind)]
     return ", ".join(names), (kind.__doc__ or "").strip().splitlines()[0]
 
 
