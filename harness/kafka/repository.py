@@ -149,8 +149,14 @@ def tls_context() -> ssl.SSLContext:
 
 def _pool(url: str) -> urllib3.PoolManager:
     parts = urlsplit(url)
+    # other=0: an untrusted certificate will not be trusted at the second try.
     retries = urllib3.Retry(
-        total=4, connect=2, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False
+        total=4,
+        connect=2,
+        other=0,
+        backoff_factor=0.5,
+        status_forcelist=(429, 500, 502, 503, 504),
+        raise_on_status=False,
     )
     timeout = urllib3.Timeout(connect=15, read=60)
     host = parts.netloc

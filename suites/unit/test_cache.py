@@ -1,0 +1,73 @@
+"""Files that are whole or absent, whoever else is at work in the same cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.kafka.cache import Cache, Digest, default_cache
+from harness.model.errors import BadInput
+
+
+def test_a_digest_reads_back_and_is_that_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    digest = Digest.of_file(tmp_path / "file", "sha1")
+    assert digest == Digest.of(b"content", "sha1") == Digest("sha1", hashlib.sha1(b"content").hexdigest())
+    assert Digest.parse(str(digest)) == digest
+
+
+def test_the_same_name_with_other_content_is_another_file(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    paths = [cache.put(content, Digest.of(content), "x.jar") for content in (b"one", b"two")]
+    assert [path.read_bytes() for path in paths] == [b"one", b"two"]
+
+
+def test_the_place_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_cache() == Path("/somewhere/kafka-durability")
+    monkeypatch.setenv("HOME", "/home/me")
+    for invalid in ("", "relative/path"):
+        monkeypatch.setenv("XDG_CACHE_HOME", invalid)
+        assert default_cache() == Path("/home/me/.cache/kafka-durability")
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(BadInput, match=r"file/cache cannot be used \(Not a directory\): free some space or point XDG"):
+        Cache(tmp_path / "file" / "cache")
+
+
+def test_what_a_killed_harness_left_is_swept_after_a_day(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    old, fresh = tmp_path / "tmp" / "old", tmp_path / "tmp" / "fresh"
+    old.mkdir()
+    fresh.mkdir()
+    yesterday = time.time() - 100_000
+    os.utime(old, (yesterday, yesterday))
+    with cache.scratch() as scratch:
+        assert set((tmp_path / "tmp").iterdir()) == {fresh, scratch}
+    assert set((tmp_path / "tmp").iterdir()) == {fresh}
+
+
+def test_a_second_harness_waits_and_says_so(tmp_path: Path) -> None:
+    cache, order, holding = Cache(tmp_path), list[str](), threading.Event()
+
+    def second() -> None:
+        holding.wait(10)
+        with Cache(tmp_path).locked("4.3.1", order.append):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with cache.locked("4.3.1", order.append):
+        holding.set()
+        while not order:
+            time.sleep(0.01)
+        order.append("first")
+    thread.join(10)
+    assert order == ["waiting for another harness that is preparing 4.3.1", "first", "second"]
