@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from harness.faults.base import Bite, PartitionView, Place
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
+from harness.model.errors import HarnessTimeout
 
 ACK_WINDOW_S = 1.0
 ACKS_DEADLINE_S = 10.0
@@ -31,13 +32,15 @@ def with_recent_acks(stage: Stage, places: Iterable[Place]) -> set[Place]:
 def await_recent_acks(stage: Stage, chosen: Callable[[PartitionView], bool]) -> dict[Place, PartitionView]:
     """Partitions that are chosen and have acks in the last second, waited for within a bound; may stay empty.
 
-    A fault without load under it proves nothing, but that is for the bite to say and not a reason to stop.
+    A fault without load under it proves nothing, but that is for the bite to say and not a reason to stop. Under an
+    earlier fault that is still open acks may have ceased: then those partitions count that had acks before it.
     """
-    give_up_at = time.monotonic() + ACKS_DEADLINE_S
+    give_up_at = time.monotonic() + (0 if stage.faults_open else ACKS_DEADLINE_S)
     while True:
         states = {place: s for place, s in stage.all_states().items() if chosen(s)}
-        busy = with_recent_acks(stage, states)
+        busy = with_recent_acks(stage, states) | (stage.busy & set(states))
         if busy or not states or time.monotonic() > give_up_at:
+            stage.busy |= busy
             return {place: states[place] for place in busy}
         time.sleep(0.05)
 
@@ -136,7 +139,10 @@ class Held:
 
     def ask(self) -> Bite:
         if self.bite is None or not self.bite.held:
-            self.bite = self.probe()
+            try:
+                self.bite = self.probe()
+            except HarnessTimeout as silence:  # nobody to ask is no proof, and no reason to leave something broken
+                self.bite = Bite(False, str(silence))
         return self.bite
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.faults.base import Action, Bite, Fault, Injection, Kind, PartitionView, Place
-from harness.faults.bite import Held
+from harness.faults.bite import Held, with_recent_acks
 from harness.faults.registry import Heal, build_step, is_disturbance
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
@@ -76,6 +76,9 @@ class _Conductor:
         """False when a bounded wait ran out and the plan cannot go on."""
         kind = build_step(step)
         self._watch_leaders()
+        self.stage.faults_open = len(self.open)
+        if not self.open:
+            self.stage.busy = with_recent_acks(self.stage, self.stage.places(()))
         self.stage.epochs_before[step.name] = {place: s.leader_epoch for place, s in self.seen.items()}
         row = self._new_row(step, kind)
         self.stage.log(f"{step.name}: {_words(step)}")

@@ -72,19 +72,20 @@ KINDS: tuple[type[Kind], ...] = (
 BY_NAME: Mapping[str, type[Kind]] = {kind.do: kind for kind in KINDS}
 
 
-def build_step(step: Step) -> Kind:
+def build_step(step: Step, where: str = "") -> Kind:
     """The executable step; BadInput on an unknown kind, an unknown argument or one of the wrong type."""
     kind = BY_NAME.get(step.do)
     if kind is None:
-        raise BadInput(f"step {step.name}: nothing is called {step.do!r}{hint(step.do, BY_NAME)}")
-    return typing.cast(Kind, build(kind, step.args, f"step {step.name} ({step.do})"))
+        raise BadInput(f"{where}step {step.name}: nothing is called {step.do!r}{hint(step.do, BY_NAME)}")
+    return typing.cast(Kind, build(kind, step.args, f"{where}step {step.name} ({step.do})"))
 
 
 def check_steps(scenario: Scenario) -> None:
     """BadInput on the first step that cannot be built or refers to something that is not there."""
     earlier: dict[str, Kind] = {}
     for step in scenario.steps:
-        kind, where = build_step(step), f"scenario {scenario.name}: step {step.name}"
+        where = f"scenario {scenario.name}: step {step.name}"
+        kind = build_step(step, f"scenario {scenario.name}: ")
         for name, marker, value in marked(kind):
             _check_reference(marker, value, scenario, earlier, f"{where}: {name}")
         if isinstance(kind, Heal) and not isinstance(earlier[kind.fault], Fault):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from harness.faults.base import Action, Bite, Done, NodesExpr
 from harness.faults.bite import Probe
@@ -11,8 +11,7 @@ from harness.faults.kill import Kill
 from harness.faults.stage import Stage
 from harness.faults.terminate import Terminate
 from harness.faults.waits import WaitHealthy
-from harness.model.errors import BadInput, HarnessTimeout
-from harness.model.scenario_toml import hint
+from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
 _HOW: dict[str, type[Terminate] | type[Kill]] = {"terminate": Terminate, "kill": Kill}
@@ -27,11 +26,7 @@ class RollingRestart(Action):
     needs: ClassVar[frozenset[str]] = frozenset({"kill"})
     disturbs: ClassVar[bool] = True
     node: NodesExpr = "brokers"
-    how: str = "terminate"
-
-    def __post_init__(self) -> None:
-        if self.how not in _HOW:
-            raise BadInput(f"rolling_restart: how = {self.how!r}{hint(self.how, _HOW)}")
+    how: Literal["terminate", "kill"] = "terminate"
 
     def perform(self, stage: Stage) -> Done:
         bites: dict[int, Bite] = {}

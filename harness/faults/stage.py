@@ -32,6 +32,8 @@ class Stage:
     transactional_id: Callable[[str], str] = str  # a producer of the scenario as the cluster knows it
     events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the conductor empties it
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
+    busy: set[Place] = field(default_factory=set)  # had acks when the first of the open faults began
+    faults_open: int = 0
     started_ns: dict[str, int] = field(default_factory=dict)  # step -> when it began
     epochs_before: dict[str, dict[Place, int]] = field(default_factory=dict)  # step -> leader epochs when it began
 

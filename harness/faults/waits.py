@@ -11,7 +11,7 @@ from harness.faults.base import Action, Done, NodesExpr, PartitionsExpr, Partiti
 from harness.faults.bite import named
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
@@ -86,7 +86,7 @@ class WaitElsewhere(Action):
         def probe() -> tuple[int, ...]:
             try:
                 return stage.nodes(self.node)
-            except BadInput:
+            except (BadInput, HarnessTimeout):
                 return ()  # nobody holds the role at the moment
 
         now = wait_for(

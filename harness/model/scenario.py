@@ -99,9 +99,9 @@ class Permits:
 class Floors:
     """Acked records on each target partition below which the run proved nothing."""
 
-    before: int = 500
+    before: int = 200
     during: int = 0
-    after: int = 500
+    after: int = 200
     partitions: tuple[str, ...] = ()  # "topic/0" or "topic/*"; empty = all that producers write by themselves
 
 

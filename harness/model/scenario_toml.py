@@ -157,6 +157,10 @@ def _convert(hint_: Any, value: Any, where: str) -> Any:
         if isinstance(value, typing.cast(type, hint_)):
             return value
         return build(typing.cast(type, hint_), _expect(dict, value, where, "a table"), where)
+    if origin is typing.Literal:
+        if value not in get_args(hint_):
+            raise BadInput(f"{where}: unknown value {value!r}{hint(str(value), get_args(hint_))}")
+        return value
     if origin is tuple:
         return tuple(_convert(get_args(hint_)[0], v, where) for v in _expect((list, tuple), value, where, "a list"))
     if origin is dict:
@@ -267,7 +271,7 @@ def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
 
 
 def _apply_to_steps(steps: list[Plain], rest: str, value: Any, where: str) -> None:
-    names = [s["name"] for s in steps]
+    names = [s.get("name", "") for s in steps]  # inserted ones are named when the result is read
     if rest == "+":
         steps.extend(deepcopy(_expect(list, value, where, "a list of steps")))
         return
