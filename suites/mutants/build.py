@@ -1,0 +1,70 @@
+"""Makes a runnable build of a variant: links to the release's jars, and copies of those with a patched class."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from harness.model.errors import BadInput, HarnessFailure
+from suites.mutants.table import HERE, Variant
+
+_TOOL_TIMEOUT_S: Final = 180
+
+
+class Patcher:
+    """Compiles `Patch.java` once against the release's own Javassist and applies variants with it."""
+
+    def __init__(self, jars: tuple[Path, ...], work: Path) -> None:
+        """`jars`: the release's class path, `work`: an existing folder for everything that is made here.
+
+        Raises BadInput when there is no JDK, or the release does not carry Javassist.
+        """
+        if not any(jar.name.startswith("javassist-") for jar in jars):
+            raise BadInput("the release has no Javassist among its jars; use one whose kafka-tools carries it (3.x or 4.x)")
+        self._jars = jars
+        self._work = work
+        self._libs = work / "release"
+        self._libs.mkdir()
+        _link(jars, self._libs)
+        self._classes = work / "tool"
+        self._classes.mkdir()
+        command = [_jdk("javac"), "-d", str(self._classes), "-cp", f"{self._libs}/*", str(HERE / "Patch.java")]
+        _run(command, "Patch.java does not compile")
+
+    def build(self, variant: Variant) -> Path:
+        """The folder for `--kafka`. Raises HarnessFailure when an edit does not apply exactly as the row says."""
+        root = self._work / variant.name
+        libs = root / "libs"
+        libs.mkdir(parents=True)
+        edits = root / "edits.json"
+        edits.write_text(json.dumps(variant.edits), encoding="utf-8")
+        tool = [_jdk("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{self._classes}:{self._libs}/*", "Patch"]
+        patched = _run([*tool, str(edits), str(self._libs), str(libs)], f"{variant.name} cannot be built")
+        _link([jar for jar in self._jars if not (libs / jar.name).exists()], libs)
+        (root / "MUTANT").write_text(f"{variant.name}\n{variant.story}\n\n{patched}", encoding="utf-8")
+        return root
+
+
+def _jdk(tool: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    inside = Path(home, "bin", tool) if home else None
+    found = str(inside) if inside is not None and inside.exists() else shutil.which(tool)
+    if found is None:
+        raise BadInput(f"there is no {tool}: install a JDK (17 or newer) or point JAVA_HOME to one")
+    return found
+
+
+def _link(jars: list[Path] | tuple[Path, ...], folder: Path) -> None:
+    for jar in jars:
+        (folder / jar.name).symlink_to(jar.resolve())
+
+
+def _run(command: list[str], failure: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise HarnessFailure(f"{failure}: {done.stderr.strip()}")
+    return done.stdout
