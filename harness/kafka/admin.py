@@ -1,0 +1,213 @@
+"""What the cluster says of itself, past every fault, and the few things an operator tells it to do.
+
+Every call is bounded. What only some brokers can tell (offsets of a replica, settings of a broker) lacks those that are
+down, paused or cut off: absence is evidence here and not an error. What needs one particular answer (a coordinator,
+the active controller, an election) waits for it up to `deadline_s`, then raises HarnessTimeout with what it saw last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_topics
+from harness.kafka.admin_cluster import Quorum, Reassignment
+from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
+from harness.kafka.admin_offsets import EpochEnd
+from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
+from harness.kafka.wire import Wire, versions_call
+from harness.model.clock import now_ns
+from harness.model.scenario import Topic
+
+__all__ = [
+    "AdminView",
+    "EpochEnd",
+    "PartitionState",
+    "Place",
+    "ProducerOnPartition",
+    "Quorum",
+    "Reassignment",
+    "TopicsSeen",
+    "TransactionState",
+]
+
+DEADLINE_S: Final = 20.0
+PATIENT_S: Final = 5.0  # for a broker that counts, in evidence that is taken once
+
+
+class AdminView:
+    """An observer and operator of one cluster by the DIRECT address of each broker. Safe for threads; close it."""
+
+    def __init__(self, cluster_addresses: Mapping[int, tuple[str, int]]) -> None:
+        self._wire = Wire(cluster_addresses)
+
+    def __enter__(self) -> AdminView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes every connection; idempotent."""
+        self._wire.close()
+
+    # --- topics and partitions ---
+
+    def create_topics(self, topics: Sequence[Topic], deadline_s: float = DEADLINE_S) -> dict[str, str]:
+        """Creates them (min.insync.replicas 2 unless said) and waits for leaders on every broker; topic ids by name."""
+        return admin_topics.create_topics(self._wire, topics, deadline_s)
+
+    def delete_topics(self, names: Sequence[str], deadline_s: float = DEADLINE_S) -> None:
+        """Deletes them and waits until no answering broker knows them."""
+        admin_topics.delete_topics(self._wire, names, deadline_s)
+
+    def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
+        """The state of every partition by the highest leader epoch; unknown topics are absent. Made to be polled."""
+        return admin_topics.partitions(self._wire, topics)
+
+    def partitions_by_broker(self, topics: Iterable[str]) -> dict[int, TopicsSeen]:
+        """What each answering broker believes, stale ones included."""
+        return admin_topics.seen_by_broker(self._wire, topics)
+
+    # --- offsets ---
+
+    def replica_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int, int], tuple[int, int]]:
+        """(topic, partition, broker) -> (log start, log end) of each replica's own log."""
+        return admin_offsets.replica_offsets(self._wire, self.partitions(topics))
+
+    def watermarks(self, topics: Iterable[str]) -> dict[Place, tuple[int, int]]:
+        """(topic, partition) -> (high watermark, last stable offset) of the leader."""
+        return admin_offsets.watermarks(self._wire, self.partitions(topics))
+
+    def high_watermark(self, topics: Iterable[str]) -> dict[Place, int]:
+        """What read_uncommitted may read up to, told by each leader."""
+        return {place: high for place, (high, _) in self.watermarks(topics).items()}
+
+    def last_stable_offset(self, topics: Iterable[str]) -> dict[Place, int]:
+        """What read_committed may read up to: below the first open transaction, told by each leader."""
+        return {place: stable for place, (_, stable) in self.watermarks(topics).items()}
+
+    def offsets_by_epoch(self, epochs: Mapping[Place, int]) -> dict[Place, EpochEnd]:
+        """Where the leader's log leaves the given leader epoch of each partition."""
+        return admin_offsets.offsets_by_epoch(self._wire, self.partitions({t for t, _ in epochs}), epochs)
+
+    def delete_records(self, before: Mapping[Place, int], deadline_s: float = DEADLINE_S) -> dict[Place, int]:
+        """Deletes what lies below the offsets (-1: below the high watermark); the low watermark of each partition."""
+        topics = {topic for topic, _ in before}
+        return admin_offsets.delete_records(self._wire, lambda: self.partitions(topics), before, deadline_s)
+
+    # --- settings ---
+
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Effective settings by topic."""
+        return admin_cluster.topic_configs(self._wire, topics)
+
+    def broker_configs(self) -> dict[int, dict[str, str]]:
+        """Effective settings by broker, of those that answer."""
+        return admin_cluster.broker_configs(self._wire)
+
+    def alter_topic_config(self, topic: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
+        """Sets settings, or unsets those that are None, and waits until the brokers show it."""
+        admin_cluster.alter_config(self._wire, topic, config, deadline_s)
+
+    def features(self) -> dict[str, int]:
+        """Finalized feature levels: metadata.version, transaction.version, eligible.leader.replicas.version, ..."""
+        return admin_cluster.features(self._wire)
+
+    # --- leaders and replicas ---
+
+    def elect_leaders(
+        self, kind: str, partitions: Sequence[Place], deadline_s: float = DEADLINE_S
+    ) -> dict[Place, str | None]:
+        """A "preferred" or "unclean" election; per partition Kafka's error or None."""
+        return admin_cluster.elect_leaders(self._wire, kind, partitions, deadline_s)
+
+    def reassign(self, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float = DEADLINE_S) -> None:
+        """Starts a reassignment (None cancels one)."""
+        admin_cluster.reassign(self._wire, assignment, deadline_s)
+
+    def reassignments(self, deadline_s: float = DEADLINE_S) -> dict[Place, Reassignment]:
+        """Those that are not over."""
+        return admin_cluster.reassignments(self._wire, deadline_s)
+
+    # --- controllers ---
+
+    def active_controller(self, deadline_s: float = DEADLINE_S) -> int:
+        """Node id of the quorum's leader."""
+        return self.quorum(deadline_s).leader
+
+    def quorum(self, deadline_s: float = DEADLINE_S) -> Quorum:
+        """The metadata quorum: leader, epoch, log ends of voters and observers."""
+        return admin_cluster.quorum(self._wire, deadline_s)
+
+    # --- groups and transactions ---
+
+    def coordinator(self, kind: str, key: str, deadline_s: float = DEADLINE_S) -> int:
+        """Broker that coordinates a "group" or a "transaction" (by transactional id)."""
+        return admin_groups.coordinator(self._wire, kind, key, deadline_s)
+
+    def group_offsets(self, group: str, *, stable: bool = True, deadline_s: float = DEADLINE_S) -> dict[Place, int]:
+        """Committed offsets; `stable` waits for pending transactional commits to be decided."""
+        return admin_groups.group_offsets(self._wire, group, stable=stable, deadline_s=deadline_s)
+
+    def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
+        """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
+        return admin_groups.describe_producers(self._wire, self.partitions(topics))
+
+    def transactions(self, ids: Sequence[str] | None = None) -> dict[str, TransactionState]:
+        """Transactions by transactional id, as coordinators have them; all of them without `ids`."""
+        chosen = list(admin_groups.list_transactions(self._wire)) if ids is None else list(ids)
+        return admin_groups.describe_transactions(self._wire, chosen) if chosen else {}
+
+    # --- evidence ---
+
+    def brokers_up(self, timeout_s: float = PATIENT_S) -> list[int]:
+        """Brokers that answer now."""
+        return sorted(self._wire.ask_all(versions_call(), timeout_s))
+
+    def snapshot(self, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+        """One entry of cluster.json's `snapshots`: all that the brokers say at this moment, with patience."""
+        wire = self._wire
+        at_ns = now_ns()
+        up = self.brokers_up()
+        states = admin_topics.newest(admin_topics.seen_by_broker(wire, topics, timeout_s=PATIENT_S).values())
+        marks = admin_offsets.watermarks(wire, states, PATIENT_S)
+        logs = admin_offsets.replica_offsets(wire, states, PATIENT_S)
+        return {
+            "phase": phase,
+            "at_ns": at_ns,
+            "brokers_up": up,
+            "partitions": [_partition_row(state, marks, logs) for state in states],
+            "groups": [row for group in groups for row in self._group_rows(group)],
+            "topic_configs": admin_cluster.topic_configs(wire, topics, PATIENT_S),
+            "broker_configs": {str(b): c for b, c in admin_cluster.broker_configs(wire, PATIENT_S).items()},
+        }
+
+    def _group_rows(self, group: str) -> list[dict[str, Any]]:
+        offsets = self.group_offsets(group)
+        at_ns = now_ns()
+        return [
+            {"group": group, "topic": topic, "partition": partition, "offset": offset, "at_ns": at_ns}
+            for (topic, partition), offset in sorted(offsets.items())
+        ]
+
+
+def _partition_row(
+    state: PartitionState,
+    marks: Mapping[Place, tuple[int, int]],
+    logs: Mapping[tuple[str, int, int], tuple[int, int]],
+) -> dict[str, Any]:
+    place = (state.topic, state.partition)
+    high, stable = marks.get(place, (None, None))
+    return state.as_dict() | {
+        "logs": [
+            {"broker": broker, "log_start": logs[*place, broker][0], "log_end": logs[*place, broker][1]}
+            for broker in state.replicas
+            if (*place, broker) in logs
+        ],
+        "high_watermark": high,
+        "last_stable_offset": stable,
+    }

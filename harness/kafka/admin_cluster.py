@@ -1,0 +1,235 @@
+"""Configs, features, the controllers' quorum, elections and reassignments."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+from harness.kafka.admin_topics import Place
+from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
+from harness.model.errors import BadInput, HarnessFailure
+
+_TOPIC: Final = 2  # ConfigResource.Type
+_BROKER: Final = 4
+_SET: Final = 0  # AlterConfigOp.OpType
+_DELETE: Final = 1
+_ELECTIONS: Final = {"preferred": 0, "unclean": 1}
+_APPLIED_WITHIN_S: Final = 3.0
+_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The metadata quorum. Log ends by node id; observers are the brokers (and controllers that do not vote)."""
+
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: dict[int, int]
+    observers: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A reassignment that is not over."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+def quorum(wire: Wire, deadline_s: float) -> Quorum:
+    """The controllers' quorum as its leader has it; HarnessTimeout while there is none."""
+    topic = DescribeQuorumRequest.TopicData
+    asked = topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])
+
+    def refusal(answer: Any) -> str | None:
+        if error := error_name(answer.error_code):
+            return error
+        part = answer.topics[0].partitions[0]
+        return error_name(part.error_code) or (None if part.leader_id >= 0 else "no leader")
+
+    answer = wire.to_controller(
+        call(DescribeQuorumRequest, topics=[asked]), refusal, deadline_s=deadline_s, what="the controllers' quorum"
+    )
+    part = answer.topics[0].partitions[0]
+    return Quorum(
+        part.leader_id,
+        part.leader_epoch,
+        part.high_watermark,
+        {voter.replica_id: voter.log_end_offset for voter in part.current_voters},
+        {observer.replica_id: observer.log_end_offset for observer in part.observers},
+    )
+
+
+def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
+    """Finalized feature levels, of the broker with the newest metadata; a feature at level 0 is absent."""
+    answers = wire.ask_all(versions_call(), timeout_s)
+    if not answers:
+        return {}
+    newest = max(answers.values(), key=metadata_offset)
+    return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
+
+
+def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, dict[str, str]]:
+    """Effective settings of topics, from the broker with the newest metadata that answers."""
+    question = _describe([(_TOPIC, name) for name in topics])
+    for broker in wire.freshest() if topics else ():
+        answers = wire.gather({broker: (question,)}, timeout_s)
+        if answers:
+            return _configs(answers[broker][0])
+    return {}
+
+
+def broker_configs(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, dict[str, str]]:
+    """Effective settings of each broker that answers, told by itself; secrets are absent."""
+    answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in wire.brokers}, timeout_s)
+    return {broker: _configs(answer[0]).get(str(broker), {}) for broker, answer in answers.items()}
+
+
+def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadline_s: float) -> None:
+    """Sets (or with None unsets) settings of a topic and leaves the others alone (KIP-339).
+
+    Returns once every answering broker shows the new values, or after 3 s when one that is cut off from the
+    controllers cannot learn of them. BadInput when Kafka refuses a value.
+    """
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    changes = [
+        kind.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in config.items()
+    ]
+    question = call(
+        IncrementalAlterConfigsRequest,
+        resources=[kind(resource_type=_TOPIC, resource_name=topic, configs=changes)],
+        validate_only=False,
+    )
+
+    def refusal(answer: Any) -> str | None:
+        told = answer.responses[0]
+        error = error_name(told.error_code)
+        if error and error not in _PASSING:
+            raise BadInput(f"Kafka refuses {dict(config)} on topic {topic}: {error} ({told.error_message})")
+        return error
+
+    wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"new settings of {topic}")
+    give_up_at = time.monotonic() + _APPLIED_WITHIN_S
+    wanted = {name: value for name, value in config.items() if value is not None}
+    while time.monotonic() < give_up_at:
+        told = [_configs(answer).get(topic, {}) for answer in wire.ask_all(_describe([(_TOPIC, topic)])).values()]
+        if told and all(seen.get(name) == value for seen in told for name, value in wanted.items()):
+            return
+        time.sleep(0.05)
+
+
+def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: float) -> dict[Place, str | None]:
+    """A "preferred" or "unclean" election (KIP-183, KIP-460). Per partition Kafka's error, None where it elected.
+
+    ELECTION_NOT_NEEDED is such an error; who needs a leader changed has to look. HarnessTimeout by the deadline.
+    """
+    if kind not in _ELECTIONS:
+        raise BadInput(f'{kind!r} is no kind of election; say "preferred" or "unclean"')
+    topic = ElectLeadersRequest.TopicPartitions
+    question = call(
+        ElectLeadersRequest,
+        election_type=_ELECTIONS[kind],
+        topic_partitions=[topic(topic=name, partitions=indexes) for name, indexes in _grouped(places).items()],
+        timeout_ms=5000,
+    )
+
+    def results(answer: Any) -> dict[Place, str | None]:
+        return {
+            (told.topic, p.partition_id): error_name(p.error_code)
+            for told in answer.replica_election_results
+            for p in told.partition_result
+        }
+
+    def refusal(answer: Any) -> str | None:
+        passing = {error for error in results(answer).values() if error in _PASSING}
+        return error_name(answer.error_code) or (", ".join(sorted(passing)) or None)
+
+    return results(wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"{kind} election of {places}"))
+
+
+def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float) -> None:
+    """Starts to move partitions to these replicas (KIP-455), the preferred leader first; None cancels.
+
+    Returns when the controller took it, not when it is done: see `reassignments`. HarnessFailure when it is refused.
+    """
+    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+
+    def partition(place: Place) -> Any:
+        replicas = assignment[place]
+        listed = None if replicas is None else list(replicas)
+        return kind.ReassignablePartition(partition_index=place[1], replicas=listed)
+
+    topics = [
+        kind(name=name, partitions=[partition((name, i)) for i in indexes])
+        for name, indexes in _grouped(list(assignment)).items()
+    ]
+
+    def refusal(answer: Any) -> str | None:
+        errors = {
+            f"{told.name}-{p.partition_index}": f"{error} ({p.error_message})"
+            for told in answer.responses
+            for p in told.partitions
+            if (error := error_name(p.error_code)) and error not in _PASSING
+        }
+        if errors:
+            raise HarnessFailure(f"Kafka refuses to reassign {errors}")
+        passing = [error_name(p.error_code) for told in answer.responses for p in told.partitions]
+        return error_name(answer.error_code) or next((e for e in passing if e), None)
+
+    question = call(AlterPartitionReassignmentsRequest, 0, timeout_ms=5000, topics=topics)
+    wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"the reassignment of {list(assignment)}")
+
+
+def reassignments(wire: Wire, deadline_s: float) -> dict[Place, Reassignment]:
+    """Reassignments that are not over, as the controller has them."""
+    question = call(ListPartitionReassignmentsRequest, timeout_ms=5000, topics=None)
+    answer = wire.to_controller(
+        question, lambda told: error_name(told.error_code), deadline_s=deadline_s, what="the list of reassignments"
+    )
+    return {
+        (topic.name, p.partition_index): Reassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _describe(resources: Sequence[tuple[int, str]]) -> Call:
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    return call(
+        DescribeConfigsRequest,
+        resources=[kind(resource_type=type_, resource_name=name, configuration_keys=None) for type_, name in resources],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+
+
+def _configs(answer: Any) -> dict[str, dict[str, str]]:
+    return {
+        result.resource_name: {c.name: c.value for c in result.configs if c.value is not None}
+        for result in answer.results
+        if error_name(result.error_code) is None
+    }
+
+
+def _grouped(places: Sequence[Place]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        grouped[topic].append(partition)
+    return grouped

@@ -1,0 +1,202 @@
+"""Offsets as each replica has them: log start, log end, high watermark, last stable offset, end of an epoch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import DeleteRecordsRequest
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
+
+from harness.kafka.admin_topics import PartitionState, Place
+from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name
+from harness.model.errors import HarnessTimeout
+from harness.model.waiting import wait_for
+
+# The debugging replica may ask a follower too, and is told the log end instead of a watermark
+# (ListOffsetsRequest.DEBUGGING_REPLICA_ID in Kafka).
+_DEBUGGING_REPLICA: Final = -2
+_CONSUMER: Final = -1
+_NEWEST_LIST_OFFSETS: Final = 7  # all that is asked here; later ones add tiered storage
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest leader epoch at or below the one asked for, and the offset at which the leader's log leaves it."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+def replica_offsets(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[tuple[str, int, int], tuple[int, int]]:
+    """(topic, partition, broker) -> (log start, log end), told by each replica's own broker about its own log."""
+    asked: dict[int, list[Place]] = defaultdict(list)
+    for state in states:
+        for broker in state.replicas:
+            if broker in wire.addresses:
+                asked[broker].append((state.topic, state.partition))
+    answers = wire.gather(
+        {
+            broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
+            for broker, places in asked.items()
+        },
+        timeout_s,
+    )
+    found = {}
+    for broker, (starts, ends) in answers.items():
+        start, end = _offsets(starts), _offsets(ends)
+        found.update({(*place, broker): (start[place], end[place]) for place in start.keys() & end.keys()})
+    return found
+
+
+def watermarks(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[Place, tuple[int, int]]:
+    """Partition -> (high watermark, last stable offset), told by its leader.
+
+    The stable offset is asked for first, so that it is never ahead of the watermark just because time passed.
+    Absent: no leader, a leader that is silent, or one whose watermark has not yet reached its own epoch.
+    """
+    levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    answers = wire.gather(
+        {
+            broker: [_list(places, OffsetSpec.LATEST, _CONSUMER, level) for level in levels]
+            for broker, places in _by_leader(wire, states).items()
+        },
+        timeout_s,
+    )
+    found = {}
+    for committed, uncommitted in answers.values():
+        stable, high = _offsets(committed), _offsets(uncommitted)
+        found.update({place: (high[place], stable[place]) for place in stable.keys() & high.keys()})
+    return found
+
+
+def offsets_by_epoch(
+    wire: Wire, states: Sequence[PartitionState], epochs: Mapping[Place, int], timeout_s: float = ANSWER_S
+) -> dict[Place, EpochEnd]:
+    """Where each partition's leader says that an epoch ended: what a follower would truncate to (KIP-101, KIP-279)."""
+    wanted = [state for state in states if (state.topic, state.partition) in epochs]
+    answers = wire.gather(
+        {broker: (_epoch_call(places, epochs),) for broker, places in _by_leader(wire, wanted).items()}, timeout_s
+    )
+    return {
+        (topic.topic, p.partition): EpochEnd(p.leader_epoch, p.end_offset)
+        for (answer,) in answers.values()
+        for topic in answer.topics
+        for p in topic.partitions
+        if error_name(p.error_code) is None
+    }
+
+
+def delete_records(
+    wire: Wire, leaders: Callable[[], Sequence[PartitionState]], before: Mapping[Place, int], deadline_s: float
+) -> dict[Place, int]:
+    """Deletes records below an offset, asked again until every leader did. The new log starts (low watermarks).
+
+    -1 means up to the high watermark. `leaders` tells the current states each time, as leaders may move.
+    """
+    done: dict[Place, int] = {}
+    seen: dict[Place, str] = {}
+
+    def attempt() -> dict[Place, str]:
+        open_places = [s for s in leaders() if (s.topic, s.partition) in before.keys() - done.keys()]
+        asked = _by_leader(wire, open_places)
+        answers = wire.gather({b: (_delete_call(places, before),) for b, places in asked.items()}, 5.0)
+        for (answer,) in answers.values():
+            for topic in answer.topics:
+                for p in topic.partitions:
+                    error = error_name(p.error_code)
+                    if error is None:
+                        done[topic.name, p.partition_index] = p.low_watermark
+                    else:
+                        seen[topic.name, p.partition_index] = error
+        return {place: seen.get(place, "no answer from a leader") for place in before.keys() - done.keys()}
+
+    wait_for(attempt, until=lambda left: not left, deadline_s=deadline_s, what="records to be deleted")
+    return done
+
+
+def require(found: Mapping[Place, Any], wanted: Iterable[Place], what: str) -> None:
+    """HarnessTimeout when a partition is missing from an answer that has to be whole."""
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise HarnessTimeout(f"{what}: no answer about {missing}")
+
+
+def _by_leader(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
+    asked: dict[int, list[Place]] = defaultdict(list)
+    for state in states:
+        if state.leader in wire.addresses:
+            asked[state.leader].append((state.topic, state.partition))
+    return asked
+
+
+def _by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        grouped[topic].append(partition)
+    return grouped
+
+
+def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    return call(
+        ListOffsetsRequest,
+        _NEWEST_LIST_OFFSETS,
+        replica_id=replica,
+        isolation_level=int(isolation),
+        topics=[
+            topic(
+                name=name,
+                partitions=[topic.ListOffsetsPartition(partition_index=i, timestamp=int(spec)) for i in indexes],
+            )
+            for name, indexes in _by_topic(places).items()
+        ],
+    )
+
+
+def _offsets(answer: Any) -> dict[Place, int]:
+    return {
+        (topic.name, p.partition_index): p.offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if error_name(p.error_code) is None
+    }
+
+
+def _epoch_call(places: Sequence[Place], epochs: Mapping[Place, int]) -> Call:
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    return call(
+        OffsetForLeaderEpochRequest,
+        replica_id=_DEBUGGING_REPLICA,
+        topics=[
+            topic(
+                topic=name,
+                partitions=[
+                    topic.OffsetForLeaderPartition(partition=i, current_leader_epoch=-1, leader_epoch=epochs[name, i])
+                    for i in indexes
+                ],
+            )
+            for name, indexes in _by_topic(places).items()
+        ],
+    )
+
+
+def _delete_call(places: Sequence[Place], before: Mapping[Place, int]) -> Call:
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    return call(
+        DeleteRecordsRequest,
+        topics=[
+            topic(
+                name=name,
+                partitions=[topic.DeleteRecordsPartition(partition_index=i, offset=before[name, i]) for i in indexes],
+            )
+            for name, indexes in _by_topic(places).items()
+        ],
+        timeout_ms=4000,
+    )

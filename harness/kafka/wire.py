@@ -1,0 +1,300 @@
+"""Kafka requests over plain blocking sockets: every exchange has a deadline, and a silent broker is a fact, not a hang.
+
+The client libraries retry, refresh and wait inside of calls, which is right for an application and wrong for an
+observer: what one broker says at one moment is the evidence. So one request goes to one named broker, and its answer
+(or the lack of one) comes back within the bound. Messages are encoded and decoded by kafka-python's schema classes.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import for_code
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from harness.model.errors import HarnessFailure, HarnessTimeout
+
+ANSWER_S: Final = 1.5  # how long one broker may take in ordinary questions
+SUSPECT_S: Final = 0.3  # and how long when it was silent before and the question is asked often
+SUSPECT_FOR_S: Final = 0.5  # a broker that fell silent is left alone so long by questions that are asked often
+HANDED_ON_S: Final = 6.0  # what a broker hands on to the active controller
+_CLIENT_ID: Final = b"durability-observer"
+_FRAME_BYTES_MAX: Final = 64 << 20
+_API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
+
+
+class Unanswered(HarnessFailure):
+    """One broker gave no usable answer in time: down, paused, cut off, or not speaking that request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request before its version is agreed on. `build` makes the message for a version, `newest` caps it."""
+
+    kind: Any  # a request class of kafka.protocol
+    build: Callable[[int], Any]
+    newest: int = 99
+
+
+def call(kind: Any, newest: int = 99, /, **fields: Any) -> Call:
+    """A request whose fields are the same in every version."""
+    return Call(kind, lambda _: kind(**fields), newest)
+
+
+def error_name(code: int) -> str | None:
+    """Kafka's name of an error code, such as "NOT_LEADER_OR_FOLLOWER"; None for success."""
+    if code == 0:
+        return None
+    known = for_code(code)
+    return str(getattr(known, "message", "") or f"error {code}") if known.errno == code else f"error {code}"
+
+
+class Connection:
+    """One socket to one broker, with the versions that it speaks. Used by one thread at a time."""
+
+    def __init__(self, address: tuple[str, int], give_up_at: float) -> None:
+        self._socket = socket.create_connection(address, timeout=_left(give_up_at))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation = 0
+        try:
+            answer = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
+        except BaseException:
+            self.close()
+            raise
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def ask(self, question: Call, give_up_at: float) -> Any:
+        """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the request is unknown there."""
+        version = self.version_of(question)
+        if version is None:
+            raise Unanswered(f"the broker speaks no fitting version of {question.kind.__name__}")
+        return self._exchange(question.build(version), version, give_up_at)
+
+    def version_of(self, question: Call) -> int | None:
+        """The version both sides speak; None without one."""
+        low, high = self.versions.get(question.kind.API_KEY, (0, -1))
+        version = int(min(high, question.kind.max_version, question.newest))
+        return version if version >= low else None
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _exchange(self, message: Any, version: int, give_up_at: float) -> Any:
+        self._correlation += 1
+        flexible = message.flexible_version_q(version)
+        header = struct.pack(">hhih", message.API_KEY, version, self._correlation, len(_CLIENT_ID)) + _CLIENT_ID
+        body = header + (b"\0" if flexible else b"") + bytes(message.encode(version=version))
+        self._socket.settimeout(_left(give_up_at))
+        self._socket.sendall(struct.pack(">i", len(body)) + body)
+        return self._answer(message, version, give_up_at)
+
+    def _answer(self, message: Any, version: int, give_up_at: float) -> Any:
+        (size,) = struct.unpack(">i", self._receive(4, give_up_at))
+        if not 4 <= size <= _FRAME_BYTES_MAX:
+            raise ConnectionError(f"an answer of {size} bytes is not Kafka's")
+        frame = self._receive(size, give_up_at)
+        (correlation,) = struct.unpack_from(">i", frame)
+        if correlation != self._correlation:
+            raise ConnectionError(f"an answer to request {correlation}, not {self._correlation}")
+        kind = ResponseClassRegistry._response_class_registry[message.API_KEY]
+        # The answer to ApiVersions has the old header in every version (KIP-511).
+        flexible = kind.flexible_version_q(version) and message.API_KEY != ApiVersionsRequest.API_KEY
+        return kind.decode(frame[5 if flexible else 4 :], version=version)
+
+    def _receive(self, size: int, give_up_at: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._socket.settimeout(_left(give_up_at))
+            piece = self._socket.recv(size - len(parts))
+            if not piece:
+                raise ConnectionError("closed by the broker")
+            parts += piece
+        return bytes(parts)
+
+
+class Wire:
+    """Connections to the brokers of one cluster. Safe for several threads; `close` it."""
+
+    def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        self.addresses = dict(addresses)
+        self._lock = threading.Lock()
+        self._idle: dict[int, list[Connection]] = defaultdict(list)
+        self._silent_since: dict[int, float] = {}
+        self._closed = False
+        self._threads = ThreadPoolExecutor(max_workers=8 * max(1, len(addresses)), thread_name_prefix="observer")
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(sorted(self.addresses))
+
+    def ask(self, broker: int, question: Call, timeout_s: float = ANSWER_S) -> Any:
+        """One broker's decoded answer; Unanswered, saying why, when there is none in time."""
+        return self.ask_in_turn(broker, (question,), timeout_s)[0]
+
+    def ask_in_turn(self, broker: int, questions: Iterable[Call], timeout_s: float = ANSWER_S) -> list[Any]:
+        """Several questions to one broker, one after another on one connection; all answered or Unanswered."""
+        give_up_at = time.monotonic() + timeout_s
+        questions = tuple(questions)
+        while True:
+            try:
+                connection, fresh = self._take(broker, give_up_at)
+            except OSError as gone:
+                self._fell_silent(broker, gone)
+                raise Unanswered(f"broker {broker}: {gone or type(gone).__name__}") from gone
+            try:
+                answers = [connection.ask(question, give_up_at) for question in questions]
+            except Unanswered as unknown:
+                self._give_back(broker, connection)
+                raise Unanswered(f"broker {broker}: {unknown}") from unknown
+            except (OSError, ValueError, struct.error, IndexError) as broken:
+                connection.close()
+                # A pooled connection may stem from before a restart; that says nothing about the broker now.
+                if fresh or isinstance(broken, TimeoutError):
+                    self._fell_silent(broker, broken)
+                    raise Unanswered(f"broker {broker}: {broken or type(broken).__name__}") from broken
+                continue
+            except BaseException:
+                connection.close()
+                raise
+            self._give_back(broker, connection)
+            return answers
+
+    def gather(
+        self, questions: Mapping[int, Iterable[Call]], timeout_s: float = ANSWER_S, *, often: bool = False
+    ) -> dict[int, list[Any]]:
+        """Asks brokers side by side; those that do not answer in time are absent.
+
+        `often`: a broker that was silent a moment ago gets little or no time, so that a paused one does not slow a
+        poll. When that leaves nobody, everybody is asked in full.
+        """
+        chosen = {b: (timeout_s if not often else self._time_for(b, timeout_s)) for b in questions}
+        answers = self._gather({b: (questions[b], time_s) for b, time_s in chosen.items() if time_s > 0})
+        if often and not answers and any(time_s < timeout_s for time_s in chosen.values()):
+            answers = self._gather({b: (asked, timeout_s) for b, asked in questions.items()})
+        return answers
+
+    def ask_all(self, question: Call, timeout_s: float = ANSWER_S, *, often: bool = False) -> dict[int, Any]:
+        """The same question to every broker; the answers of those that gave one."""
+        asked = dict.fromkeys(self.brokers, (question,))
+        return {broker: answers[0] for broker, answers in self.gather(asked, timeout_s, often=often).items()}
+
+    def freshest(self) -> list[int]:
+        """Brokers that answer, the one whose metadata is newest first."""
+        seen = self.ask_all(versions_call())
+        return sorted(seen, key=lambda broker: (-metadata_offset(seen[broker]), broker))
+
+    def to_controller(
+        self, question: Call, refusal: Callable[[Any], str | None], *, deadline_s: float, what: str
+    ) -> Any:
+        """A request that a broker hands on to the active controller, until an answer has no refusal worth a retry.
+
+        A broker that is cut off from the controllers holds such a request until it times out, so the next is tried.
+        Raises HarnessTimeout with the last refusal seen.
+        """
+        give_up_at = time.monotonic() + deadline_s
+        seen = "no broker answered"
+        while True:
+            for broker in self.freshest():
+                left_s = give_up_at - time.monotonic()
+                if left_s <= 0:
+                    break
+                try:
+                    answer = self.ask(broker, question, min(left_s, HANDED_ON_S))
+                except Unanswered as silent:
+                    seen = str(silent)
+                    continue
+                reason = refusal(answer)
+                if reason is None:
+                    return answer
+                seen = f"broker {broker}: {reason}"
+            if time.monotonic() >= give_up_at:
+                raise HarnessTimeout(f"waited {deadline_s:g} s for {what}; last saw {seen}")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Closes every socket; idempotent."""
+        with self._lock:
+            self._closed = True
+            idle = [connection for connections in self._idle.values() for connection in connections]
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _gather(self, asked: Mapping[int, tuple[Iterable[Call], float]]) -> dict[int, list[Any]]:
+        running: dict[int, Future[list[Any]]] = {
+            broker: self._threads.submit(self.ask_in_turn, broker, questions, time_s)
+            for broker, (questions, time_s) in asked.items()
+        }
+        answers = {}
+        for broker, future in running.items():
+            try:
+                answers[broker] = future.result()
+            except Unanswered:
+                continue  # absent is the answer: who needs a reason asks that broker alone
+        return answers
+
+    def _take(self, broker: int, give_up_at: float) -> tuple[Connection, bool]:
+        with self._lock:
+            if self._closed:
+                raise HarnessFailure("the observer was closed")
+            if self._idle[broker]:
+                return self._idle[broker].pop(), False
+        return Connection(self.addresses[broker], give_up_at), True
+
+    def _give_back(self, broker: int, connection: Connection) -> None:
+        with self._lock:
+            self._silent_since.pop(broker, None)
+            if not self._closed:
+                self._idle[broker].append(connection)
+                return
+        connection.close()
+
+    def _fell_silent(self, broker: int, why: BaseException) -> None:
+        """A timeout costs time and is remembered; a refused connection costs none."""
+        with self._lock:
+            stale, self._idle[broker] = self._idle[broker], []
+            if isinstance(why, TimeoutError):
+                self._silent_since[broker] = time.monotonic()
+        for connection in stale:
+            connection.close()
+
+    def _time_for(self, broker: int, timeout_s: float) -> float:
+        with self._lock:
+            since = self._silent_since.get(broker)
+        if since is None:
+            return timeout_s
+        return 0.0 if time.monotonic() - since < SUSPECT_FOR_S else min(timeout_s, SUSPECT_S)
+
+
+def versions_call() -> Call:
+    """Asks for features and for how far the broker's metadata is."""
+    return Call(ApiVersionsRequest, lambda _: _versions_request(), _API_VERSIONS)
+
+
+def metadata_offset(answer: ApiVersionsResponse) -> int:
+    """Offset in the metadata log up to which a broker knew the cluster: in KRaft the finalized features' epoch.
+
+    It rises twice a second even in an idle cluster (metadata.max.idle.interval.ms), so it tells a stale broker.
+    """
+    return int(answer.finalized_features_epoch)
+
+
+def _versions_request() -> Any:
+    return ApiVersionsRequest(client_software_name="durability-observer", client_software_version="1")
+
+
+def _left(give_up_at: float) -> float:
+    left_s = give_up_at - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("no answer in time")
+    return left_s
