@@ -46,8 +46,7 @@ class Bundle:
         manifest = read_manifest(path) if sealed else _unsealed_manifest()
         if sealed:
             check_digests(path, manifest)
-        documents = {name: _document(path, name, sealed) for name in REQUIRED_DOCUMENTS if name != MANIFEST}
-        _check_run(path, documents["run.json"])
+        documents = documents_of(path)
         bundle = cls(path, manifest, documents, sealed=sealed)
         for table in TABLES:
             for file in bundle.table_files(table):
@@ -75,10 +74,18 @@ def _unsealed_manifest() -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "sealed_by": None, "files": {}}
 
 
-def _document(path: Path, name: str, sealed: bool) -> Any:
+def documents_of(path: Path) -> dict[str, Any]:
+    """The required documents but the manifest. A run that died half way may lack what it had not come to."""
+    run = _document(path, "run.json", optional=False)
+    _check_run(path, run)
+    others = [name for name in REQUIRED_DOCUMENTS if name not in (MANIFEST, "run.json")]
+    return {"run.json": run, **{name: _document(path, name, optional=not run["finished"]) for name in others}}
+
+
+def _document(path: Path, name: str, *, optional: bool) -> Any:
     file = path / name
     if not file.is_file():
-        if not sealed and name in _EMPTY:
+        if optional and name in _EMPTY:
             return _EMPTY[name]
         raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
     return read_json(file)

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pj
 
-from harness.evidence.bundle import Bundle
+from harness.evidence.bundle import Bundle, documents_of
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import read_json
 from harness.evidence.manifest import MANIFEST, write_manifest
 from harness.evidence.verdicts import VERDICT
 from harness.evidence.writer import write_parquet
 from harness.model.errors import BadEvidence
-from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
+from harness.model.schemas import TABLES
 
 HAND = "hand"
 
@@ -28,9 +28,7 @@ def seal_directory(path: Path) -> Bundle:
     """
     if not path.is_dir():
         raise BadEvidence(f"{path} is not a folder; give the folder of the evidence")
-    missing = [name for name in REQUIRED_DOCUMENTS if name != MANIFEST and not (path / name).is_file()]
-    if missing:
-        raise BadEvidence(f"{path} lacks {', '.join(missing)}; FORMAT.md says what stands in each, with an example")
+    documents_of(path)
     for table in TABLES:
         if table != "reservations":
             for lines in sorted((path / table).glob("*.jsonl")):

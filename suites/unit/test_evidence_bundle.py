@@ -118,7 +118,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "not Parquet": (lambda b: (b / "ledger/app.parquet").write_text("hello"), "is not a whole Parquet file"),
     "run without contract": (lambda b: (b / "run.json").write_text('{"finished": true}'), "has no 'contract'"),
-    "document missing": (lambda b: (b / "cluster.json").unlink(), "lacks cluster.json"),
+    "document missing": (lambda b: (b / "cluster.json").unlink(), "cluster.json is missing"),
     "document not JSON": (lambda b: (b / "steps.json").write_text("["), "cannot be read as JSON"),
     "reservation torn in the middle": (
         lambda b: (b / "reservations/app.jsonl").write_text('{"stream": 1\n{}\n'),
@@ -176,6 +176,14 @@ def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     assert not bundle.complete
     assert bundle.table_files("ledger") == []
     assert bundle.document("steps") == []
+    assert bundle.document("reads") == []
+
+
+def test_a_sealed_bundle_of_a_run_that_died_may_lack_what_it_had_not_come_to(example: Path) -> None:
+    _rewrite(example / "run.json", lambda t: t.replace('"finished": true', '"finished": false'))
+    (example / "reads.json").unlink()
+    bundle = seal_directory(example)
+    assert not bundle.complete
     assert bundle.document("reads") == []
 
 
