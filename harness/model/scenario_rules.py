@@ -63,8 +63,10 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     if producer.rate_per_s is not None and producer.rate_per_s < 1:
         raise BadInput(f"{where}: rate_per_s = {producer.rate_per_s}; leave it out to let the gate choose")
     group = producer.transactions and producer.transactions.offsets_of
-    if group and group not in {r.group for r in scenario.readers}:
-        raise BadInput(f"{where}: offsets_of = {group!r} is the group of no reader")
+    if group and group in {r.group for r in scenario.readers}:
+        raise BadInput(f"{where}: offsets_of = {group!r} is the group of a reader; name a group of its own")
+    if producer.transactions and producer.when == "steps":
+        raise BadInput(f'{where}: a transactional producer runs by itself; remove when = "steps"')
 
 
 def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
