@@ -150,17 +150,19 @@ class CopyReader:
         )
 
     def _settings(self) -> dict[str, Any]:
-        rack = {} if self._broker is None else {"client_rack": f"r{self._broker}"}
-        return consumer_settings(
-            self._desk.bootstrap,
-            f"{self.name}-{self._desk.run:x}",
-            self.name,
-            self._isolation,
-            enable_partition_eof=True,
-            statistics_interval_ms=_STATISTICS_MS,
-            stats_cb=self._on_statistics,
-            queued_max_messages_kbytes=_KBYTES_PER_PARTITION,
-            **rack,
+        settings = consumer_settings(
+            self._desk.bootstrap, f"{self.name}-{self._desk.run:x}", self.name, self._isolation
+        )
+        rack = {} if self._broker is None else {"client.rack": f"r{self._broker}"}
+        return (
+            settings
+            | rack
+            | {
+                "enable.partition.eof": True,
+                "statistics.interval.ms": _STATISTICS_MS,
+                "stats_cb": self._on_statistics,
+                "queued.max.messages.kbytes": _KBYTES_PER_PARTITION,
+            }
         )
 
     def _starts(self) -> list[TopicPartition]:

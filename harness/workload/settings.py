@@ -83,11 +83,10 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     return settings
 
 
-def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str, **own: Any) -> dict[str, Any]:
-    """Settings of a reader; `own` names librdkafka settings with underscores for dots."""
+def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str) -> dict[str, Any]:
+    """Settings of a reader."""
     settings = _RECONNECT | _CONSUMER | _client(bootstrap, client_id)
-    settings |= {"group.id": group, "isolation.level": isolation}
-    return settings | {name.replace("_", "."): value for name, value in own.items()}
+    return settings | {"group.id": group, "isolation.level": isolation}
 
 
 def may_retry(settings: dict[str, Any]) -> bool:

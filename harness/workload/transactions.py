@@ -35,8 +35,9 @@ _CALL_S: Final = 5.0  # given to the client
 _HANG_S: Final = 20.0  # beyond this the client is given up
 _END_S: Final = 20.0  # for all tries of one commit or abort
 _FLUSH_S: Final = 20.0
-_HOLD_S: Final = 12.0
-_HOLD_SHARE: Final = 0.15
+_HOLD_S: Final = 6.0
+_HOLD_SHARE: Final = 0.1
+_FIRST_HELD: Final = 3  # a short run must hold one, too
 _OFFSETS_SHARE: Final = 0.5
 _INIT_S: Final = 60.0
 
@@ -79,7 +80,7 @@ class TransactionLoop(ProducerLoop):
         self._watched = Watched(self.name)
         self._given_up: list[Any] = []  # clients in a call that hangs: releasing one would hang as well
         self._group: Any = None
-        self._first = True
+        self._drawn = 0
 
     def _run(self) -> None:
         self._initialise()
@@ -94,9 +95,9 @@ class TransactionLoop(ProducerLoop):
             places=tuple(chance.sample(places, chance.randint(min(2, len(places)), len(places)))),
             abort=chance.random() < spec.abort_share,
             with_offsets=spec.offsets_of is not None and chance.random() < _OFFSETS_SHARE,
-            hold=spec.spans_rolls and (chance.random() < _HOLD_SHARE or self._first),
+            hold=spec.spans_rolls and (chance.random() < _HOLD_SHARE or self._drawn == _FIRST_HELD),
         )
-        self._first = False
+        self._drawn += 1
         return plan
 
     def _one(self, plan: TxnPlan) -> bool:
@@ -129,9 +130,11 @@ class TransactionLoop(ProducerLoop):
                 self.spans += plan.hold and rolled
                 return
             due = self._pace.due(CHUNK)
-            wanted = min(due, max(1, plan.records // len(plan.places)))
-            if wanted and (sent < plan.records or plan.hold):
-                taken = self.producer.queue(plan.places[turn % len(plan.places)], wanted, txn_id=txn_id)
+            wanted = min(due, max(1, plan.records // len(plan.places)) if sent < plan.records else CHUNK)
+            if wanted:
+                # Held open: what comes on top of the plan goes to one partition, which rolls the sooner.
+                place = plan.places[turn % len(plan.places) if sent < plan.records else 0]
+                taken = self.producer.queue(place, wanted, txn_id=txn_id)
                 self._pace.spent(taken)
                 sent, turn = sent + taken, turn + 1
             self.producer.poll(0.0 if due > wanted else _TICK_S / 2)
