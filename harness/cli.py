@@ -6,6 +6,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,8 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
+def _version() -> str:
+    try:
+        return metadata.version("kafka-durability")
+    except metadata.PackageNotFoundError:
+        return "of a checkout that is not installed"
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="kafka-durability", prog_name="durability")
+@click.version_option(_version(), prog_name="durability")
 def commands() -> None:
     """Decides whether an Apache Kafka release may ship: real brokers, real faults, every acknowledged record followed.
 
@@ -61,7 +69,7 @@ def _run_options(command: F) -> F:
 @click.option("--fail-fast", is_flag=True, help="Stop after the first scenario that is not PASS.")
 def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
     """Judge a Kafka release by every scenario of the gate."""
-    names = tuple(name.strip() for part in only for name in part.split(",") if name.strip())
+    names = tuple(dict.fromkeys(name.strip() for part in only for name in part.split(",") if name.strip()))
     if only and not names:
         raise BadInput("--only names no scenario; `durability list scenarios` shows what there is")
     return _gate(_options(only=names, fail_fast=fail_fast, **common))

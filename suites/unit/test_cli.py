@@ -1,0 +1,332 @@
+"""The command's manners: exit codes, one sentence for every refusal, nothing half-written. No broker, no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, judging
+from harness.evidence.gate import GateSummary, ScenarioResult, read_gate, write_gate
+from harness.evidence.seal import seal_directory
+from harness.model.errors import BadEvidence, BadInput, HarnessFailure
+from harness.model.exits import Exit
+from harness.model.verdict import Status, Verdict
+from harness.options import GateOptions, GateResult
+from suites.unit.evidence_examples import judged, lost, verdict, write_example
+
+ROOT = Path(__file__).parents[2]
+DURABILITY = [sys.executable, "-c", "from harness.cli import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def fake_run(monkeypatch: pytest.MonkeyPatch, gate: Callable[..., Any]) -> None:
+    """Stands in for harness.run: what a gate *is* is proven elsewhere, here it is what the command makes of it."""
+    module = types.ModuleType("harness.run")
+    module.gate = gate  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "harness.run", module)
+
+
+def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any], GateResult]:
+    """A gate of three scenarios of which those with a status ran."""
+
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        progress.line("Kafka 4.3.1 (commit c) from here")
+        progress("doing")
+        names = ("one", "two", "three")
+        results = []
+        for name, status in zip(names, statuses, strict=False):
+            if status is None:
+                results.append(ScenarioResult(name=name, status=None, error="the moon was full"))
+                continue
+            judged(out / name, verdict(name, status, *([lost()] if status is Status.FAIL else [])))
+            results.append(ScenarioResult(name=name, status=status, bundle=name))
+        summary = GateSummary(required=names, results=tuple(results), seed=options.seed)
+        write_gate(out, summary)
+        return GateResult(out=out, summary=summary)
+
+    return gate
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        ((Status.PASS, Status.PASS, Status.PASS), Exit.PASS),
+        ((Status.PASS, Status.INCONCLUSIVE, Status.PASS), Exit.INCONCLUSIVE),
+        ((Status.PASS, Status.INCONCLUSIVE, Status.FAIL), Exit.FAIL),
+        ((Status.PASS, None, Status.INCONCLUSIVE), Exit.HARNESS),
+        ((Status.FAIL, None), Exit.FAIL),
+        ((Status.PASS,), Exit.PASS),
+        ((), Exit.INCONCLUSIVE),
+    ],
+)
+def test_the_worst_counts_and_a_subset_follows_what_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: tuple[Status | None, ...], code: Exit
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    fake_run(monkeypatch, gate_of(out, *statuses))
+    assert cli.invoke(["gate"]) is code
+    assert (out / "junit.xml").is_file()
+
+
+def test_a_gate_prints_the_release_first_and_no_control_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.FAIL, Status.PASS))
+    cli.invoke(["gate", "--seed", "7"])
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0] == "Kafka 4.3.1 (commit c) from here"
+    assert "FAIL of 2 of 3 scenarios" in said.out
+    assert all(c.isprintable() or c == "\n" for c in said.out + said.err)
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (BadInput("there is no Kafka 9"), Exit.USAGE, "there is no Kafka 9"),
+        (BadEvidence("x is damaged"), Exit.USAGE, "x is damaged"),
+        (HarnessFailure("no slot is free"), Exit.HARNESS, "no slot is free"),
+        (ValueError("two\nlines"), Exit.HARNESS, "ValueError: two"),
+        (KeyboardInterrupt(), Exit.INTERRUPTED, "interrupted"),
+        (SystemExit(1), Exit.HARNESS, "closed"),
+        (BrokenPipeError(), Exit.HARNESS, "closed"),
+        (AssertionError(), Exit.HARNESS, "AssertionError"),
+    ],
+)
+def test_nothing_uncaught_ends_in_1(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    raised: BaseException,
+    code: Exit,
+    said: str,
+) -> None:
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        raise raised
+
+    def keep_stdout() -> None:
+        pass
+
+    monkeypatch.setattr("harness.exiting._replace_closed_stdout", keep_stdout)
+    fake_run(monkeypatch, gate)
+    assert cli.invoke(["gate"]) is code
+    error = [line for line in capfd.readouterr().err.splitlines() if line.startswith("durability:")]
+    assert len(error) == 1
+    assert said in error[0]
+    kept = list(tmp_path.glob("durability-traceback-*.txt"))
+    assert bool(kept) == (code is Exit.HARNESS and "closed" not in said)
+    if kept:
+        assert "Traceback" in kept[0].read_text()
+        assert str(kept[0]) in error[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["gate", "--records", "0"], "--records"),
+        (["gate", "--records", "many"], "--records"),
+        (["gate", "--seed", "-1"], "--seed"),
+        (["gate", "--only", "leader_kiled"], "did you mean leader_killed"),
+        (["gate", "--only", "zzz"], "durability list scenarios"),
+        (["gate", "--only", ","], "--only names no scenario"),
+        (["gate", "--backend", "containers"], "container backend"),
+        (["gate", "--backend", "moon"], "--backend"),
+        (["gate", "--kafka", "image:apache/kafka:4.3.1"], "container backend"),
+        (["gate", "--out", "FILE"], "is a file"),
+        (["gate", "--out", "FULL"], "is not empty"),
+        (["gate", "--out", "FILE/below"], "not a folder that you may write to"),
+        (["gate", "--nope"], "No such option"),
+        (["run"], "Missing argument"),
+        (["run", "nope.toml"], "nope.toml"),
+        (["run", "leader_kiled"], "did you mean leader_killed"),
+        (["verify", "nowhere"], "nowhere"),
+        (["verify", "FULL"], "holds no evidence bundle"),
+        (["seal", "nowhere"], "nowhere is not a folder"),
+        (["list", "planets"], "planets"),
+        (["launch"], "No such command"),
+    ],
+)
+def test_wrong_usage_is_2_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    (tmp_path / "FILE").write_text("x")
+    (tmp_path / "FULL").mkdir()
+    (tmp_path / "FULL" / "x").write_text("x")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+
+    def never(options: GateOptions, progress: Any) -> GateResult:
+        pytest.fail("started")
+
+    fake_run(monkeypatch, never)
+    assert cli.invoke(arguments) is Exit.USAGE
+    assert said in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[GateOptions] = []
+
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        seen.append(options)
+        raise BadInput("enough")
+
+    fake_run(monkeypatch, gate)
+    own = tmp_path / "own.toml"
+    own.write_text((ROOT / "harness/scenarios/leader_killed.toml").read_text())
+    cli.invoke(["gate", "--only", "leader_killed, leader_killed", "--seed", "3", "--records", "10", "--fail-fast"])
+    cli.invoke(["run", "leader_killed", "--kafka", "3.9.1", "--keep", "--out", str(tmp_path / "new")])
+    cli.invoke(["run", str(own)])
+    assert seen[0] == GateOptions(seed=3, only=("leader_killed",), records=10, fail_fast=True)
+    assert (seen[1].only, seen[1].kafka, seen[1].keep, seen[1].out) == (
+        ("leader_killed",),
+        "3.9.1",
+        True,
+        tmp_path / "new",
+    )
+    assert (seen[2].only, seen[2].scenarios) == ((), (own,))
+    assert seen[1].seed != seen[2].seed
+
+
+SLEEPER = """
+import sys, types, time
+module = types.ModuleType("harness.run")
+def gate(options, progress):
+    try:
+        print("on", flush=True)
+        time.sleep(60)
+    finally:
+        print("healed", flush=True)
+module.gate = gate
+sys.modules["harness.run"] = module
+from harness.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)], ids=lambda v: str(v)
+)
+def test_signals_unwind_and_have_their_codes(number: signal.Signals, code: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, "gate"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_default_signals,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "on\n"
+        child.send_signal(number)
+        out, error = child.communicate(timeout=30)
+    assert out == "healed\n"
+    assert child.returncode == code
+    assert "Traceback" not in error
+
+
+def _default_signals() -> None:
+    """A runner that was started with nohup, or in the background of a shell, hands on ignored signals."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def test_a_closed_pipe_does_not_end_in_1() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run(
+            [*DURABILITY, "list", "faults"], cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == Exit.HARNESS
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_version_are_no_verdict() -> None:
+    for option in ("--help", "--version"):
+        done = subprocess.run([*DURABILITY, option], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert subprocess.run(DURABILITY, cwd=ROOT, capture_output=True, check=False).returncode == Exit.USAGE
+
+
+def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
+    def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
+        del master, progress
+        verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
+        for bundle, given in zip(bundles, verdicts, strict=True):
+            judged(bundle.path, given)
+        return verdicts
+
+    monkeypatch.setattr(judging, "_judge", judge)
+
+
+def test_verify_prints_json_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_example(tmp_path / "b")
+    seal_directory(bundle)
+    fake_judge(monkeypatch, Status.FAIL)
+    assert cli.invoke(["verify", str(bundle), "--json"]) is Exit.FAIL
+    assert json.loads(capsys.readouterr().out)["verdict"] == "FAIL"
+    assert cli.invoke(["verify", str(bundle)]) is Exit.FAIL
+    said = capsys.readouterr().out
+    assert "FAIL of scenario by_hand" in said
+    assert "offsets 100 to 149" in said
+
+
+def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damaged_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("by_hand", "broken"):
+        seal_directory(write_example(tmp_path / "out" / name))
+    (tmp_path / "out" / "broken" / "steps.json").unlink()
+    results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "broken"))
+    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "broken", "other"), results=results, seed=5))
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
+    fake_judge(monkeypatch, Status.FAIL)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.FAIL
+    assert "steps.json is missing" in capsys.readouterr().out
+    summary = read_gate(tmp_path / "out")
+    assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
+
+
+def test_seal_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = write_example(tmp_path / "b")
+    assert cli.invoke(["seal", str(bundle)]) is Exit.PASS
+    assert f"durability verify {bundle}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["scenarios", "faults"])
+def test_lists_are_plain_and_aligned(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke(["list", what]) is Exit.PASS
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert any("leader_killed" in line or line.startswith("kill ") for line in lines)
+
+
+def test_doctor_names_a_remedy_for_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    assert cli.invoke(["doctor"]) is Exit.USAGE
+    line = next(line for line in capsys.readouterr().out.splitlines() if "PySpark" in line)
+    assert line.startswith("MISSING")
+    assert "pip install 'kafka-durability[spark]'" in line
