@@ -80,16 +80,12 @@ def _judge(bundles: list[Bundle], master: str | None, progress: Progress) -> lis
         from harness.verify import judge
     except ModuleNotFoundError as absent:
         raise BadInput(f"judging needs {absent.name}: pip install 'kafka-durability[spark]'") from None
-    verdicts = []
-    for bundle in bundles:
-        progress(f"judging {bundle.path.name}")
-        verdicts.append(judge(bundle, master=master))
-    return verdicts
+    return list(judge(bundles, master=master, progress=progress))
 
 
 def _summary(evidence: Path, verdicts: Mapping[Path, Verdict]) -> GateSummary:
     if (evidence / GATE).is_file():
-        summary = rejudged(read_gate(evidence), {path.name: v.status for path, v in verdicts.items()})
+        summary = rejudged(read_gate(evidence), {path.name: (v.scenario, v.status) for path, v in verdicts.items()})
         write_gate(evidence, summary)
         return summary
     return summary_of(list(verdicts), [(v.scenario, v.status) for v in verdicts.values()])

@@ -42,14 +42,22 @@ def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[Line]:
-    word = summary.subset or f"{summary.status.name} of all {len(summary.required)} scenarios"
-    if len(summary.required) == 1 and not summary.missing:
-        word = f"{summary.status.name} of scenario {summary.required[0]}"
-    lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[summary.status])]
+    lines: list[Line] = [(f"{_word(summary)}: {release_name(summary, verdicts)}", _STYLE[summary.status])]
     lines.append((f"  {_meaning(summary)}", ""))
     if summary.missing:
         lines.append((f"  not run, or without a verdict: {', '.join(summary.missing)}", ""))
     return lines
+
+
+def _word(summary: GateSummary) -> str:
+    """The answer and how much of the gate it speaks for."""
+    asked, came = len(summary.required), len(summary.results)
+    if asked == 1 and not summary.missing:
+        return f"{summary.status.name} of scenario {summary.required[0]}"
+    if summary.status is Status.PASS:
+        return summary.subset or f"PASS of all {asked} scenarios"
+    so = sum(r.status is summary.status or (r.status is None and summary.status < Status.FAIL) for r in summary.results)
+    return f"{summary.status.name} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
 
 
 def _meaning(summary: GateSummary) -> str:

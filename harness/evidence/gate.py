@@ -122,17 +122,26 @@ def bundles_in(path: Path) -> list[Path]:
     return found
 
 
-def rejudged(summary: GateSummary, verdicts: Mapping[str, Status]) -> GateSummary:
-    """The summary with new verdicts, by bundle folder name; what was not judged again stays."""
+def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -> GateSummary:
+    """The summary with new verdicts: (scenario, status) by bundle folder name. What was not judged again stays.
+
+    Bundles it does not name are those of a gate that died before it could: they are added.
+    """
+    named = {name for r in summary.results for name in (r.bundle, *r.earlier)}
     results = [_rejudged(r, verdicts) for r in summary.results]
+    results += [
+        ScenarioResult(name=scenario, status=status, bundle=bundle)
+        for bundle, (scenario, status) in verdicts.items()
+        if bundle not in named
+    ]
     return GateSummary(required=summary.required, results=tuple(results), release=summary.release, seed=summary.seed)
 
 
-def _rejudged(result: ScenarioResult, verdicts: Mapping[str, Status]) -> ScenarioResult:
+def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]) -> ScenarioResult:
     if result.bundle is None or result.bundle not in verdicts:
         return result
     return ScenarioResult(
-        name=result.name, status=verdicts[result.bundle], bundle=result.bundle, earlier=result.earlier
+        name=result.name, status=verdicts[result.bundle][1], bundle=result.bundle, earlier=result.earlier
     )
 
 
