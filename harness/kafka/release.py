@@ -24,6 +24,7 @@ from harness.kafka.maven import (
     published_versions,
     runtime_dependencies,
 )
+from harness.kafka.pom import Dependency
 from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreachable
 from harness.kafka.tarball import classpath_of, find_build, identity, unpack
 from harness.model.errors import BadInput
@@ -261,18 +262,27 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     binding = fitting_binding(jar.name for jar in classpath)
     if binding is None:
         return Release(version, commit, source, classpath)
-    progress(f"adding {binding.artifact} {binding.version}, without which the brokers write no log")
-    with Repository(CENTRAL) as central:
-        sources = Sources(central, None)
-        try:
-            added = download(sources, locate(sources, [binding]), cache, progress)
-        except BadInput as error:
-            raise BadInput(
-                f"{path} holds no SLF4J binding, without which brokers write no log, and {binding.artifact}-"
-                f"{binding.version}.jar cannot be had: {error}"
-            ) from error
+    try:
+        added = _fetched_binding(binding, cache, progress)
+    except BadInput as error:
+        raise BadInput(
+            f"{path} holds no SLF4J binding, without which brokers write no log, and {binding.artifact}-"
+            f"{binding.version}.jar cannot be had: {error}"
+        ) from error
     note = f"with {binding.artifact} {binding.version} added, for brokers write no log without it"
     return Release(version, commit, source, (*classpath, *_classpath(added, cache)), (note,))
+
+
+def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> list[Jar]:
+    key = f"binding-{binding.artifact}-{binding.version}"
+    with cache.locked(key, progress), Repository(CENTRAL) as central:
+        sources = Sources(central, None)
+        jars = _recorded(cache.read_record(key))
+        if not jars:
+            jars = locate(sources, [binding])
+        download(sources, jars, cache, progress)
+        cache.write_record(key, {"format": _FORMAT, "jars": [jar.as_dict() for jar in jars]})
+        return jars
 
 
 def _unpacked(tarball: Path, cache: Cache, progress: Progress) -> tuple[Path, ...]:

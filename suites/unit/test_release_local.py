@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -200,6 +201,8 @@ def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: 
     release = get(build, cache)
     assert release.classpath[-1].name == "log4j-slf4j-impl-2.25.4.jar"
     assert "log4j-slf4j-impl 2.25.4 added" in release.line()
+    shutil.rmtree(central.root / "org")
+    assert get(build, cache) == release  # no network the second time
 
 
 @pytest.mark.parametrize(
