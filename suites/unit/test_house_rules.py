@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+
+from harness.scenarios import smoke
 
 ROOT = Path(__file__).parents[2]
 FILE_LINES_MAX = 400
@@ -49,3 +52,9 @@ def test_the_lists_hold_no_more_than_they_must() -> None:
 def test_a_long_function_is_seen() -> None:
     source = "def short():\n    pass\n\ndef long():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
     assert list(long_functions(source)) == [("long", FUNCTION_LINES_MAX + 1)]
+
+
+def test_tox_smokes_the_scenarios_that_say_so() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    assert tox["smoke"]["scenarios"].split(",") == sorted(scenario.name for scenario in smoke())
