@@ -1,7 +1,7 @@
 """Environments that name one `env_dir` share it.
 
-tox 4 builds an environment anew whenever another name used its folder last, and PySpark alone is a 456 MB download. With
-`runner = shared` the name no longer counts; Python, dependencies and package still do.
+tox 4 builds an environment anew whenever another name used its folder last, and PySpark alone is a 456 MB download.
+With `runner = shared` the name no longer counts; Python, dependencies and package still do.
 """
 
 from __future__ import annotations
