@@ -1,0 +1,121 @@
+"""What a broker keeps on its disk beside the records: segments, checkpoints, topic ids. Read only, running or not.
+
+Kafka writes its checkpoints to a temporary file and renames it, so a checkpoint is whole or damaged for good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.model.errors import HarnessFailure
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # flushed up to here
+LOG_STARTS: Final = "log-start-offset-checkpoint"  # only where it is not the first segment's base
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+_LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+_TOPIC_ID: Final = "partition.metadata"
+_CHECKPOINT_VERSION: Final = "0"
+_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_SEGMENT: Final = re.compile(r"(?P<base>\d{20})\.log")
+
+
+class DamagedFile(HarnessFailure):
+    """A file of a broker that does not follow its format; the text names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """A replica's folder. Those that wait for deletion, or are copies in the making, are none."""
+
+    path: Path
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    path: Path
+    base_offset: int
+
+
+def partition_directories(
+    log_directories: Iterable[Path], topics: Collection[str] | None = None
+) -> list[PartitionDirectory]:
+    """The replicas in a broker's log directories, sorted; of these topics only, if given."""
+    found = []
+    for directory in log_directories:
+        for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+            match = _PARTITION_DIRECTORY.fullmatch(path.name)
+            if match is None or not path.is_dir() or (topics is not None and match["topic"] not in topics):
+                continue
+            found.append(PartitionDirectory(path, match["topic"], int(match["partition"])))
+    return sorted(found, key=lambda replica: (replica.topic, replica.partition))
+
+
+def segments(replica: Path) -> list[Segment]:
+    """The segments of a replica by base offset; files that wait for deletion or are being cleaned are none."""
+    matches = ((path, _SEGMENT.fullmatch(path.name)) for path in replica.iterdir())
+    return sorted(
+        (Segment(path, int(match["base"])) for path, match in matches if match is not None),
+        key=lambda segment: segment.base_offset,
+    )
+
+
+def leader_epochs(replica: Path) -> list[tuple[int, int]]:
+    """(leader epoch, start offset) of a replica's log, oldest first (KIP-101). Empty without a checkpoint."""
+    return [(epoch, start) for epoch, start in _integers(replica / _LEADER_EPOCHS, columns=2)]
+
+
+def topic_id(replica: Path) -> str | None:
+    """The topic id in partition.metadata as Kafka writes it (KIP-516); None without the file."""
+    path = replica / _TOPIC_ID
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+    if "topic_id" not in fields:
+        raise DamagedFile(f"{path} names no topic id")
+    return fields["topic_id"]
+
+
+def offset_checkpoint(log_directory: Path, name: str) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> offset of one of the checkpoints of a log directory; empty without the file."""
+    offsets = {}
+    for line in _entries(log_directory / name):
+        topic, _, numbers = line.partition(" ")
+        partition, offset = _as_integers(log_directory / name, numbers, columns=2)
+        offsets[topic, partition] = offset
+    return offsets
+
+
+def _integers(path: Path, columns: int) -> list[Sequence[int]]:
+    return [_as_integers(path, line, columns) for line in _entries(path)]
+
+
+def _as_integers(path: Path, line: str, columns: int) -> Sequence[int]:
+    try:
+        numbers = [int(word) for word in line.split()]
+    except ValueError:
+        numbers = []
+    if len(numbers) != columns:
+        raise DamagedFile(f"{path}: {line!r} is no entry of a checkpoint")
+    return numbers
+
+
+def _entries(path: Path) -> list[str]:
+    """The lines of a checkpoint behind version and count; the count must be right."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    if not lines or lines[0] != _CHECKPOINT_VERSION:
+        raise DamagedFile(f"{path} is no checkpoint of version {_CHECKPOINT_VERSION}")
+    entries = [line for line in lines[2:] if line]
+    if len(lines) < 2 or lines[1] != str(len(entries)):
+        raise DamagedFile(f"{path} has {len(entries)} entries and says {lines[1] if len(lines) > 1 else 'nothing'}")
+    return entries

@@ -1,0 +1,242 @@
+"""Record batches of format v2 (KIP-98): their 61-byte headers, their checksum, and the end of a log that is torn.
+
+Only headers are taken apart, and the checksum is computed over the rest; records inside stay compressed. A header is
+believed only as far as it makes sense: `oddities` says what does not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final, NamedTuple
+
+from crc32c import crc32c
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size  # 61
+LOG_OVERHEAD_BYTES: Final = 12  # base offset and length: what the length does not count
+CHECKED_FROM: Final = 21  # the checksum covers all from the attributes on; base offset and leader epoch lie outside
+MAGIC: Final = 2
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_CODEC_BITS: Final = 0x07
+_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
+_UNUSED: Final = 0xFF80
+_CONTROL_KINDS: Final = {0: "abort", 1: "commit"}
+_CHUNK_BYTES: Final = 8 << 20
+_INT64_MAX: Final = (1 << 63) - 1
+_NEVER: Final = 1 << 62  # more than any file has
+
+
+class Batch(NamedTuple):
+    """One batch as it lies in a file. `digest` is the checksum as computed, `crc_ok` whether the header agrees."""
+
+    position: int
+    size_bytes: int  # with the 12 bytes of offset and length
+    base_offset: int
+    leader_epoch: int
+    magic: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+    crc_ok: bool
+    digest: int
+    control: str | None  # "commit" | "abort" | "other"; None = data
+
+    @property
+    def last_offset(self) -> int:
+        # The base offset is not under the checksum: a flipped bit may put it anywhere.
+        return min(self.base_offset + self.last_offset_delta, _INT64_MAX)
+
+    @property
+    def codec(self) -> str:
+        """Kafka's name of the compression; "unknown" for the three codes that mean nothing."""
+        code = self.attributes & _CODEC_BITS
+        return CODECS[code] if code < len(CODECS) else "unknown"
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def timestamp_type(self) -> str:
+        """ "create" or "append", as the topic's message.timestamp.type was when the batch was written."""
+        return "append" if self.attributes & _APPEND_TIME else "create"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Bytes at the end of a file that are no batch."""
+
+    position: int
+    size_bytes: int
+    reason: str
+
+
+class Walk:
+    """Iterates over the batches of a file from where it stands, a chunk at a time. Afterwards `tail` tells the rest.
+
+    Memory is bounded by a chunk and the largest batch. A batch whose checksum is wrong is told and passed over; a
+    length that cannot be ends the walk, because nothing says where the next batch begins.
+    """
+
+    def __init__(self, stream: BinaryIO, size_bytes: int, *, chunk_bytes: int = _CHUNK_BYTES) -> None:
+        self.tail: Tail | None = None
+        self._stream = stream
+        self._left = size_bytes
+        self._chunk_bytes = chunk_bytes
+        self._position = 0  # of the buffer's first byte in the file
+        self._buffer = b""
+
+    def __iter__(self) -> Iterator[Batch]:
+        at = 0
+        while True:
+            need = self._need(at)
+            if need > len(self._buffer) - at:
+                if not self._read(at, need):
+                    break
+                at = 0
+                continue
+            yield _batch(memoryview(self._buffer)[at : at + need], self._position + at)
+            at += need
+        self._end(at)
+
+    def _need(self, at: int) -> int:
+        """Bytes that must be buffered before the next batch can be told: its header first, then all of it."""
+        if len(self._buffer) - at < HEADER_BYTES:
+            return HEADER_BYTES
+        (length,) = struct.unpack_from(">i", self._buffer, at + 8)
+        return max(HEADER_BYTES, LOG_OVERHEAD_BYTES + length) if _length_makes_sense(length) else _NEVER
+
+    def _read(self, at: int, need: int) -> bool:
+        """Buffers more behind what is unread; False when the file cannot have so much."""
+        kept = self._buffer[at:]
+        if need > len(kept) + self._left:
+            return False
+        fresh = self._stream.read(min(self._left, max(self._chunk_bytes, need - len(kept))))
+        self._left = self._left - len(fresh) if fresh else 0
+        self._position += at
+        self._buffer = kept + fresh
+        return bool(fresh)
+
+    def _end(self, at: int) -> None:
+        size = len(self._buffer) - at + self._left
+        if size:
+            self.tail = Tail(self._position + at, size, self._reason(at, size))
+
+    def _reason(self, at: int, size: int) -> str:
+        rest = self._buffer[at:]
+        if not any(rest) and not any(self._stream.read(self._left)):
+            return "zeros"
+        if len(rest) < HEADER_BYTES:
+            return f"{size} bytes, less than a header"
+        (length,) = struct.unpack_from(">i", rest, 8)
+        if not _length_makes_sense(length):
+            return f"a length of {length} in the header"
+        return f"a batch of {length + LOG_OVERHEAD_BYTES} bytes, of which {size} are there"
+
+
+def oddities(batch: Batch, before: Batch | None = None) -> list[str]:
+    """What in a header no broker of ours writes; `before` is the batch in front of it in the same replica's log.
+
+    A gap between offsets is none: compaction leaves them.
+    """
+    found = []
+    if batch.magic != MAGIC:
+        found.append(f"magic {batch.magic}")
+    if batch.base_offset < 0 or batch.last_offset_delta < 0:
+        found.append(f"offsets from {batch.base_offset} to {batch.last_offset}")
+    if not 0 <= batch.records <= batch.last_offset_delta + 1:
+        found.append(f"{batch.records} records in {batch.last_offset_delta + 1} offsets")
+    if batch.attributes & _UNUSED or batch.codec == "unknown":
+        found.append(f"attributes {batch.attributes & 0xFFFF:#06x}")
+    if batch.leader_epoch < 0:
+        found.append(f"leader epoch {batch.leader_epoch}")
+    if (batch.producer_id >= 0) != (batch.producer_epoch >= 0):
+        found.append(f"producer {batch.producer_id} with epoch {batch.producer_epoch}")
+    if batch.control is not None and batch.records > 1:
+        found.append(f"a control batch of {batch.records} records")
+    if batch.max_timestamp_ms < batch.base_timestamp_ms and not batch.attributes & (_APPEND_TIME | _DELETE_HORIZON):
+        found.append(f"newest timestamp {batch.max_timestamp_ms} before the first {batch.base_timestamp_ms}")
+    if before is not None and batch.base_offset <= before.last_offset:
+        found.append(f"offset {batch.base_offset} after {before.last_offset}")
+    if before is not None and batch.leader_epoch < before.leader_epoch:
+        found.append(f"leader epoch {batch.leader_epoch} after {before.leader_epoch}")
+    return found
+
+
+def _length_makes_sense(length: int) -> bool:
+    return length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
+
+
+def _batch(data: memoryview, position: int) -> Batch:
+    (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records,
+    ) = HEADER.unpack_from(data)
+    digest = crc32c(data[CHECKED_FROM:])
+    return Batch(
+        position,
+        length + LOG_OVERHEAD_BYTES,
+        base_offset,
+        leader_epoch,
+        magic,
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records,
+        digest == crc,
+        digest,
+        _control_kind(data) if attributes & _CONTROL else None,
+    )
+
+
+def _control_kind(data: memoryview) -> str:
+    """Of the only record: length, attributes, two deltas, then a key of version and type (int16 each)."""
+    try:
+        _, at = _varint(data, HEADER_BYTES)
+        at += 1
+        for _ in range(2):
+            _, at = _varint(data, at)
+        key_bytes, at = _varint(data, at)
+        if key_bytes < 4:
+            return "other"
+        (kind,) = struct.unpack_from(">h", data, at + 2)
+    except (IndexError, struct.error):
+        return "other"
+    return _CONTROL_KINDS.get(kind, "other")
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag varint and where it ends; IndexError past the end of the batch."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
