@@ -12,8 +12,8 @@ from harness.evidence.bundle import Bundle, documents_of
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import read_json
 from harness.evidence.manifest import MANIFEST, write_manifest
+from harness.evidence.parts import write_parquet
 from harness.evidence.verdicts import VERDICT
-from harness.evidence.writer import write_parquet
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.evidence.columns import arrow_schema, buffer_of, columns_of, nullable
 from harness.evidence.documents import document_name, write_json
 from harness.evidence.manifest import write_manifest
+from harness.evidence.parts import merge_small_parts, write_parquet
 from harness.model.errors import HarnessFailure
 
 ROTATE_ROWS: Final = 200_000
@@ -55,7 +55,7 @@ class ParquetWriter:
         self._schema = arrow_schema(table)
         self._columns = {name: (buffer_of(kind), nullable(kind)) for name, kind in columns_of(table).items()}
         self._rows = 0
-        self._part = _first_free_part(directory, writer)
+        self.parts: list[Path] = []
         self._rotated_s = time.monotonic()
         self._closed = False
 
@@ -85,9 +85,9 @@ class ParquetWriter:
         if self._rows == 0:
             return
         taken = {name: buffer.take(self._rows) for name, (buffer, _) in self._columns.items()}
-        target = self._directory / f"{self._writer}-{self._part}.parquet"
+        target = self._directory / f"{self._writer}-{len(self.parts)}.parquet"
         write_parquet(pa.table(taken), target)
-        self._part += 1
+        self.parts.append(target)
         self._rows = 0
 
     def close(self) -> None:
@@ -130,8 +130,8 @@ class BundleWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        if (path / "manifest.json").exists():
-            raise HarnessFailure(f"{path} is sealed already; evidence is never written twice")
+        if any(path.iterdir()):
+            raise HarnessFailure(f"{path} holds files already; evidence is never written twice into one folder")
         self._writers: dict[tuple[str, str], TableWriter] = {}
 
     def table(self, name: str, writer: str) -> TableWriter:
@@ -164,30 +164,10 @@ class BundleWriter:
     def seal(self, facts: Mapping[str, object]) -> None:
         """Closes all writers, then writes manifest.json with the digests of every file. Nothing may be added after."""
         self.close()
+        for writer in self._writers.values():
+            if isinstance(writer, ParquetWriter):
+                merge_small_parts(writer.parts)
         write_manifest(self.path, facts, sealed_by="harness")
-
-
-def write_parquet(table: pa.Table, target: Path) -> None:
-    """Writes one part atomically: names as dictionaries, 64-bit numbers as deltas (a third of the size, less CPU).
-
-    Without the Arrow schema, so that dictionaries read back as plain strings everywhere.
-    """
-    counts = [field.name for field in table.schema if field.type == pa.int64()]
-    unfinished = target.with_name(target.name + ".tmp")
-    pq.write_table(
-        table,
-        unfinished,
-        compression="snappy",
-        use_dictionary=[name for name in table.column_names if name not in counts],
-        column_encoding=dict.fromkeys(counts, "DELTA_BINARY_PACKED"),
-        store_schema=False,
-    )
-    unfinished.replace(target)
-
-
-def _first_free_part(directory: Path, writer: str) -> int:
-    taken = [int(found.stem.rsplit("-", 1)[1]) for found in directory.glob(f"{writer}-*.parquet")]
-    return max(taken, default=-1) + 1
 
 
 def _row_count(columns: Mapping[str, Any], what: str) -> int:

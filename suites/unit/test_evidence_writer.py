@@ -138,7 +138,7 @@ def test_two_writers_of_one_name_and_rows_after_the_end_are_refused(tmp_path: Pa
     bundle.seal({})
     with pytest.raises(HarnessFailure, match="closed"):
         table.append({**ROW, "seq": 0})
-    with pytest.raises(HarnessFailure, match="sealed already"):
+    with pytest.raises(HarnessFailure, match="holds files already"):
         BundleWriter(tmp_path)
 
 
@@ -187,3 +187,22 @@ def test_time_rotates_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(time, "monotonic", lambda: later)
     table.append({**ROW, "seq": 1})
     assert [row["seq"] for row in rows_of(tmp_path / "ledger")] == [0, 1]
+
+
+def test_the_seal_merges_small_parts_and_no_others(tmp_path: Path) -> None:
+    bundle = BundleWriter(tmp_path)
+    table = bundle.table("ledger", "p")
+    other = bundle.table("ledger", "p-2")
+    for start, rows in [(0, 10), (10, 150_000), (150_010, 10), (150_020, 70_000), (220_020, 60_000), (280_020, 5)]:
+        table.append({**ROW, "seq": np.arange(start, start + rows), "error": f"part {start}"})
+        table.flush()
+    other.append({**ROW, "seq": 1_000_000})
+    bundle.seal({})
+    parts = sorted(path.name for path in (tmp_path / "ledger").iterdir())
+    assert parts == ["p-0.parquet", "p-1.parquet", "p-2-0.parquet"]
+    sizes = [pq.read_metadata(tmp_path / "ledger" / name).num_rows for name in parts]
+    assert sizes == [130_025, 150_000, 1]
+    rows = rows_of(tmp_path / "ledger")
+    assert sorted(row["seq"] for row in rows) == [*range(280_025), 1_000_000]
+    assert {row["error"] for row in rows if 150_020 <= row["seq"] < 220_020} == {"part 150020"}
+    assert set(json.loads((tmp_path / "manifest.json").read_text())["files"]) == {f"ledger/{name}" for name in parts}
