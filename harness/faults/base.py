@@ -8,7 +8,7 @@ scenario file that names an argument nobody declared is refused when it is loade
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +87,8 @@ class PartitionView(Protocol):
 class AdminView(Protocol):
     """What steps ask of `harness.kafka.admin.AdminView`, past every fault."""
 
+    def leave_alone(self, brokers: Iterable[int]) -> None: ...
+    def ask_again(self, brokers: Iterable[int]) -> None: ...
     def partitions(self, topics: Sequence[str]) -> Sequence[PartitionView]: ...
     def replica_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int, int], tuple[int, int]]: ...
     def elect_leaders(self, kind: str, partitions: Sequence[Place]) -> Any: ...

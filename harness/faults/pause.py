@@ -26,6 +26,8 @@ class Pause(Fault):
         probe = felt(stage, victims, brief=True)
         try:
             stage.cluster.pause(*victims)
+            stage.admin.leave_alone(victims)
             yield injection(stage, victims, probe)
         finally:
             stage.cluster.resume(*victims)
+            stage.admin.ask_again(victims)

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_topics
-from harness.kafka.admin_cluster import Quorum, Reassignment
+from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_quorum, admin_topics
+from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin_offsets import EpochEnd
+from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
 from harness.kafka.wire import Wire, versions_call
 from harness.model.clock import now_ns
+from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Topic
 
 __all__ = [
@@ -37,10 +39,18 @@ PATIENT_S: Final = 5.0  # for a broker that counts, in evidence that is taken on
 
 
 class AdminView:
-    """An observer and operator of one cluster by the DIRECT address of each broker. Safe for threads; close it."""
+    """An observer and operator of one cluster by the DIRECT address of each broker. Safe for threads; close it.
 
-    def __init__(self, cluster_addresses: Mapping[int, tuple[str, int]]) -> None:
-        self._wire = Wire(cluster_addresses)
+    With `controllers`, addresses of controllers by node id, these are asked themselves: a broker hands requests on to
+    the controller that it takes for the active one, and when that is paused it may hold them for half a minute.
+    """
+
+    def __init__(
+        self,
+        cluster_addresses: Mapping[int, tuple[str, int]],
+        controllers: Mapping[int, tuple[str, int]] | None = None,
+    ) -> None:
+        self._wire = Wire(cluster_addresses, controllers)
 
     def __enter__(self) -> AdminView:
         return self
@@ -53,6 +63,14 @@ class AdminView:
     def close(self) -> None:
         """Closes every connection; idempotent."""
         self._wire.close()
+
+    def leave_alone(self, brokers: Iterable[int]) -> None:
+        """Asks these nothing until `ask_again`: who paused them need not wait for their silence."""
+        self._wire.standing_still |= frozenset(brokers)
+
+    def ask_again(self, brokers: Iterable[int]) -> None:
+        """Ends `leave_alone`."""
+        self._wire.standing_still -= frozenset(brokers)
 
     # --- topics and partitions ---
 
@@ -141,7 +159,7 @@ class AdminView:
 
     def quorum(self, deadline_s: float = DEADLINE_S) -> Quorum:
         """The metadata quorum: leader, epoch, log ends of voters and observers."""
-        return admin_cluster.quorum(self._wire, deadline_s)
+        return admin_quorum.quorum(self._wire, deadline_s)
 
     # --- groups and transactions ---
 
@@ -149,9 +167,19 @@ class AdminView:
         """Broker that coordinates a "group" or a "transaction" (by transactional id)."""
         return admin_groups.coordinator(self._wire, kind, key, deadline_s)
 
-    def group_offsets(self, group: str, *, stable: bool = True, deadline_s: float = DEADLINE_S) -> dict[Place, int]:
-        """Committed offsets; `stable` waits for pending transactional commits to be decided."""
-        return admin_groups.group_offsets(self._wire, group, stable=stable, deadline_s=deadline_s)
+    def group_offsets(
+        self,
+        group: str,
+        places: Sequence[Place] | None = None,
+        *,
+        stable: bool = True,
+        deadline_s: float = DEADLINE_S,
+    ) -> dict[Place, int]:
+        """Committed offsets, of these partitions or all; `stable` waits for pending transactional commits.
+
+        Kafka tells a pending first commit of a partition only to who names that partition.
+        """
+        return admin_groups.group_offsets(self._wire, group, places, stable=stable, deadline_s=deadline_s)
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
         """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
@@ -181,13 +209,18 @@ class AdminView:
             "at_ns": at_ns,
             "brokers_up": up,
             "partitions": [_partition_row(state, marks, logs) for state in states],
-            "groups": [row for group in groups for row in self._group_rows(group)],
+            "groups": [row for group in groups for row in self._group_rows(group, states)],
             "topic_configs": admin_cluster.topic_configs(wire, topics, PATIENT_S),
             "broker_configs": {str(b): c for b, c in admin_cluster.broker_configs(wire, PATIENT_S).items()},
         }
 
-    def _group_rows(self, group: str) -> list[dict[str, Any]]:
-        offsets = self.group_offsets(group)
+    def _group_rows(self, group: str, states: Sequence[PartitionState]) -> list[dict[str, Any]]:
+        """Of the partitions in the snapshot; a transaction that hangs leaves the last decided offset."""
+        places = [(state.topic, state.partition) for state in states]
+        try:
+            offsets = self.group_offsets(group, places)
+        except HarnessTimeout:
+            offsets = self.group_offsets(group, places, stable=False)
         at_ns = now_ns()
         return [
             {"group": group, "topic": topic, "partition": partition, "offset": offset, "at_ns": at_ns}

@@ -21,12 +21,11 @@ from kafka.errors import for_code
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.errors import HarnessFailure
 
 ANSWER_S: Final = 1.5  # how long one broker may take in ordinary questions
 SUSPECT_S: Final = 0.3  # and how long when it was silent before and the question is asked often
 SUSPECT_FOR_S: Final = 0.5  # a broker that fell silent is left alone so long by questions that are asked often
-HANDED_ON_S: Final = 6.0  # what a broker hands on to the active controller
 _CLIENT_ID: Final = b"durability-observer"
 _FRAME_BYTES_MAX: Final = 64 << 20
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
@@ -122,19 +121,23 @@ class Connection:
 
 
 class Wire:
-    """Connections to the brokers of one cluster. Safe for several threads; `close` it."""
+    """Connections to the nodes of one cluster. Safe for several threads; `close` it.
 
-    def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        self.addresses = dict(addresses)
+    `broker` in its methods is a node id; a controller answers the few requests that it knows.
+    """
+
+    def __init__(
+        self, brokers: Mapping[int, tuple[str, int]], controllers: Mapping[int, tuple[str, int]] | None = None
+    ) -> None:
+        self.brokers = tuple(sorted(brokers))
+        self.controllers = tuple(sorted(controllers or {}))
+        self._addresses = {**(controllers or {}), **brokers}
         self._lock = threading.Lock()
         self._idle: dict[int, list[Connection]] = defaultdict(list)
         self._silent_since: dict[int, float] = {}
         self._closed = False
-        self._threads = ThreadPoolExecutor(max_workers=8 * max(1, len(addresses)), thread_name_prefix="observer")
-
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        return tuple(sorted(self.addresses))
+        self.standing_still: frozenset[int] = frozenset()  # paused by us: asking them would only cost time
+        self._threads = ThreadPoolExecutor(max_workers=8 * max(1, len(self._addresses)), thread_name_prefix="observer")
 
     def ask(self, broker: int, question: Call, timeout_s: float = ANSWER_S) -> Any:
         """One broker's decoded answer; Unanswered, saying why, when there is none in time."""
@@ -142,6 +145,8 @@ class Wire:
 
     def ask_in_turn(self, broker: int, questions: Iterable[Call], timeout_s: float = ANSWER_S) -> list[Any]:
         """Several questions to one broker, one after another on one connection; all answered or Unanswered."""
+        if broker in self.standing_still:
+            raise Unanswered(f"broker {broker} stands still")
         give_up_at = time.monotonic() + timeout_s
         questions = tuple(questions)
         while True:
@@ -192,34 +197,6 @@ class Wire:
         seen = self.ask_all(versions_call())
         return sorted(seen, key=lambda broker: (-metadata_offset(seen[broker]), broker))
 
-    def to_controller(
-        self, question: Call, refusal: Callable[[Any], str | None], *, deadline_s: float, what: str
-    ) -> Any:
-        """A request that a broker hands on to the active controller, until an answer has no refusal worth a retry.
-
-        A broker that is cut off from the controllers holds such a request until it times out, so the next is tried.
-        Raises HarnessTimeout with the last refusal seen.
-        """
-        give_up_at = time.monotonic() + deadline_s
-        seen = "no broker answered"
-        while True:
-            for broker in self.freshest():
-                left_s = give_up_at - time.monotonic()
-                if left_s <= 0:
-                    break
-                try:
-                    answer = self.ask(broker, question, min(left_s, HANDED_ON_S))
-                except Unanswered as silent:
-                    seen = str(silent)
-                    continue
-                reason = refusal(answer)
-                if reason is None:
-                    return answer
-                seen = f"broker {broker}: {reason}"
-            if time.monotonic() >= give_up_at:
-                raise HarnessTimeout(f"waited {deadline_s:g} s for {what}; last saw {seen}")
-            time.sleep(0.05)
-
     def close(self) -> None:
         """Closes every socket; idempotent."""
         with self._lock:
@@ -249,7 +226,7 @@ class Wire:
                 raise HarnessFailure("the observer was closed")
             if self._idle[broker]:
                 return self._idle[broker].pop(), False
-        return Connection(self.addresses[broker], give_up_at), True
+        return Connection(self._addresses[broker], give_up_at), True
 
     def _give_back(self, broker: int, connection: Connection) -> None:
         with self._lock:
