@@ -1,0 +1,34 @@
+"""The gate as tests, one a scenario, by the code of the command: for reports that are made of test results (Allure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fixtures.plugin import GateRun
+from harness.model.errors import HarnessFailure
+from harness.options import GateResult
+from suites.gate.selection import chosen
+
+pytestmark = pytest.mark.kafka
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("scenario", [s.name for s in chosen(metafunc.config)])
+
+
+@pytest.fixture(scope="session")
+def result(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
+    """One gate for all tests: clusters are shared as in the command, and judging starts when the brokers are gone."""
+    out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-pytest"
+    return run_gate([s.name for s in chosen(request.config)], out)
+
+
+def test_scenario(scenario: str, result: GateResult, conclude: Callable[[Path], None]) -> None:
+    outcome = next(r for r in result.summary.results if r.name == scenario)
+    if outcome.bundle is None:
+        raise HarnessFailure(f"{scenario}: {outcome.error}")
+    conclude(result.out / outcome.bundle)

@@ -1,0 +1,43 @@
+"""A gate that says PASS must be shown to say FAIL: every scenario is convicted under its weakening."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fixtures.plugin import GateRun
+from harness import scenarios
+from harness.evidence.verdicts import read_verdict
+from harness.model.errors import HarnessFailure
+from harness.model.verdict import Status
+from harness.options import GateResult
+from suites.gate.selection import chosen
+
+pytestmark = pytest.mark.kafka
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("scenario", [s.name for s in chosen(metafunc.config)])
+
+
+@pytest.fixture(scope="session")
+def weakened(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
+    """Every weakened twin, run in a row and judged by the contract of the scenario as declared."""
+    names = [s.name for s in chosen(request.config) if s.weakening]
+    out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-proof"
+    return run_gate(names, out, weakened=True)
+
+
+def test_weakened_twin_fails_with_its_kind(scenario: str, weakened: GateResult) -> None:
+    weakening = scenarios.load(scenario).weakening
+    assert weakening is not None, "a scenario without a weakening is no coverage"
+    outcome = next(r for r in weakened.summary.results if r.name == scenario)
+    if outcome.bundle is None:
+        raise HarnessFailure(f"{scenario}: {outcome.error}")
+    verdict = read_verdict(weakened.out / outcome.bundle)
+    kinds = {finding.kind.value for finding in verdict.findings if finding.condemns}
+    said = f"{weakening.what}: {verdict.status.name}, {sorted(kinds)}, doubts {[d.text for d in verdict.doubts]}"
+    assert verdict.status is Status.FAIL, said
+    assert set(weakening.expect) <= kinds, said
