@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from harness.evidence.gate import (
     summary_of,
     write_gate,
 )
+from harness.kafka.cache import default_cache
+from harness.kafka.java import spark_java_home
 from harness.model.errors import BadEvidence, BadInput
 from harness.model.exits import Exit, worst
 from harness.model.verdict import Verdict
@@ -59,7 +62,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
         progress.line(f"not judged: {sentence}")
     if not bundles:
         raise BadEvidence(next(iter(refused.values())))
-    verdicts = {b.path: v for b, v in zip(bundles, _judge(bundles, master, progress), strict=True)}
+    verdicts = {b.path: v for b, v in zip(bundles, judge_bundles(bundles, progress, master), strict=True)}
     return Judged(summary=_summary(evidence, verdicts), verdicts=verdicts, refused=refused, single=is_bundle(evidence))
 
 
@@ -75,12 +78,19 @@ def _opened(paths: list[Path]) -> tuple[list[Bundle], dict[Path, str]]:
     return bundles, refused
 
 
-def _judge(bundles: list[Bundle], master: str | None, progress: Progress) -> list[Verdict]:
+def judge_bundles(bundles: Sequence[Bundle], progress: Progress, master: str | None = None) -> list[Verdict]:
+    """The verdict on each bundle, in their order, written beside it. BadInput when this machine cannot run Spark."""
     try:
         from harness.verify import judge
     except ModuleNotFoundError as absent:
         raise BadInput(f"judging needs {absent.name}: pip install 'kafka-durability[spark]'") from None
+    use_fitting_java()
     return list(judge(bundles, master=master, progress=progress))
+
+
+def use_fitting_java() -> None:
+    """Makes PySpark start on this machine: its launcher believes JAVA_HOME, and not every Java there fits it."""
+    os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
 def _summary(evidence: Path, verdicts: Mapping[Path, Verdict]) -> GateSummary:

@@ -1,0 +1,237 @@
+"""One scenario on one cluster, from an empty topic to a sealed evidence bundle. Nothing is judged here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from harness import settle, truth
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.faults import conduct as conducting
+from harness.faults.stage import Stage
+from harness.kafka.admin import AdminView
+from harness.model.clock import now_ns
+from harness.model.contract import Contract
+from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.scenario import Scenario
+from harness.windows import Windows, targets_of, windows_of
+from harness.workload.drain import DrainPlan, drain
+from harness.workload.load import Load
+
+Say = Callable[[str], None]
+
+TOPICS_DEADLINE_S: Final = 30.0
+FLOWING_DEADLINE_S: Final = 45.0
+FLOOR_DEADLINE_S: Final = 40.0
+# transaction.timeout.ms of the producers plus the coordinator's clean-up interval, and a starved machine's margin.
+TRANSACTIONS_DEADLINE_S: Final = 75.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is to be driven. `scenario` is what runs; `contract` is what its author declared, also when weakened."""
+
+    scenario: Scenario
+    contract: Contract
+    weakened: str | None
+    seed: int
+    run: int  # marks the payloads
+    records: int
+    out: Path
+    facts: dict[str, Any] = field(default_factory=dict)  # release and versions, for the manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """healthy: the cluster came back and nothing was doubtful, so that the next scenario may use it."""
+
+    bundle: Path
+    healthy: bool
+    doubts: tuple[str, ...]
+
+
+def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
+    """Runs the scenario and seals its bundle. What the cluster fails to do becomes evidence, not an exception."""
+    bundle = BundleWriter(task.out)
+    record = _Record(task, cluster, bundle)
+    record.write(finished=False)
+    bundle.document("scenario.json", task.scenario.as_dict())
+    try:
+        _run(record, say)
+    except HarnessTimeout as late:
+        record.doubt("harness_timeout", str(late))
+    except HarnessFailure as broken:
+        record.doubt("harness_failed", str(broken))
+    finally:
+        bundle.close()
+    record.write(finished=record.finished)
+    truth.save_logs(cluster, bundle)
+    bundle.seal({**task.facts, "scenario": task.scenario.name, "seed": task.seed})
+    return Driven(
+        bundle=task.out,
+        healthy=record.finished and not record.doubts,
+        doubts=tuple(f"{d['name']}: {d['text']}" for d in record.doubts),
+    )
+
+
+class _Record:
+    """What is known of the run so far, in the form of run.json."""
+
+    def __init__(self, task: Task, cluster: Cluster, bundle: BundleWriter) -> None:
+        self.task = task
+        self.scenario = task.scenario
+        self.cluster = cluster
+        self.bundle = bundle
+        self.started_ns = now_ns()
+        self.ended_ns: int | None = None
+        self.finished = False
+        self.steps: list[dict[str, Any]] = []
+        self.snapshots: list[dict[str, Any]] = []
+        self.doubts: list[dict[str, str]] = []
+        self.notes: list[str] = []
+        self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
+        self.transactions_settled: dict[str, object] = dict(self.recovered)
+        self.load: dict[str, Any] = {}
+
+    def doubt(self, name: str, text: str) -> None:
+        self.doubts.append({"name": name, "text": text})
+
+    def windows(self) -> Windows:
+        return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
+
+    def on_steps(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Steps are saved as they go: a crash leaves evidence too."""
+        self.steps = list(rows)
+        self.bundle.document("steps.json", self.steps)
+
+    def write(self, *, finished: bool) -> None:
+        floors = self.scenario.floors
+        self.bundle.document(
+            "run.json",
+            {
+                "finished": finished,
+                "weakened": self.task.weakened,
+                "contract": self.task.contract.as_dict(),
+                "started_ns": self.started_ns,
+                "ended_ns": self.ended_ns,
+                "windows": self.windows().as_dict(),
+                "floors": {"before": floors.before, "during": floors.during, "after": floors.after},
+                "targets": [list(place) for place in targets_of(self.scenario)],
+                "doubts": self.doubts,
+                "notes": self.notes,
+                "capabilities": sorted(self.cluster.capabilities),
+                "recovered": self.recovered,
+                "transactions_settled": self.transactions_settled,
+                "load": self.load,
+                "run": self.task.run,
+            },
+        )
+        self.bundle.document("steps.json", self.steps)
+
+
+def _run(record: _Record, say: Say) -> None:
+    task, cluster, scenario = record.task, record.cluster, record.scenario
+    admin = AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers})
+    topics = [topic.name for topic in scenario.topics]
+    topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
+    load = Load(
+        scenario,
+        bootstrap=cluster.bootstrap(),
+        topic_ids=topic_ids,
+        bundle=record.bundle,
+        run=task.run,
+        seed=task.seed,
+    )
+    groups = truth.groups_of(scenario)
+    record.snapshots.append(admin.snapshot("start", topics, groups))
+    load.start()
+    try:
+        _under_load(record, admin, load, say)
+    finally:
+        say("stopping the load")
+        load.stop_producers()
+        load.stop_readers()
+        record.ended_ns = now_ns()
+        record.load = load.stats()
+        record.doubts.extend(load.doubts())
+        record.notes.extend(load.notes())
+    _settle_and_drain(record, admin, load, topics, groups, say)
+    record.finished = True
+
+
+def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
+    scenario = record.scenario
+    load.wait_flowing(FLOWING_DEADLINE_S)
+    _hold_load(record, load, scenario.load_s, scenario.floors.before, since_ns=record.started_ns)
+    stage = Stage(
+        cluster=record.cluster,
+        admin=admin,
+        load=load,
+        rng=Random(f"{record.task.seed}/{scenario.name}/steps"),
+        topics=scenario.topics,
+        say=say,
+    )
+    record.on_steps(conducting.conduct(stage, scenario.steps, record.on_steps))
+    for name, text in conducting.doubts(record.steps):
+        record.doubt(name, text)
+    record.cluster.heal()
+    say("waiting for the cluster to recover")
+    flowing = [place for place in targets_of(scenario) if scenario.floors.after]
+    settled = settle.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
+    record.recovered = settled.as_dict()
+    _hold_load(record, load, scenario.load_s, scenario.floors.after, since_ns=now_ns())
+    _spend_budget(record, load)
+
+
+def _hold_load(record: _Record, load: Load, seconds: float, floor: int, *, since_ns: int) -> None:
+    """At least so long, and until each target partition has its floor of acks; the judge says if it never came."""
+    started = time.monotonic()
+    targets = targets_of(record.scenario)
+
+    def held() -> bool:
+        elapsed = time.monotonic() - started
+        enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
+        return elapsed >= FLOOR_DEADLINE_S or (elapsed >= seconds and enough)
+
+    while not held():
+        time.sleep(0.1)
+
+
+def _spend_budget(record: _Record, load: Load) -> None:
+    """The load goes on until the scenario's share of the records is acked, within a bound."""
+    if not any(p.when == "always" for p in record.scenario.producers):
+        return
+    give_up_at = time.monotonic() + FLOOR_DEADLINE_S
+    while load.stats()["acked"] < record.task.records and time.monotonic() < give_up_at:
+        time.sleep(0.1)
+
+
+def _settle_and_drain(
+    record: _Record, admin: AdminView, load: Load, topics: Sequence[str], groups: Sequence[str], say: Say
+) -> None:
+    cluster, bundle = record.cluster, record.bundle
+    say("waiting for transactions to be over and every ISR to be full")
+    record.transactions_settled = settle.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
+    settled = settle.isr_full(cluster, admin, topics)
+    if not settled.ok:
+        record.recovered = settled.as_dict()
+    record.snapshots.append(admin.snapshot("healed", topics, groups))
+    plan = DrainPlan(
+        bootstrap=cluster.bootstrap_direct(),
+        targets=load.targets,
+        copies=truth.copies_of(record.snapshots[-1]),
+        run=record.task.run,
+        seed=record.task.seed,
+    )
+    bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
+    record.snapshots.append(admin.snapshot("drained", topics, groups))
+    say("reading batch headers on every disk")
+    lineages = truth.read_disks(cluster, topics, bundle)
+    bundle.document("cluster.json", {"snapshots": record.snapshots, "lineages": lineages})
+    for died in cluster.unexpected_exits():
+        record.doubt("node_died", str(died))

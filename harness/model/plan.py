@@ -1,0 +1,32 @@
+"""How many records each scenario of a gate gets, and at which rate its producers send. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.model.scenario import Producer, Scenario
+
+# The load must still be running when the last fault heals, so the budget is spread over a typical scenario.
+TYPICAL_LOAD_S = 16.0
+RATE_MIN_PER_S = 300
+
+
+def records_of(scenarios: Sequence[Scenario], total: int) -> dict[str, int]:
+    """The records of each scenario by its share of the gate's total."""
+    shares = sum(s.share for s in scenarios)
+    return {s.name: max(1, round(total * s.share / shares)) for s in scenarios}
+
+
+def paced(scenario: Scenario, records: int) -> Scenario:
+    """The scenario with a rate for every producer that runs by itself and has none of its own."""
+    free = [p for p in scenario.producers if _shares_budget(p)]
+    if not free:
+        return scenario
+    rate = max(RATE_MIN_PER_S, round(records / TYPICAL_LOAD_S / len(free)))
+    producers = tuple(replace(p, rate_per_s=rate) if _shares_budget(p) else p for p in scenario.producers)
+    return replace(scenario, producers=producers)
+
+
+def _shares_budget(producer: Producer) -> bool:
+    return producer.when == "always" and producer.rate_per_s is None

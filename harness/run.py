@@ -1,0 +1,225 @@
+"""The gate as a story: a release, clusters, scenarios, bundles, and only then the verdicts."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from harness import clusters, scenarios
+from harness.clusters import Cluster
+from harness.drive import Driven, Task, drive
+from harness.evidence import Bundle
+from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.faults.registry import build_step
+from harness.judging import judge_bundles
+from harness.kafka.cache import default_cache
+from harness.kafka.release import Release, resolve
+from harness.model.contract import contract_of
+from harness.model.errors import HarnessError
+from harness.model.plan import paced, records_of
+from harness.model.scenario import ClusterShape, Scenario
+from harness.model.verdict import Status, Verdict
+from harness.options import GateOptions, GateResult, Progress
+
+VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "toxiproxy-python")
+
+
+def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) -> GateResult:
+    """Judges a release by the scenarios asked for. Evidence is on disk before anything is judged.
+
+    `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
+    """
+    release = resolve(options.kafka, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
+    progress.line(release.line())
+    progress.line(f"seed {options.seed}")
+    whole = scenarios.gate()
+    wanted = chosen(options, whole)
+    out = options.out or _out(release)
+    summary = GateSummary(
+        required=tuple(s.name for s in _required(options, whole, wanted)),
+        results=(),
+        release={"version": release.version, "commit": release.commit, "source": release.source},
+        seed=options.seed,
+    )
+    tasks = [_task(s, options, whole, release, out, weakened) for s in wanted]
+    if options.fail_fast:
+        results = _one_by_one(tasks, release, options, progress, summary)
+    else:
+        driven = _drive_all(tasks, release, options, progress)
+        results = _judged(driven, progress)
+    summary = replace(summary, results=tuple(results))
+    write_gate(out, summary)
+    return GateResult(out=out, summary=summary)
+
+
+def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
+    """The scenarios that the options ask for; BadInput on a name nobody knows."""
+    specs = [*map(str, options.scenarios), *options.only]
+    return [scenarios.load(spec) for spec in specs] or list(whole)
+
+
+def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[Scenario]) -> Sequence[Scenario]:
+    """A file of the user's, or a scenario outside the gate, is a whole of its own; a part of the gate is a part."""
+    inside = {s.name for s in whole}
+    return whole if all(s.name in inside for s in wanted) and not options.scenarios else wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What became of one task: a bundle, or a sentence on why there is none."""
+
+    name: str
+    driven: Driven | None
+    error: str | None = None
+
+
+def _task(
+    scenario: Scenario, options: GateOptions, whole: Sequence[Scenario], release: Release, out: Path, weakened: bool
+) -> Task:
+    shares = records_of(whole, options.records)
+    records = shares.get(scenario.name) or options.records // max(1, len(whole))
+    played = scenarios.weakened(scenario) if weakened else scenario
+    rng = Random(f"{options.seed}/{scenario.name}")
+    return Task(
+        scenario=paced(played, records),
+        contract=contract_of(scenario),
+        weakened=scenario.weakening.what if weakened and scenario.weakening else None,
+        seed=options.seed,
+        run=rng.getrandbits(63),
+        records=records,
+        out=out / scenario.name,
+        facts={
+            "release": {"version": release.version, "commit": release.commit, "source": release.source},
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
+        },
+    )
+
+
+def _drive_all(tasks: Sequence[Task], release: Release, options: GateOptions, progress: Progress) -> list[_Attempt]:
+    """Every scenario, clusters of one shape shared in a row; nothing but evidence comes out."""
+    attempts = []
+    with _Shelf(release, options, progress) as shelf:
+        for number, task in enumerate(tasks, 1):
+            progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}")
+            attempts.append(_attempt(task, shelf, progress))
+    return attempts
+
+
+def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
+    try:
+        cluster = shelf.take(task.scenario)
+        if missing := _unavailable(task.scenario, cluster):
+            return _Attempt(task.scenario.name, None, missing)
+        driven = drive(task, cluster, progress)
+        shelf.give_back(task.scenario, healthy=driven.healthy)
+    except HarnessError as error:
+        shelf.retire()
+        return _Attempt(task.scenario.name, None, str(error))
+    for doubt in driven.doubts:
+        progress.line(f"    doubt: {doubt}")
+    return _Attempt(task.scenario.name, driven)
+
+
+def _one_by_one(
+    tasks: Sequence[Task], release: Release, options: GateOptions, progress: Progress, summary: GateSummary
+) -> list[ScenarioResult]:
+    """With --fail-fast each is judged before the next starts; Spark and brokers never share the machine."""
+    results: list[ScenarioResult] = []
+    for task in tasks:
+        results += _judged(_drive_all([task], release, options, progress), progress)
+        write_gate(task.out.parent, replace(summary, results=tuple(results)))
+        if results[-1].status is not Status.PASS:
+            break
+    return results
+
+
+def _judged(attempts: Sequence[_Attempt], progress: Progress) -> list[ScenarioResult]:
+    bundles = [Bundle.open(a.driven.bundle, allow_unfinished=True) for a in attempts if a.driven]
+    verdicts: dict[str, Verdict] = {}
+    if bundles:
+        judged = judge_bundles(bundles, None, progress)
+        verdicts = {b.path.name: v for b, v in zip(bundles, judged, strict=True)}
+    return [_result(attempt, verdicts) for attempt in attempts]
+
+
+def _result(attempt: _Attempt, verdicts: dict[str, Verdict]) -> ScenarioResult:
+    if attempt.driven is None:
+        return ScenarioResult(name=attempt.name, status=None, error=attempt.error)
+    folder = attempt.driven.bundle.name
+    return ScenarioResult(name=attempt.name, status=verdicts[folder].status, bundle=folder)
+
+
+class _Shelf:
+    """The cluster that is up. One of the same shape is used again unless something was doubtful in it."""
+
+    def __init__(self, release: Release, options: GateOptions, progress: Progress) -> None:
+        self._release = release
+        self._options = options
+        self._progress = progress
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> _Shelf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cluster is not None and self._options.keep:
+            self._progress.line(self._cluster.describe_kept())
+        self._close()
+
+    def take(self, scenario: Scenario) -> Cluster:
+        if self._cluster is not None and (scenario.fresh or self._cluster.shape != scenario.shape):
+            self.retire()
+        if self._cluster is None:
+            self._cluster = self._start(scenario.shape)
+        return self._cluster
+
+    def give_back(self, scenario: Scenario, *, healthy: bool) -> None:
+        """Topics of the scenario go, so that the next one begins with the same disks; a doubtful cluster goes whole."""
+        if not healthy or scenario.fresh:
+            self.retire()
+        elif self._cluster is not None and not self._options.keep:
+            clear(self._cluster, scenario)
+
+    def retire(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
+            self._cluster = None
+
+    def _close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def _start(self, shape: ClusterShape) -> Cluster:
+        self._progress("starting a cluster")
+        return clusters.start(
+            self._release,
+            shape,
+            backend=self._options.backend,
+            keep=self._options.keep,
+            progress=self._progress,
+        )
+
+
+def clear(cluster: Cluster, scenario: Scenario) -> None:
+    """Deletes the scenario's topics."""
+    from harness.kafka.admin import AdminView
+
+    with AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers}) as admin:
+        admin.delete_topics([topic.name for topic in scenario.topics])
+
+
+def _out(release: Release) -> Path:
+    return Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
+
+
+def _unavailable(scenario: Scenario, cluster: Cluster) -> str | None:
+    """Why a step of the scenario cannot be done on this backend."""
+    reasons = (build_step(step).available(cluster) for step in scenario.steps)
+    return next((reason for reason in reasons if reason), None)

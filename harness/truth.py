@@ -1,0 +1,48 @@
+"""Broker truth for the bundle: offsets as copies to read, batch headers and leader epochs from the disks, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.scrub import lineages_of, scrub
+from harness.model.scenario import Scenario
+from harness.workload.copies import Copy
+
+
+def groups_of(scenario: Scenario) -> list[str]:
+    """Groups that readers commit for, and those whose offsets transactions carry."""
+    readers = {r.group for r in scenario.readers}
+    carried = {p.transactions.offsets_of for p in scenario.producers if p.transactions is not None}
+    return sorted(group for group in readers | carried if group)
+
+
+def copies_of(snapshot: Mapping[str, Any]) -> list[Copy]:
+    """Every partition of a snapshot with the log of each replica that answered."""
+    return [
+        Copy(
+            topic=row["topic"],
+            partition=row["partition"],
+            leader=row["leader"],
+            logs={log["broker"]: (log["log_start"], log["log_end"]) for log in row["logs"]},
+        )
+        for row in snapshot["partitions"]
+    ]
+
+
+def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) -> list[dict[str, Any]]:
+    """Writes the `batches` table from every replica's own files and returns the lineages of cluster.json."""
+    directories = {broker: cluster.log_directories(broker) for broker in cluster.brokers}
+    table = bundle.table("batches", "disks")
+    scrub(directories, topics, table)
+    table.close()
+    return lineages_of(directories, topics)
+
+
+def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:
+    """The server log of every node; one that never came to write any is left out."""
+    for node in (*cluster.controllers, *cluster.brokers):
+        if (log := cluster.server_log(node)).is_file():
+            bundle.log(log, f"server-{node}.log")
