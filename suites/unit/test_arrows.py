@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
 MODULES: dict[str, set[str]] = {
     "options": {"model", "evidence"},
     "exiting": {"model"},
-    "judging": {"model", "evidence", "verify", "options"},
+    "judging": {"model", "evidence", "kafka", "verify", "options"},
     "listing": {"model", "kafka", "clusters", "faults", "scenarios", "verify", "options"},
     "doctor": {"model", "kafka", "clusters"},
 }

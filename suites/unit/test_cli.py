@@ -267,14 +267,13 @@ def test_help_and_version_are_no_verdict() -> None:
 
 
 def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
-    def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
-        del master, progress
+    def judge(bundles: list[Any], progress: Any, master: str | None) -> list[Verdict]:
         verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
         for bundle, given in zip(bundles, verdicts, strict=True):
             judged(bundle.path, given)
         return verdicts
 
-    monkeypatch.setattr(judging, "_judge", judge)
+    monkeypatch.setattr(judging, "judge_bundles", judge)
 
 
 def test_verify_prints_json_and_nothing_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,21 @@ def test_bundles_of_a_gate_that_died_are_found_again(tmp_path: Path) -> None:
 def test_the_bound_is_exact(losses: int, episodes: int, bound: float) -> None:
     """0 of n by hand: 1 - 0.05 ** (1 / n). 1 of 12: Clopper-Pearson tables, one-sided."""
     assert loss_bound(losses, episodes) == pytest.approx(bound, abs=5e-5)
+
+
+def test_the_readme_shows_a_fail_as_it_looks() -> None:
+    """fail_example.txt is what README quotes; a change of the summary shows up here first."""
+    summary = gate_summary(
+        *(ran(f"scenario_{n}", Status.PASS) for n in range(17)),
+        ran("second_leader_killed", Status.FAIL),
+        ran("slow_links", Status.INCONCLUSIVE),
+    )
+    found = replace(
+        lost(20, first=4117), detail="no copy has them; every replica's log goes on with other records there"
+    )
+    said = text_of(
+        summary,
+        verdict("second_leader_killed", Status.FAIL, found),
+        verdict("slow_links", Status.INCONCLUSIVE),
+    )
+    assert said.strip() == Path(__file__).with_name("fail_example.txt").read_text(encoding="utf-8").strip()
