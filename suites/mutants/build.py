@@ -24,7 +24,7 @@ class Patcher:
         Raises BadInput when there is no JDK, or the release does not carry Javassist.
         """
         if not any(jar.name.startswith("javassist-") for jar in jars):
-            raise BadInput("the release has no Javassist among its jars; use one whose kafka-tools carries it (3.x or 4.x)")
+            raise BadInput("the release has no Javassist among its jars; use one whose kafka-tools carries it")
         self._jars = jars
         self._work = work
         self._libs = work / "release"
@@ -49,12 +49,23 @@ class Patcher:
         return root
 
 
-def _jdk(tool: str) -> str:
+def missing_jdk() -> str | None:
+    """One sentence when this machine cannot compile Java, else None. A JRE has `java` and no `javac`."""
+    if _tool("javac") is not None:
+        return None
+    return "there is no javac: install a JDK (17 or newer), or point JAVA_HOME to one"
+
+
+def _tool(name: str) -> str | None:
     home = os.environ.get("JAVA_HOME")
-    inside = Path(home, "bin", tool) if home else None
-    found = str(inside) if inside is not None and inside.exists() else shutil.which(tool)
+    inside = Path(home, "bin", name) if home else None
+    return str(inside) if inside is not None and inside.exists() else shutil.which(name)
+
+
+def _jdk(name: str) -> str:
+    found = _tool(name)
     if found is None:
-        raise BadInput(f"there is no {tool}: install a JDK (17 or newer) or point JAVA_HOME to one")
+        raise BadInput(missing_jdk() or f"there is no {name} beside javac: install a whole JDK (17 or newer)")
     return found
 
 

@@ -1,0 +1,78 @@
+"""Runs the ordinary gate on a build, in a process of its own, and reads what it left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.evidence.gate import read_gate
+from harness.evidence.verdicts import read_verdict
+from harness.model.errors import HarnessFailure
+from harness.model.exits import Exit
+from harness.model.finding import Finding
+
+# The seed repeats the plan, so that a mutant meets the same faults every time.
+SEED: Final = 4301
+RECORDS: Final = 1_000_000
+TIMEOUT_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the gate said of a build: its exit, and by scenario the kinds that condemn."""
+
+    exit: Exit
+    condemned: dict[str, frozenset[str]]
+    doubted: dict[str, tuple[str, ...]]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Every kind that condemns the build, in whatever scenario."""
+        return frozenset().union(*self.condemned.values())
+
+    def line(self, name: str) -> str:
+        """One row of the table of who convicted whom."""
+        parts = [f"{scenario}: {', '.join(sorted(kinds))}" for scenario, kinds in self.condemned.items() if kinds]
+        doubts = [f"{scenario}: {'; '.join(texts)}" for scenario, texts in self.doubted.items()]
+        return (
+            f"{name}: {self.exit.name}; "
+            + (" | ".join(parts) or "nothing found")
+            + "".join(f" | doubt in {doubt}" for doubt in doubts)
+        )
+
+
+def judge(build: Path, out: Path, only: tuple[str, ...]) -> Judged:
+    """The unchanged gate on a build. HarnessFailure when it came to no verdict."""
+    command = [str(Path(sysconfig.get_path("scripts"), "durability")), "gate", "--kafka", str(build)]
+    command += ["--seed", str(SEED), "--records", str(RECORDS), "--out", str(out)]
+    command += ["--only", ",".join(only)] if only else []
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        env=os.environ | {"CI": "1"},
+    )
+    if done.returncode not in (Exit.PASS, Exit.FAIL, Exit.INCONCLUSIVE):
+        raise HarnessFailure(f"the gate on {build.name} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+    condemned: dict[str, frozenset[str]] = {}
+    doubted: dict[str, tuple[str, ...]] = {}
+    for result in read_gate(out).results:
+        if result.bundle is None:
+            doubted[result.name] = (result.error or "no evidence",)
+            continue
+        verdict = read_verdict(out / result.bundle)
+        condemned[result.name] = frozenset(f.kind.value for f in verdict.findings if _condemns(f))
+        if verdict.doubts:
+            doubted[result.name] = tuple(doubt.text for doubt in verdict.doubts)
+    return Judged(exit=Exit(done.returncode), condemned=condemned, doubted=doubted)
+
+
+def _condemns(finding: Finding) -> bool:
+    return finding.condemns

@@ -1,0 +1,23 @@
+"""Planted bugs must FAIL by the ordinary gate, under the name of what they break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.model.exits import Exit
+from suites.mutants.gate import Judged
+from suites.mutants.table import Variant, mutants
+
+
+def _row(mutant: Variant) -> object:
+    marks = [pytest.mark.xfail(reason=mutant.escapes, strict=False)] if mutant.escapes else []
+    return pytest.param(mutant, id=mutant.name, marks=[pytest.mark.kafka, *marks])
+
+
+@pytest.mark.parametrize("mutant", [_row(mutant) for mutant in mutants()])
+def test_a_planted_bug_is_convicted_by_name(mutant: Variant, convict: Callable[[Variant], Judged]) -> None:
+    judged = convict(mutant)
+    assert judged.exit is Exit.FAIL, judged.line(mutant.name)
+    assert judged.kinds & {kind.value for kind in mutant.expect}, judged.line(mutant.name)

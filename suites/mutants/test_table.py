@@ -1,0 +1,53 @@
+"""The rows themselves: a planted bug in every part of the broker that the gate must guard, and each tells its story."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.model.finding import Kind
+from suites.mutants.table import mutants, nasty
+
+AREAS = {
+    "ack path",
+    "replication",
+    "truncation",
+    "crash recovery",
+    "producer state",
+    "transaction visibility",
+    "group coordinator",
+    "retention",
+    "read path",
+}
+
+
+def test_every_area_has_a_planted_bug() -> None:
+    assert AREAS - {mutant.area for mutant in mutants()} == set()
+
+
+def test_a_mutant_expects_findings_and_a_nasty_build_none() -> None:
+    assert all(mutant.expect for mutant in mutants())
+    assert not any(build.expect for build in nasty())
+
+
+def test_names_tell_builds_apart() -> None:
+    names = [variant.name for variant in (*mutants(), *nasty())]
+    assert len(set(names)) == len(names)
+
+
+def test_rows_are_read_with_their_kinds(tmp_path: Path) -> None:
+    file = tmp_path / "rows.toml"
+    edit = 'edit = [{ class = "a.B", method = "c", how = "before", source = ";" }]'
+    file.write_text(f'[[mutant]]\nname = "x"\narea = "acks"\nmistake = "a\\n b"\nexpect = ["lost"]\n{edit}\n')
+    (row,) = mutants(file)
+    assert (row.name, row.story, row.expect) == ("x", "a b", (Kind.LOST,))
+
+
+@pytest.mark.parametrize("wrong", ['expect = ["lots"]', 'expekt = ["lost"]'])
+def test_a_row_that_says_something_unknown_is_refused(tmp_path: Path, wrong: str) -> None:
+    file = tmp_path / "rows.toml"
+    edit = 'edit = [{ class = "a.B", method = "c", how = "before", source = ";" }]'
+    file.write_text(f'[[mutant]]\nname = "x"\narea = "acks"\nmistake = "a"\n{wrong}\n{edit}\n')
+    with pytest.raises(ValueError, match=r"lots|expekt"):
+        mutants(file)
