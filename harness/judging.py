@@ -62,7 +62,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
         progress.line(f"not judged: {sentence}")
     if not bundles:
         raise BadEvidence(next(iter(refused.values())))
-    verdicts = {b.path: v for b, v in zip(bundles, judge_bundles(bundles, progress, master), strict=True)}
+    verdicts = {b.path: v for b, v in zip(bundles, judge_bundles(bundles, master, progress), strict=True)}
     return Judged(summary=_summary(evidence, verdicts), verdicts=verdicts, refused=refused, single=is_bundle(evidence))
 
 
@@ -78,7 +78,7 @@ def _opened(paths: list[Path]) -> tuple[list[Bundle], dict[Path, str]]:
     return bundles, refused
 
 
-def judge_bundles(bundles: Sequence[Bundle], progress: Progress, master: str | None = None) -> list[Verdict]:
+def judge_bundles(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> list[Verdict]:
     """The verdict on each bundle, in their order, written beside it. BadInput when this machine cannot run Spark."""
     try:
         from harness.verify import judge

@@ -267,7 +267,7 @@ def test_help_and_version_are_no_verdict() -> None:
 
 
 def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
-    def judge(bundles: list[Any], progress: Any, master: str | None) -> list[Verdict]:
+    def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
         verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
         for bundle, given in zip(bundles, verdicts, strict=True):
             judged(bundle.path, given)
