@@ -75,7 +75,12 @@ class TerminalProgress:
             self._status.update(Text(f"{stamp}  {clean(text)}"))
 
     def line(self, text: str) -> None:
+        if self._status is None:
+            print_lines([(text, "")])
+            return
+        self._status.stop()  # a spinner holds standard output while it turns
         print_lines([(text, "")])
+        self._status.start()
 
 
 @contextmanager

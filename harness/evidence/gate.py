@@ -85,6 +85,7 @@ class GateSummary:
 
 def write_gate(out: Path, summary: GateSummary) -> None:
     """Writes OUT/gate.json, atomically; again after each scenario, so that a crash leaves what was reached."""
+    out.mkdir(parents=True, exist_ok=True)
     write_json(out / GATE, summary.as_dict())
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,3 +220,40 @@ def test_the_readme_shows_a_fail_as_it_looks() -> None:
         verdict("slow_links", Status.INCONCLUSIVE),
     )
     assert said.strip() == Path(__file__).with_name("fail_example.txt").read_text(encoding="utf-8").strip()
+
+
+IN_A_TERMINAL = """
+import reports, time
+with reports.progress() as progress:
+    progress.line("Kafka 4.3.1 from here")
+    progress("killing the leader")
+    time.sleep(0.3)
+    progress.line("done")
+reports.table(("one", "two"), [("a", "b [bold]not markup[/bold]")])
+"""
+
+
+def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
+    """The real thing on a pseudo-terminal: what rich does with both outputs cannot be seen through a pipe."""
+    environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}} | {"TERM": "xterm-256color"}
+    master, terminal = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=Path(__file__).parents[2],
+        env=environment,
+    )
+    os.close(terminal)
+    seen = b""
+    with child, suppress(OSError):  # EIO: the other end is closed
+        while read := os.read(master, 4096):
+            seen += read
+    os.close(master)
+    said = seen.decode()
+    assert child.returncode == 0, said
+    assert "\x1b[" in said
+    assert "killing the leader" in said
+    assert said.index("Kafka 4.3.1 from here") < said.index("done")
+    assert "[bold]not markup[/bold]" in said
