@@ -211,8 +211,8 @@ class CopyReader:
         records, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
         observer.observe(records)
         moved = bool(records)
-        for place in {(str(record.topic()), int(record.partition() or 0)) for record in records}:
-            self.reads[place].position = observer.next_offset[place]
+        for place, offset in observer.next_offset.items() if moved else ():
+            self.reads[place].position = max(self.reads[place].position, offset)
         for event in events:
             moved |= self._on_event(consumer, observer, event)
         return moved

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import confluent_kafka
 import numpy as np
+from confluent_kafka import KafkaError, Message
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -90,8 +91,8 @@ class RecordingProducer:
         self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed)
         self._keys = {t: Keys(desk.targets[t].partitions) for t in spec.topics} if spec.keyed else {}
         self._tally: Tally | None = None
-        self._acked: list[confluent_kafka.Message] = []
-        self._failed: list[tuple[confluent_kafka.KafkaError, confluent_kafka.Message]] = []
+        self._acked: list[Message] = []
+        self._failed: list[tuple[KafkaError, Message]] = []
         self._settings = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
         self._reservations = Reservations(desk.reservations, self._identity())
         self.open()
@@ -153,7 +154,7 @@ class RecordingProducer:
         if self._failed:
             failed, self._failed = self._failed, []
             self.failed_sends += len(failed)
-            by_error: dict[str, list[confluent_kafka.Message]] = defaultdict(list)
+            by_error: dict[str, list[Message]] = defaultdict(list)
             for error, message in failed:
                 by_error[error.name()].append(message)
             for name, messages in by_error.items():
@@ -210,18 +211,18 @@ class RecordingProducer:
             numbers = np.array(sequences, np.int64)
             self._write_rows(stream, numbers, error, np.full(len(numbers), NONE), now_ns(), Outcome.REFUSED)
 
-    def _delivered(self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._acked.append(message)
         else:
             self._failed.append((error, message))
             self._note_fatal(error)
 
-    def _write(self, messages: list[confluent_kafka.Message], error: str | None, returned_ns: int) -> None:
-        heads = heads_of([message.value() for message in messages])  # type: ignore[misc]
+    def _write(self, messages: list[Message], error: str | None, returned_ns: int) -> None:
+        heads = heads_of(map(Message.value, messages))
         streams = heads["stream"]
         sequences = heads["seq"].astype(np.int64)
-        offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
+        offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
         for number in np.unique(streams).tolist():
             mine = streams == number
             self._write_rows(self._by_number[number], sequences[mine], error, offsets[mine], returned_ns)
@@ -271,10 +272,10 @@ class RecordingProducer:
             mine = sequences >= tally.first_seqs[stream.number]
             tally.add(outcome, int(mine.sum()), offsets[mine])
 
-    def _on_error(self, error: confluent_kafka.KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         self._note_fatal(error)
 
-    def _note_fatal(self, error: confluent_kafka.KafkaError) -> None:
+    def _note_fatal(self, error: KafkaError) -> None:
         if error.fatal() or error.name() == "_FATAL":
             self.fatal = self.fatal or error.name()
 

@@ -6,6 +6,8 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import is_
 from typing import Any, Final
 
 import confluent_kafka
@@ -134,10 +136,11 @@ class LiveReader:
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """Records and events (errors, ends of partitions) of one poll."""
-    events = [message for message in messages if message.error() is not None]
-    if not events:
-        return messages, events
-    return [message for message in messages if message.error() is None], events
+    errors = list(map(Message.error, messages))
+    if all(map(is_, errors, repeat(None))):  # by identity: comparing a KafkaError with None raises
+        return messages, []
+    events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
+    return [message for message, error in zip(messages, errors, strict=True) if error is None], events
 
 
 def serving_brokers(statistics: str) -> dict[Place, tuple[int, int]]:
