@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ PREFIX_BYTES: Final = PREFIX.itemsize
 VALUE_BYTES_MIN: Final = PREFIX_BYTES + 4
 UNDECODABLE: Final = -1
 
-_HEAD: Final[Callable[[bytes | None], bytes]] = itemgetter(slice(PREFIX_BYTES))
+_HEAD: Final[Callable[[Any], Any]] = itemgetter(slice(PREFIX_BYTES))
 _MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
 _POOL_BYTES: Final = 1 << 17
 _KEYS_PER_PARTITION: Final = 64
