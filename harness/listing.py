@@ -95,16 +95,15 @@ def _described(kind: Any) -> tuple[str, str]:
 
 
 def _available(kind: Any) -> str:
-    missing = sorted(set(getattr(kind, "needs", ())) - _capabilities())
+    missing = sorted(kind.needs - _capabilities())
     return f"no: this backend cannot {', '.join(missing)}" if missing else "yes"
 
 
-def _capabilities() -> set[str]:
+def _capabilities() -> frozenset[str]:
     """What the process backend can do on this machine."""
-    try:
-        return set(_room("harness.clusters").PROCESS_CAPABILITIES)
-    except AttributeError:
-        return {"links", "kill", "pause"}
+    from harness.clusters.processes import CAPABILITIES
+
+    return CAPABILITIES
 
 
 def _room(name: str) -> ModuleType:
