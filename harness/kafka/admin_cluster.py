@@ -1,4 +1,4 @@
-"""Configs, features, the controllers' quorum, elections and reassignments."""
+"""Settings, features, elections and reassignments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     DescribeConfigsRequest,
-    DescribeQuorumRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
 )
 
+from harness.kafka.admin_quorum import to_controller
 from harness.kafka.admin_topics import Place
 from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
 from harness.model.errors import BadInput, HarnessFailure
@@ -31,47 +31,12 @@ _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
 
 @dataclass(frozen=True, slots=True)
-class Quorum:
-    """The metadata quorum. Log ends by node id; observers are the brokers (and controllers that do not vote)."""
-
-    leader: int
-    leader_epoch: int
-    high_watermark: int
-    voters: dict[int, int]
-    observers: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Reassignment:
     """A reassignment that is not over."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
-
-
-def quorum(wire: Wire, deadline_s: float) -> Quorum:
-    """The controllers' quorum as its leader has it; HarnessTimeout while there is none."""
-    topic = DescribeQuorumRequest.TopicData
-    asked = topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])
-
-    def refusal(answer: Any) -> str | None:
-        if error := error_name(answer.error_code):
-            return error
-        part = answer.topics[0].partitions[0]
-        return error_name(part.error_code) or (None if part.leader_id >= 0 else "no leader")
-
-    answer = wire.to_controller(
-        call(DescribeQuorumRequest, topics=[asked]), refusal, deadline_s=deadline_s, what="the controllers' quorum"
-    )
-    part = answer.topics[0].partitions[0]
-    return Quorum(
-        part.leader_id,
-        part.leader_epoch,
-        part.high_watermark,
-        {voter.replica_id: voter.log_end_offset for voter in part.current_voters},
-        {observer.replica_id: observer.log_end_offset for observer in part.observers},
-    )
 
 
 def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
@@ -123,7 +88,7 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
             raise BadInput(f"Kafka refuses {dict(config)} on topic {topic}: {error} ({told.error_message})")
         return error
 
-    wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"new settings of {topic}")
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {topic}")
     give_up_at = time.monotonic() + _APPLIED_WITHIN_S
     wanted = {name: value for name, value in config.items() if value is not None}
     while time.monotonic() < give_up_at:
@@ -159,7 +124,7 @@ def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: fl
         passing = {error for error in results(answer).values() if error in _PASSING}
         return error_name(answer.error_code) or (", ".join(sorted(passing)) or None)
 
-    return results(wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"{kind} election of {places}"))
+    return results(to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"{kind} election of {places}"))
 
 
 def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float) -> None:
@@ -192,14 +157,18 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
         return error_name(answer.error_code) or next((e for e in passing if e), None)
 
     question = call(AlterPartitionReassignmentsRequest, 0, timeout_ms=5000, topics=topics)
-    wire.to_controller(question, refusal, deadline_s=deadline_s, what=f"the reassignment of {list(assignment)}")
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"the reassignment of {list(assignment)}")
 
 
 def reassignments(wire: Wire, deadline_s: float) -> dict[Place, Reassignment]:
     """Reassignments that are not over, as the controller has them."""
     question = call(ListPartitionReassignmentsRequest, timeout_ms=5000, topics=None)
-    answer = wire.to_controller(
-        question, lambda told: error_name(told.error_code), deadline_s=deadline_s, what="the list of reassignments"
+    answer = to_controller(
+        wire,
+        question,
+        lambda told: error_name(told.error_code),
+        deadline_s=deadline_s,
+        what="the list of reassignments",
     )
     return {
         (topic.name, p.partition_index): Reassignment(

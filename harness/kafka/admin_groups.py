@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,12 +70,15 @@ def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
         time.sleep(0.05)
 
 
-def group_offsets(wire: Wire, group: str, *, stable: bool, deadline_s: float) -> dict[Place, int]:
-    """All committed offsets of a group, asked at its coordinator. A group nobody knows has none.
+def group_offsets(
+    wire: Wire, group: str, places: Sequence[Place] | None, *, stable: bool, deadline_s: float
+) -> dict[Place, int]:
+    """Committed offsets of a group, asked at its coordinator. A group nobody knows has none.
 
     `stable` waits while offsets of a transaction are pending (KIP-447); without it the last completed commit is told.
+    Where nothing was committed before, Kafka shows that something is pending only to who names the partition.
     """
-    question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, stable), _NEWEST_OFFSET_FETCH)
+    question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, places, stable), _NEWEST_OFFSET_FETCH)
     give_up_at = time.monotonic() + deadline_s
     seen = "nothing"
     while True:
@@ -99,7 +102,7 @@ def describe_producers(
     topic = DescribeProducersRequest.TopicRequest
     asked: dict[int, list[Any]] = {}
     for s in states:
-        if s.leader in wire.addresses:
+        if s.leader in wire.brokers:
             asked.setdefault(s.leader, []).append(topic(name=s.topic, partition_indexes=[s.partition]))
     answers = wire.gather(
         {broker: (call(DescribeProducersRequest, topics=topics),) for broker, topics in asked.items()}, timeout_s
@@ -156,11 +159,6 @@ def describe_transactions(wire: Wire, ids: Sequence[str], timeout_s: float = ANS
     }
 
 
-def commits_of(wire: Wire, groups: Sequence[str], deadline_s: float) -> Mapping[str, dict[Place, int]]:
-    """Stable committed offsets of several groups."""
-    return {group: group_offsets(wire, group, stable=True, deadline_s=deadline_s) for group in groups}
-
-
 def _find(version: int, key_type: int, key: str) -> Any:
     if version >= 4:
         return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
@@ -172,11 +170,22 @@ def _coordinator_of(answer: Any) -> tuple[int, str | None]:
     return found.node_id, error_name(found.error_code)
 
 
-def _fetch(version: int, group: str, stable: bool) -> Any:
+def _fetch(version: int, group: str, places: Sequence[Place] | None, stable: bool) -> Any:
     if version >= 8:
-        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
-        return OffsetFetchRequest(groups=[asked], require_stable=stable)
-    return OffsetFetchRequest(group_id=group, topics=None, require_stable=stable)
+        kind = OffsetFetchRequest.OffsetFetchRequestGroup
+        topics = _named(kind.OffsetFetchRequestTopics, places)
+        return OffsetFetchRequest(groups=[kind(group_id=group, topics=topics)], require_stable=stable)
+    topics = _named(OffsetFetchRequest.OffsetFetchRequestTopic, places)
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+
+
+def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
+    if places is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in places:
+        by_topic.setdefault(topic, []).append(partition)
+    return [kind(name=topic, partition_indexes=indexes) for topic, indexes in by_topic.items()]
 
 
 def _committed(answer: Any) -> tuple[dict[Place, int], str | None]:

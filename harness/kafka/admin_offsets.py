@@ -37,7 +37,7 @@ def replica_offsets(
     asked: dict[int, list[Place]] = defaultdict(list)
     for state in states:
         for broker in state.replicas:
-            if broker in wire.addresses:
+            if broker in wire.brokers:
                 asked[broker].append((state.topic, state.partition))
     answers = wire.gather(
         {
@@ -131,7 +131,7 @@ def require(found: Mapping[Place, Any], wanted: Iterable[Place], what: str) -> N
 def _by_leader(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
     asked: dict[int, list[Place]] = defaultdict(list)
     for state in states:
-        if state.leader in wire.addresses:
+        if state.leader in wire.brokers:
             asked[state.leader].append((state.topic, state.partition))
     return asked
 

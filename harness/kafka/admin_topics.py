@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.kafka.admin_quorum import to_controller
 from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import Topic
@@ -121,7 +122,7 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
         return _told(bad) or None
 
     request = call(CreateTopicsRequest, topics=[_creatable(t) for t in topics], timeout_ms=5000, validate_only=False)
-    wire.to_controller(request, refusal, deadline_s=deadline_s, what=f"topics {[t.name for t in topics]}")
+    to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"topics {[t.name for t in topics]}")
     wanted = {(t.name, p) for t in topics for p in range(_count(t))}
     wait_for(
         lambda: _without_leader(wire, wanted),
@@ -145,7 +146,7 @@ def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
 
     state = DeleteTopicsRequest.DeleteTopicState
     request = call(DeleteTopicsRequest, topics=[state(name=n) for n in names], timeout_ms=5000)
-    wire.to_controller(request, refusal, deadline_s=deadline_s, what=f"the deletion of {list(names)}")
+    to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"the deletion of {list(names)}")
     wait_for(
         lambda: sorted({t for seen in seen_by_broker(wire, names).values() for t, _ in seen.partitions}),
         until=lambda left: not left,
