@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,8 +162,15 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
     bound = f"up to {loss_bound(losses, episodes) * 100:.2g} % chance of loss an episode at 95 %"
     return [
         (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
-        (
-            f"  descriptive: {kept:,} of {promised:,} promised records durable; {durable:,} of {acked:,} acked, raw",
-            "dim",
-        ),
+        (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
     ]
+
+
+def _share(part: int, whole: int, what: str) -> str:
+    """ "999,950 of 1,000,000 acked records (99.995 %, 4.3 nines)"; a whole has no number of nines."""
+    counts = f"{part:,} of {whole:,} {what} records"
+    if whole == 0 or part in (0, whole):
+        return counts + (f" ({100 if part else 0} %)" if whole else "")
+    missing = (whole - part) / whole
+    digits = max(2, 1 - math.floor(math.log10(missing)))
+    return f"{counts} ({100 * (1 - missing):.{digits}g} %, {-math.log10(missing):.1f} nines)"

@@ -22,7 +22,7 @@ from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Status, Verdict
 from reports.pytest_outcome import Inconclusive, assert_pass
-from reports.summary import summary_lines
+from reports.summary import _share, summary_lines
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -50,7 +50,7 @@ def test_a_pass_is_said_in_one_screen() -> None:
         "  Every acknowledged record was there afterwards, on every copy, once, in order and unchanged.",
         "",
         "0 of 6 fault episodes lost data; up to 39 % chance of loss an episode at 95 %",
-        "  descriptive: 1,000 of 1,000 promised records durable; 1,000 of 1,000 acked, raw",
+        "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
         "not covered: power loss",
         "evidence:    durability-out/x",
         "judge again: durability verify durability-out/x",
@@ -103,7 +103,7 @@ def test_excused_losses_are_shown_under_a_pass() -> None:
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")
     said = text_of(summary, verdict("exact_loss", Status.PASS, excused))
     assert "permitted: unclean election of epoch 5" in said
-    assert "1,000 of 1,000 promised records durable; 950 of 1,000 acked, raw" in said
+    assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
 
 
 def test_many_findings_are_counted_and_not_silently_cut() -> None:
@@ -220,6 +220,21 @@ def test_the_readme_shows_a_fail_as_it_looks() -> None:
         verdict("slow_links", Status.INCONCLUSIVE),
     )
     assert said.strip() == Path(__file__).with_name("fail_example.txt").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [
+        (0, 0, ""),
+        (0, 10, " (0 %)"),
+        (10, 10, " (100 %)"),
+        (1, 10, " (10 %, 0.0 nines)"),
+        (999_950, 1_000_000, " (99.995 %, 4.3 nines)"),
+        (10**10 - 1, 10**10, " (99.99999999 %, 10.0 nines)"),
+    ],
+)
+def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, said: str) -> None:
+    assert _share(part, whole, "acked") == f"{part:,} of {whole:,} acked records{said}"
 
 
 IN_A_TERMINAL = """
