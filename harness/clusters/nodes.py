@@ -73,7 +73,7 @@ def write_node(
     properties.write_text(properties_text(node_properties(release, settings)), "utf-8")
     hosts = files.directory / "hosts"
     hosts.write_text(addresses.hosts_file(node, socket.gethostname()), "utf-8")
-    files.arguments.write_text(_argument_file(_arguments(release, files, hosts, properties, extra_flags)), "utf-8")
+    files.arguments.write_text(argument_file(_arguments(release, files, hosts, properties, extra_flags)), "utf-8")
     return files
 
 
@@ -98,7 +98,7 @@ def _arguments(
     ]
 
 
-def _argument_file(arguments: Sequence[str]) -> str:
+def argument_file(arguments: Sequence[str]) -> str:
     """For `java @FILE` (JEP 293): each argument quoted, because a classpath of 100 jars fills a process list."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
     return "".join(f'"{argument}"\n' for argument in quoted)

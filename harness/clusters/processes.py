@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
+from harness.clusters.archive import class_archive
 from harness.clusters.base import Links, UnexpectedExit, party
 from harness.clusters.format import formatted, new_uuid
 from harness.clusters.links import ToxiproxyLinks
@@ -29,7 +30,7 @@ from harness.model.waiting import wait_for
 
 Progress = Callable[[str], None]
 
-CAPABILITIES = frozenset({"links", "kill", "terminate", "pause", "restart"})
+CAPABILITIES = frozenset({"links", "kill", "terminate", "pause", "restart", "disk.read"})
 _TOXIPROXY = "toxiproxy"
 _READY_S = 120.0  # a loaded two-core machine has taken 40
 _GONE_S = 15.0
@@ -155,9 +156,9 @@ class ProcessCluster:
     def unexpected_exits(self) -> list[UnexpectedExit]:
         """See `base.Cluster`."""
         if not self._stopped:
-            asked = {party(node) for node in self._asked}
+            names = {party(node) for node in self._nodes if node not in self._asked} | {_TOXIPROXY}
             for name, process in self._supervision.status().items():
-                if not process.alive and name not in asked:
+                if not process.alive and name in names:
                     self._remember_exit(name, process)
         return sorted(self._exits.values(), key=lambda exit_: exit_.at_ns)
 
@@ -331,6 +332,17 @@ def start_processes(
         state.save()
         cluster_id = new_uuid()
         addresses = Addresses.of(state.slot, shape)
+        archive = class_archive(
+            release,
+            java,
+            supervision=supervision,
+            addresses=addresses,
+            directory=state.directory / "training",
+            formatted=source,
+            cache=Cache(cache),
+            progress=progress,
+        )
+        flags = (f"-XX:SharedArchiveFile={archive}",) if archive else ()
         for node in addresses.nodes:
             nodes[node] = write_node(
                 node,
@@ -340,6 +352,7 @@ def start_processes(
                 formatted=source,
                 cluster_id=cluster_id,
                 directory=state.directory / "nodes",
+                extra_flags=flags,
             )
         cluster._bring_up(proxy_binary)
     except BaseException as error:

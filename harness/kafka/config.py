@@ -125,6 +125,19 @@ def _controller(release: Release, node: Node) -> dict[str, str]:
     return properties
 
 
+def combined_properties(release: Release, *, node: int, address: str, data: Path) -> dict[str, str]:
+    """server.properties of a whole cluster in one process, with no proxies, that nobody is meant to use."""
+    alone = Node(node=node, address=address, client_address=None, controllers=(node,), brokers=1, data=data)
+    return {
+        **node_properties(release, alone),
+        "process.roles": "broker,controller",
+        "listeners": f"CONTROLLER://{address}:{CONTROLLER_PORT},CLIENT://{address}:{CLIENT_PORT}",
+        "advertised.listeners": f"CLIENT://{address}:{CLIENT_PORT}",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.quorum.voters": f"{node}@{address}:{CONTROLLER_PORT}",
+    }
+
+
 def _replication(brokers: int) -> dict[str, str]:
     replicas, in_sync = str(min(3, brokers)), str(min(2, brokers))
     return {
