@@ -17,8 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.errors import for_code
-from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.errors import kafka_errors
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.model.errors import HarnessFailure
@@ -26,9 +25,13 @@ from harness.model.errors import HarnessFailure
 ANSWER_S: Final = 1.5  # how long one broker may take in ordinary questions
 SUSPECT_S: Final = 0.3  # and how long when it was silent before and the question is asked often
 SUSPECT_FOR_S: Final = 0.5  # a broker that fell silent is left alone so long by questions that are asked often
-_CLIENT_ID: Final = b"durability-observer"
+_CLIENT_ID: Final = "durability-observer"
 _FRAME_BYTES_MAX: Final = 64 << 20
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
+
+
+# Where kafka-python keeps names that Kafka gave up.
+_RENAMED: Final = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER", 10: "MESSAGE_TOO_LARGE"}
 
 
 class Unanswered(HarnessFailure):
@@ -53,8 +56,8 @@ def error_name(code: int) -> str | None:
     """Kafka's name of an error code, such as "NOT_LEADER_OR_FOLLOWER"; None for success."""
     if code == 0:
         return None
-    known = for_code(code)
-    return str(getattr(known, "message", "") or f"error {code}") if known.errno == code else f"error {code}"
+    known = kafka_errors.get(code)
+    return _RENAMED.get(code) or (str(known.message) if known is not None else f"error {code}")
 
 
 class Connection:
@@ -89,14 +92,10 @@ class Connection:
 
     def _exchange(self, message: Any, version: int, give_up_at: float) -> Any:
         self._correlation += 1
-        flexible = message.flexible_version_q(version)
-        header = struct.pack(">hhih", message.API_KEY, version, self._correlation, len(_CLIENT_ID)) + _CLIENT_ID
-        body = header + (b"\0" if flexible else b"") + bytes(message.encode(version=version))
+        message.API_VERSION = version
+        message.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
         self._socket.settimeout(_left(give_up_at))
-        self._socket.sendall(struct.pack(">i", len(body)) + body)
-        return self._answer(message, version, give_up_at)
-
-    def _answer(self, message: Any, version: int, give_up_at: float) -> Any:
+        self._socket.sendall(message.encode(header=True, framed=True))
         (size,) = struct.unpack(">i", self._receive(4, give_up_at))
         if not 4 <= size <= _FRAME_BYTES_MAX:
             raise ConnectionError(f"an answer of {size} bytes is not Kafka's")
@@ -104,10 +103,7 @@ class Connection:
         (correlation,) = struct.unpack_from(">i", frame)
         if correlation != self._correlation:
             raise ConnectionError(f"an answer to request {correlation}, not {self._correlation}")
-        kind = ResponseClassRegistry._response_class_registry[message.API_KEY]
-        # The answer to ApiVersions has the old header in every version (KIP-511).
-        flexible = kind.flexible_version_q(version) and message.API_KEY != ApiVersionsRequest.API_KEY
-        return kind.decode(frame[5 if flexible else 4 :], version=version)
+        return message.header.get_response_class().decode(frame, header=True)
 
     def _receive(self, size: int, give_up_at: float) -> bytes:
         parts = bytearray()
@@ -267,7 +263,7 @@ def metadata_offset(answer: ApiVersionsResponse) -> int:
 
 
 def _versions_request() -> Any:
-    return ApiVersionsRequest(client_software_name="durability-observer", client_software_version="1")
+    return ApiVersionsRequest(client_software_name=_CLIENT_ID, client_software_version="1")
 
 
 def _left(give_up_at: float) -> float:

@@ -1,0 +1,75 @@
+"""Whom the observer believes. What it says of Kafka itself is held against brokers in suites/gate."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.kafka.admin_topics import PartitionState, TopicsSeen, kafka_uuid, newest
+from harness.kafka.wire import error_name
+
+
+def state(leader: int, epoch: int, *, isr: tuple[int, ...] = (1, 2, 3), topic_id: str = "old") -> PartitionState:
+    return PartitionState(
+        topic="t",
+        topic_id=topic_id,
+        partition=0,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+        replicas=(1, 2, 3),
+    )
+
+
+def seen(offset: int, *states: PartitionState) -> TopicsSeen:
+    return TopicsSeen(offset, {(s.topic, s.partition): s for s in states})
+
+
+def test_the_highest_leader_epoch_is_believed() -> None:
+    assert newest([seen(90, state(2, 5)), seen(80, state(1, 4))]) == [state(2, 5)]
+    # An offset is only a lower bound: a broker may have moved on between the two answers.
+    assert newest([seen(90, state(1, 4)), seen(80, state(2, 5))]) == [state(2, 5)]
+
+
+def test_of_one_epoch_the_newest_metadata_is_believed() -> None:
+    shrunk = state(1, 4, isr=(1,))
+    assert newest([seen(80, state(1, 4)), seen(90, shrunk), seen(70, state(1, 4))]) == [shrunk]
+
+
+def test_a_topic_made_anew_begins_with_epoch_zero() -> None:
+    assert newest([seen(90, state(3, 0, topic_id="new")), seen(80, state(1, 7))]) == [state(3, 0, topic_id="new")]
+
+
+def test_a_deleted_topic_is_gone_when_the_newest_metadata_says_so() -> None:
+    assert newest([seen(90), seen(80, state(1, 7))]) == []
+
+
+def test_nobody_answers() -> None:
+    assert newest([]) == []
+
+
+@given(st.permutations([seen(80, state(1, 4)), seen(90, state(2, 5)), seen(95, state(2, 5, isr=(2,)))]))
+def test_the_order_of_answers_does_not_matter(answers: list[TopicsSeen]) -> None:
+    assert newest(answers) == [state(2, 5, isr=(2,))]
+
+
+@given(st.uuids())
+def test_topic_ids_look_like_those_of_kafkas_tools(uuid: UUID) -> None:
+    text = kafka_uuid(uuid)
+    assert len(text) == 22
+    assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def test_a_known_topic_id() -> None:
+    # Uuid.METADATA_TOPIC_ID, as `kafka-dump-log` prints it.
+    assert kafka_uuid(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_error_names() -> None:
+    assert error_name(0) is None
+    assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
+    assert error_name(88) == "UNSTABLE_OFFSET_COMMIT"
+    assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
+    assert error_name(31000) == "error 31000"
