@@ -222,7 +222,7 @@ class RecordingProducer:
         heads = heads_of(map(Message.value, messages))
         streams = heads["stream"]
         sequences = heads["seq"].astype(np.int64)
-        offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+        offsets = _offsets(messages)
         for number in np.unique(streams).tolist():
             mine = streams == number
             self._write_rows(self._by_number[number], sequences[mine], error, offsets[mine], returned_ns)
@@ -307,6 +307,14 @@ class RecordingProducer:
             transactional=spec.transactions is not None,
             client=CLIENT_NAME,
         )
+
+
+def _offsets(messages: list[Message]) -> Int64s:
+    """Offsets as told; -1 for failed sends, and for acks without one (a duplicate that the broker recognised)."""
+    told = list(map(Message.offset, messages))
+    if None in told:
+        told = [NONE if offset is None else offset for offset in told]
+    return np.array(told, np.int64)
 
 
 def _error_of(message: dict[str, Any]) -> str | None:

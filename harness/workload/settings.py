@@ -67,13 +67,13 @@ def _client(bootstrap: str, client_id: str) -> dict[str, Any]:
 
 
 def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
-    """Settings of a scenario's producer; its own `config` wins over everything but the identity."""
+    """Settings of a scenario's producer; its own `config` wins. The transactional id is the producer's name."""
     settings = {**_RECONNECT, **_PRODUCER}
     settings["acks"] = producer.acks
     settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
     settings["compression.codec"] = producer.compression
     if producer.transactions is not None:
-        settings |= _TRANSACTIONAL | {"transactional.id": f"{client_id}-txn"}
+        settings |= _TRANSACTIONAL | {"transactional.id": producer.name}
     settings |= _client(bootstrap, client_id) | producer.config
     if settings["enable.idempotence"] and str(settings["acks"]) not in ("all", "-1"):
         raise BadInput(

@@ -182,11 +182,11 @@ class TransactionLoop(ProducerLoop):
                     return TxnOutcome.UNKNOWN
 
     def _initialise(self) -> None:
-        """init_transactions ends whatever an earlier incarnation left open (KIP-98)."""
+        """init_transactions ends whatever an earlier incarnation left open (KIP-98); so it is asked at the end, too."""
         if self.spec.offsets_of is not None and self._group is None:
             self._group = self._group_metadata(self.spec.offsets_of)
         give_up_at_s = time.monotonic() + _INIT_S
-        while not self._stopping.is_set():
+        while True:
             init = self.producer.client.init_transactions
             try:
                 self._watched.call(partial(init, _CALL_S), _HANG_S)
@@ -199,7 +199,7 @@ class TransactionLoop(ProducerLoop):
                     raise
                 if not failure.args[0].retriable():
                     self.producer.open()
-                self._stopping.wait(_TICK_S)
+                time.sleep(_TICK_S)  # between two tries of a call that has failed at once
 
     def _renew(self) -> None:
         if self.producer.client not in self._given_up:

@@ -1,0 +1,127 @@
+"""The ledger of a client that reaches no broker: what librdkafka decides alone. Nothing is claimed about Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from harness.evidence.writer import BundleWriter
+from harness.model.errors import BadInput
+from harness.model.scenario import Producer
+from harness.workload.meters import Meters
+from harness.workload.producer import Desk, RecordingProducer, Tally, Target
+from harness.workload.streams import WINDOW, Numbers
+
+PLACE = ("t", 0)
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Iterator[BundleWriter]:
+    writer = BundleWriter(tmp_path)
+    yield writer
+    writer.close()
+
+
+class Offline:
+    """A producer without a broker, and its ledger."""
+
+    def __init__(self, bundle: BundleWriter, **spec: Any) -> None:
+        self.bundle = bundle
+        desk = Desk(
+            bootstrap=NOBODY,
+            targets={"t": Target(topic="t", topic_id="id", partitions=2)},
+            numbers=Numbers(),
+            meters=Meters(),
+            ledger=self.bundle.table("ledger", "p"),
+            reservations=self.bundle.table("reservations", "p"),
+            run=1,
+            seed=1,
+        )
+        self.producer = RecordingProducer(Producer(name="p", topics=("t",), **spec), desk)
+
+    def ledger(self) -> list[dict[str, Any]]:
+        self.bundle.close()
+        rows = ds.dataset(self.bundle.path / "ledger", format="parquet").to_table().to_pylist()
+        return sorted(rows, key=lambda row: (row["stream"], row["seq"]))
+
+
+def test_sends_that_time_out_are_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
+    tally = Tally()
+    assert offline.producer.queue(PLACE, 5, tally=tally) == 5
+    offline.producer.close(10)
+    rows = offline.ledger()
+    assert [(row["seq"], row["outcome"], row["error"], row["offset"]) for row in rows] == [
+        (seq, "unknown", "_MSG_TIMED_OUT", None) for seq in range(5)
+    ]
+    assert (tally.unknown, tally.settled) == (5, True)
+    assert all(row["called_ns"] < row["returned_ns"] for row in rows)
+
+
+def test_a_purge_behind_possible_retries_is_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    offline.producer.queue(PLACE, 3)
+    offline.producer.close(0.1)
+    assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("unknown", "_PURGE_QUEUE")}
+
+
+def test_a_purge_of_what_was_never_sent_is_refused(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, idempotent=False, config={"retries": "0"})
+    offline.producer.queue(PLACE, 3)
+    offline.producer.close(0.1)
+    assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("refused", "_PURGE_QUEUE")}
+
+
+def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, value_bytes=5000, config={"message.max.bytes": "1000"})
+    assert offline.producer.queue(PLACE, 4) == 0
+    offline.producer.close(0.1)
+    assert [(row["seq"], row["outcome"], row["error"]) for row in offline.ledger()] == [
+        (seq, "refused", "MSG_SIZE_TOO_LARGE") for seq in range(4)
+    ]
+
+
+def test_what_a_full_queue_did_not_take_was_not_attempted(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, config={"queue.buffering.max.messages": "10"})
+    assert offline.producer.queue(PLACE, 15) == 10
+    assert offline.producer.queue(PLACE, 15) == 0
+    offline.producer.close(0.1)
+    assert [row["seq"] for row in offline.ledger()] == list(range(10))
+
+
+def test_an_incarnation_that_is_given_up_leaves_its_sends_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, keyed=True)
+    offline.producer.queue(PLACE, 2)
+    offline.producer.queue(("t", 1), 1)
+    offline.producer.abandon()
+    rows = offline.ledger()
+    assert {(row["outcome"], row["error"]) for row in rows} == {("unknown", "_NO_REPORT")}
+    assert [row["stream"] for row in rows] == [1, 1, 2]
+    assert all(row["key_hash"] % 2 == row["partition"] for row in rows)
+
+
+def test_a_partition_without_reports_takes_one_window(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    taken = sum(offline.producer.queue(PLACE, 1000) for _ in range(20))
+    assert taken == WINDOW
+    assert offline.producer.queue(("t", 1), 10) == 10
+
+
+def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    offline.producer.queue(PLACE, 2)
+    offline.producer.close(0.1)
+    offline.producer.open()
+    offline.producer.queue(PLACE, 1)
+    offline.producer.close(0.1)
+    assert [(row["stream"], row["seq"]) for row in offline.ledger()] == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
+    with pytest.raises(BadInput, match="acks=1"):
+        Offline(bundle, acks="1")
