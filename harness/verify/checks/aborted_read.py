@@ -1,0 +1,18 @@
+"""aborted_read: read_committed returned a record of an aborted transaction."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import TxnOutcome
+from harness.verify.drill import Drill
+from harness.verify.rows import found
+from harness.verify.tables import RECORD
+
+
+def aborted_read(drill: Drill) -> DataFrame:
+    """In the drain; what live readers and replicas showed beyond it is sorted out in `attribution`."""
+    aborted = drill.sent.where(F.col("txn") == TxnOutcome.ABORTED.value).select(*RECORD, "txn_id")
+    return found(drill.read.where("rc AND intact").join(aborted, RECORD), Kind.ABORTED_READ, "drain", other="txn_id")

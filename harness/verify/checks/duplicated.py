@@ -1,0 +1,18 @@
+"""duplicated: one record at two offsets."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.drill import Drill
+from harness.verify.rows import found
+from harness.verify.tables import PLACE, RECORD
+
+
+def duplicated(drill: Drill) -> DataFrame:
+    """Every copy of a record after the first on its partition. Either isolation counts: an aborted copy is one too."""
+    copies = Window.partitionBy(*RECORD, *PLACE[1:])
+    rows = drill.read.withColumn("first", F.min("offset").over(copies)).where("offset > first AND stream >= 0")
+    return found(rows, Kind.DUPLICATED, reader=None, other="first")

@@ -1,0 +1,57 @@
+"""lost: acknowledged, and the read after healing passed the place without it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.drill import Drill
+from harness.verify.prepared import Prepared, at_place
+from harness.verify.rows import UNREAD, found
+from harness.verify.tables import PLACE, RECORD
+
+
+def lost(drill: Drill) -> DataFrame:
+    """Promised records that the read_committed drain shows nowhere.
+
+    Lost when the drain's position passed the acknowledged offset, or when every replica's log ends at or below it,
+    which needs no read at all. Some replica may have it and the read did not get there: `unread`, a doubt. Left out:
+    what lay below the log's start (whether that may be where it is, is for log_start to say).
+    """
+    given = drill.given
+    missing = (
+        drill.sent.where(F.col("promised") & given.complete)
+        .join(drill.shown.where("rc").select(*RECORD), RECORD, "left_anti")
+        .join(drill.shown.select(*RECORD, "ru"), RECORD, "left")
+    )
+    missing = at_place(missing, given.places).join(_deleted_until(drill), PLACE, "left")
+    # An ack that told no offset: deleted perhaps, if it was sent before the newest record that is surely deleted.
+    deleted = F.coalesce(F.col("offset") < F.col("log_start"), F.col("called_ns") <= F.col("deleted_until_ns"))
+    passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
+    beyond_every_log = F.coalesce(
+        (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns")), F.lit(False)
+    )
+    how = (
+        F.when(beyond_every_log, F.lit("beyond_every_log"))
+        .when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only"))
+        .when(passed, F.lit("passed"))
+        .otherwise(F.lit("unread"))
+    )
+    missing = missing.where(~F.coalesce(deleted, F.lit(False))).withColumn("how", how)
+    kind = F.when(F.col("how") == "unread", F.lit(UNREAD)).otherwise(F.lit(Kind.LOST.value))
+    return found(missing, kind, F.col("how"))
+
+
+def lost_of_unfinished(given: Prepared) -> DataFrame:
+    """Of a run that died half way: promised records at or above the end of every replica's log after healing."""
+    rows = at_place(given.ledger.where(F.col("promised") & ~given.complete), given.places)
+    beyond = rows.where("offset >= log_end AND returned_ns <= as_of_ns")
+    return found(beyond, Kind.LOST, "beyond_every_log")
+
+
+def _deleted_until(drill: Drill) -> DataFrame:
+    """The end of the newest send that is below the log's start, by place. Only buckets that differ can hold one."""
+    cut = drill.given.places.where("log_start > 0").select(*PLACE, "log_start")
+    below = drill.sent.join(F.broadcast(cut), PLACE).where("outcome = 'acked' AND offset < log_start")
+    return below.groupBy(*PLACE).agg(F.max("returned_ns").alias("deleted_until_ns"))

@@ -1,0 +1,19 @@
+"""misrouted: right record, wrong topic or partition."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.drill import Drill
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, PLACE
+
+
+def misrouted(drill: Drill) -> DataFrame:
+    """A stream belongs to one partition of one topic; whatever stands elsewhere was brought there by someone else."""
+    home = drill.given.streams.select(BUNDLE, "stream", *[F.col(c).alias(f"home_{c}") for c in PLACE[1:]])
+    away = [F.col(c) != F.col(f"home_{c}") for c in PLACE[1:]]
+    rows = drill.read.where("intact").join(home, [BUNDLE, "stream"]).where(away[0] | away[1] | away[2])
+    return found(rows.where(drill.given.complete), Kind.MISROUTED, other="home_partition")

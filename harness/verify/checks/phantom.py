@@ -1,0 +1,27 @@
+"""phantom: never sent, or refused."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome
+from harness.verify.drill import Drill
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, RECORD
+
+
+def phantom(drill: Drill) -> DataFrame:
+    """Whole payloads of this run outside every reserved range, or of a send that certainly was not written.
+
+    A reserved sequence without a row in the ledger is unknown and may be there: its sender died between the two.
+    """
+    intact = drill.read.where("intact")
+    ranges = drill.given.streams.select(BUNDLE, "stream", "end_seq")
+    never = intact.join(ranges, [BUNDLE, "stream"], "left").where(
+        (F.col("end_seq").isNull() | (F.col("seq") >= F.col("end_seq")) | (F.col("seq") < 0)) & drill.given.complete
+    )
+    turned_down = drill.sent.where(F.col("outcome") == Outcome.REFUSED.value).select(*RECORD)
+    refused = intact.join(turned_down, RECORD, "left_semi")
+    return found(never, Kind.PHANTOM, "never_sent").unionByName(found(refused, Kind.PHANTOM, "refused"))

@@ -1,0 +1,144 @@
+"""The last word on one bundle: findings, doubts, notes, figures, and which of three words they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Doubt, Status, Verdict
+from harness.verify.case import Case
+from harness.verify.counts import Counts
+from harness.verify.detail import promise, seen
+from harness.verify.doubts import doubts_of
+from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
+from harness.verify.score import LOSSES, score
+from harness.verify.steps import episodes_of, step_at
+
+# What this harness does not try, whatever the scenario: said in every verdict.
+NOT_COVERED: Final = (
+    "power loss: a SIGKILL keeps what the operating system has buffered",
+    "disks that lie, fill up or fail",
+    "tiered storage",
+    "the release's own Java client: all load comes from librdkafka",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All that is known of one case. runs: from the checks; failed: checks that could not say, by name."""
+
+    case: Case
+    runs: Sequence[Mapping[str, Any]]
+    counts: Counts
+    failed: Mapping[str, str]
+
+
+def conclude(known: Seen) -> Verdict:
+    """The verdict on one case."""
+    case = known.case
+    told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
+    findings = tuple(_finding(run, case) for run in told) + _cut_off(told)
+    doubts = doubts_of(case, known.counts, known.runs, known.failed)
+    lost, excused = _losses(told)
+    promised = known.counts.total("promised")
+    return Verdict(
+        scenario=case.scenario.get("name", case.name),
+        status=status_of(findings, doubts),
+        findings=findings,
+        doubts=tuple(doubts),
+        notes=tuple(_notes(case, known.runs)),
+        score=score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
+        promised=promised - excused,
+        durable=promised - lost,
+        not_covered=NOT_COVERED,
+        facts=_facts(known),
+    )
+
+
+def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
+    """A proven breach outweighs every doubt; a doubt outweighs silence."""
+    if any(finding.condemns for finding in findings):
+        return Status.FAIL
+    return Status.INCONCLUSIVE if doubts else Status.PASS
+
+
+def _finding(run: Mapping[str, Any], case: Case) -> Finding:
+    one_stream = run["stream_min"] is not None and run["stream_min"] == run["stream_max"] and run["stream_min"] >= 0
+    return Finding(
+        kind=Kind(run["kind"]),
+        topic=run["topic"],
+        topic_id=run["topic_id"],
+        partition=run["partition"],
+        offset_first=run["offset_first"],
+        offset_last=run["offset_last"],
+        stream=run["stream_min"] if one_stream else None,
+        seq_first=run["seq_first"] if one_stream else None,
+        seq_last=run["seq_last"] if one_stream else None,
+        count=run["count"],
+        first_ns=run["first_ns"],
+        last_ns=run["last_ns"],
+        step=step_at(case.steps, run["returned_first_ns"]),
+        reader=run["reader"],
+        detail=seen(run),
+        contract=promise(run["kind"], run["topic"], run["producer"], case.contract),
+        excused_by=run["excused_by"],
+        explained_by=run["explained_by"],
+    )
+
+
+def _cut_off(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """For each fate of which not every run is listed, one more row that says how much is not."""
+    listed: dict[tuple[Any, ...], list[int]] = {}
+    for run in runs:
+        figures = listed.setdefault((run["kind"], run["excused_by"], run["explained_by"]), [0, 0, 0, 0])
+        figures[0] += 1
+        figures[1] += run["count"]
+        figures[2:] = run["all_runs"], run["all_records"]
+    return tuple(
+        Finding(
+            kind=Kind(kind),
+            count=records - records_listed,
+            detail=f"{runs_all - runs_listed} more runs of offsets; findings.parquet has every record",
+            excused_by=excused,
+            explained_by=explained,
+        )
+        for (kind, excused, explained), (runs_listed, records_listed, runs_all, records) in listed.items()
+        if runs_all > runs_listed
+    )
+
+
+def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Acknowledged records that are gone: all, and those of them that the contract permits."""
+    fates = {
+        (run["kind"], run["excused_by"], run["explained_by"]): run["all_records"]
+        for run in runs
+        if run["kind"] in LOSSES and run["stream_min"] is not None
+    }
+    return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
+
+
+def _notes(case: Case, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    notes = list(case.run.get("notes") or [])
+    moved = [run for run in runs if run["kind"] == DISPLACED]
+    if moved:
+        places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})
+        notes.append(
+            f"displaced: {moved[0]['all_records']} records stand at another offset than was acknowledged "
+            f"({', '.join(places[:5])}); librdkafka was seen to report such offsets on correct brokers"
+        )
+    return notes
+
+
+def _facts(known: Seen) -> dict[str, Any]:
+    case, counts = known.case, known.counts
+    return {
+        "release": case.manifest.get("release"),
+        "seed": case.manifest.get("seed"),
+        "weakened": case.run.get("weakened"),
+        "complete": case.complete,
+        "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
+        "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
+        "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
+    }

@@ -1,0 +1,102 @@
+"""Sentences: what was seen, and the promise that it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from harness.model.contract import Contract, ProducerContract, TopicContract
+from harness.model.finding import Kind
+
+Run = Mapping[str, Any]
+
+
+def _span(run: Run, what: str) -> str:
+    first, last = run["other_first"], run["other_last"]
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+
+
+# What was seen, by kind and the check's word for the circumstances.
+_SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
+    (Kind.LOST, "passed"): "the read after healing passed the place and the record is nowhere",
+    (Kind.LOST, "uncommitted_only"): "only read_uncommitted shows it; read_committed passed the place without it",
+    (Kind.LOST, "beyond_every_log"): "every replica's log ends at or below its offset",
+    (Kind.DUPLICATED, ""): lambda run: f"a second copy; the first stands at {_span(run, 'offset')}",
+    (Kind.REORDERED, ""): lambda run: f"stands below an earlier record of its stream, at {_span(run, 'offset')}",
+    (Kind.CORRUPT, "payload"): "the payload does not certify itself",
+    (Kind.CORRUPT, "batch_crc"): lambda run: f"the batch on the disk of broker {run['reader']} fails its CRC",
+    (Kind.MISROUTED, ""): lambda run: f"its stream belongs to another place, {_span(run, 'partition')}",
+    (Kind.PHANTOM, "never_sent"): "nobody reserved, let alone sent it",
+    (Kind.PHANTOM, "refused"): "the send was refused for certain",
+    (Kind.VANISHED, "gone"): "a live reader was given it, and after healing nothing stands there",
+    (Kind.VANISHED, "hidden"): "a read_committed reader was given it, and now only read_uncommitted shows it",
+    (Kind.CONFLICTING, ""): "another record stands at this offset for the read after healing",
+    (Kind.ABORTED_READ, "drain"): lambda run: f"read_committed shows it after healing; aborted {_span(run, 'txn')}",
+    (Kind.ABORTED_READ, "reader"): "read_committed returned it, though its transaction was aborted",
+    (Kind.TORN_TRANSACTION, "committed"): lambda run: f"other records of the committed {_span(run, 'txn')} are visible",
+    (Kind.TORN_TRANSACTION, "unknown"): lambda run: f"a part of {_span(run, 'txn')} is visible, this is not",
+    (Kind.TORN_TRANSACTION, "offsets"): lambda run: f"records of {_span(run, 'txn')} and its offsets had other fates",
+    (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
+    (Kind.COMMIT_REGRESSED, "behind"): lambda run: (
+        f"the group's {_span(run, 'offset')} is behind its last acked commit"
+    ),
+    (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody ever committed the group's {_span(run, 'offset')}",
+    (Kind.COMMIT_REGRESSED, "gone"): "the group has no committed offset any more",
+    (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
+    (Kind.LOG_START, "beyond_log"): lambda run: f"the log starts at {_span(run, 'offset')}, beyond what it holds",
+    (Kind.REPLICA_DIVERGENCE, "missing"): "below the high watermark the replica lacks what the leader has",
+    (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has what the leader lacks",
+    (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record there than the leader",
+    (Kind.REPLICA_DIVERGENCE, "batch_differs"): "batches of one place differ on the disks of the replicas",
+    (Kind.REPLICA_DIVERGENCE, "batch_missing"): "a batch below the high watermark is not on the disk of every replica",
+    (Kind.REPLICA_DIVERGENCE, "hole"): "offsets between two batches on a broker's disk are in neither",
+}
+
+_PROMISES: Final[dict[str, str]] = {
+    Kind.VANISHED: "what consumers were given lies below the high watermark and stays (unclean elections aside)",
+    Kind.CORRUPT: "a record is served as it was sent, or not at all",
+    Kind.MISROUTED: "a record stands in the partition that it was sent to, and in no other",
+    Kind.PHANTOM: "a log holds what producers sent, and nothing else",
+    Kind.CONFLICTING: "an offset below the high watermark holds one record for good",
+    Kind.ABORTED_READ: "read_committed returns no record of an aborted transaction (KIP-98)",
+    Kind.TORN_TRANSACTION: "a transaction is all or nothing, over its partitions and its offsets (KIP-98)",
+    Kind.SKIPPED_READ: "a reader is given every record between two that it was given",
+    Kind.COMMIT_REGRESSED: "an acknowledged commit stands until a later one replaces it",
+    Kind.LOG_START: "only retention by size or time, DeleteRecords and deletion move the start of a log",
+    Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
+    Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
+    Kind.NOT_RECOVERED: "with everything up again, ISRs fill and acks come",
+}
+
+
+def seen(run: Run) -> str:
+    """What was seen, in one sentence without its figures of place and count."""
+    found = _SEEN.get((run["kind"], run["how"]), run["how"])
+    return found if isinstance(found, str) else found(run)
+
+
+def promise(kind: str, topic: str | None, producer: str | None, contract: Contract) -> str:
+    """The promise that a finding of this kind breaks, with the settings that make it."""
+    on_topic = contract.topics.get(topic or "")
+    by = contract.producers.get(producer or "")
+    if kind == Kind.LOST:
+        return _of_loss(on_topic, by)
+    if kind in (Kind.DUPLICATED, Kind.REORDERED):
+        return _of_idempotence(kind, by)
+    if kind == Kind.LOG_START and on_topic is not None:
+        limits = f"retention.ms={on_topic.retention_ms}, retention.bytes={on_topic.retention_bytes}"
+        return f"{_PROMISES[kind]} ({limits})"
+    return _PROMISES[kind]
+
+
+def _of_loss(topic: TopicContract | None, producer: ProducerContract | None) -> str:
+    acks = producer.acks if producer else "all"
+    in_sync = f" with min.insync.replicas={topic.min_insync_replicas}" if topic and acks == "all" else ""
+    clean = " and no unclean election" if topic and not topic.unclean_election else ""
+    return f"acks={acks}{in_sync}{clean} keeps every acknowledged record"
+
+
+def _of_idempotence(kind: str, producer: ProducerContract | None) -> str:
+    idempotent = producer is None or producer.idempotent
+    what = "writes each record once" if kind == Kind.DUPLICATED else "keeps the order of sends"
+    return f"{'idempotence' if idempotent else 'a producer without idempotence'} {what} on a partition (KIP-98)"

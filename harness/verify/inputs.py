@@ -1,0 +1,21 @@
+"""What checks draw on. Each part is worked out when the first check asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.verify.drill import Drill, drill
+from harness.verify.prepared import Prepared
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The tables, and the two comparisons that most checks start from."""
+
+    given: Prepared
+
+    @cached_property
+    def drill(self) -> Drill:
+        """Ledger against drain."""
+        return drill(self.given)

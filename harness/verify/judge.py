@@ -1,0 +1,139 @@
+"""From evidence to verdicts, without a broker: all bundles in one Spark session, one scan for all of them."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from harness.evidence import Bundle
+from harness.evidence.verdicts import write_verdict
+from harness.model.schemas import TABLES
+from harness.model.verdict import Verdict
+from harness.verify.case import Case, case_of
+from harness.verify.checks import CHECKS
+from harness.verify.conclude import Seen, conclude
+from harness.verify.counts import counts
+from harness.verify.inputs import Inputs
+from harness.verify.prepared import Prepared, prepare
+from harness.verify.records import write_records
+from harness.verify.rows import union
+from harness.verify.runs import collected, runs_of
+from harness.verify.session import open_session
+from harness.verify.settle import with_sends, without_echoes
+from harness.verify.tables import BUNDLE, Frames, read_tables
+
+log = logging.getLogger(__name__)
+Progress = Callable[[str], object]
+
+
+def judge(
+    bundles: Sequence[Bundle], *, master: str | None = None, progress: Progress = lambda _: None, write: bool = True
+) -> list[Verdict]:
+    """The verdict on each bundle, in order; verdict.json and findings.parquet are written into it unless told not to.
+
+    JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle whose documents cannot be judged.
+    """
+    cases = [case_of(bundle) for bundle in bundles]
+    if not cases:
+        return []
+    progress("starting Spark")
+    spark = open_session(master)
+    files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
+    judged = judge_tables(spark, cases, read_tables(spark, files), progress=progress)
+    if write:
+        progress("writing verdicts")
+        write_records(judged.records, [bundle.path for bundle in bundles])
+        for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
+            write_verdict(bundle.path, verdict)
+    judged.release()
+    return judged.verdicts
+
+
+@dataclass(slots=True)
+class Judged:
+    """Verdicts in the order of the cases. records: one row a record of a finding; None when there is no finding."""
+
+    verdicts: list[Verdict]
+    records: DataFrame | None
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Gives back what Spark kept in memory."""
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def judge_tables(
+    spark: SparkSession, cases: Sequence[Case], frames: Frames, *, progress: Progress = lambda _: None
+) -> Judged:
+    """The verdict on each case from its tables; `bundle` in every frame is the number of the case."""
+    given = prepare(spark, cases, frames)
+    progress("comparing what was sent with what is there")
+    failed: dict[str, str] = {}
+    of_check = _checked(Inputs(given), failed)
+    rows, runs = _settled(of_check, given, failed)
+    progress("counting")
+    figures = counts(given)
+    by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for run in runs:
+        by_bundle[run[BUNDLE]].append(run)
+    verdicts = [
+        conclude(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed)) for n, case in enumerate(cases)
+    ]
+    return Judged(verdicts, rows if runs else None, [given.streams, *([rows] if rows is not None else [])])
+
+
+def _checked(inputs: Inputs, failed: dict[str, str]) -> dict[str, DataFrame]:
+    """The rows of every check that could say anything. One that breaks leaves a doubt, not a pass."""
+    found: dict[str, DataFrame] = {}
+    for name, check in CHECKS.items():
+        try:
+            found[name] = check(inputs)
+        except Exception as error:  # whatever it is, the others still speak
+            log.exception("check %s could not be asked", name)
+            failed[name] = _words(error)
+    return found
+
+
+def _settled(
+    of_check: dict[str, DataFrame], given: Prepared, failed: dict[str, str]
+) -> tuple[DataFrame | None, list[dict[str, Any]]]:
+    if not of_check:
+        return None, []
+    rows = settled_rows(union(list(of_check.values())), given).persist()
+    try:
+        return rows, collected(runs_of(rows))
+    except Exception:
+        log.exception("the checks failed together; asking them one by one")
+        rows.unpersist()
+    whole: dict[str, DataFrame] = {}
+    for name, frame in of_check.items():
+        try:
+            frame.agg(F.count("*")).collect()
+            whole[name] = frame
+        except Exception as error:
+            log.exception("check %s failed", name)
+            failed[name] = _words(error)
+    if len(whole) == len(of_check):  # each alone is well, so what comes after them is not
+        failed["settle"] = "the findings could not be put together"
+        return None, []
+    return _settled(whole, given, failed)
+
+
+def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows of all checks as they stand in the verdict: with their sends, excused or not, and each thing said once."""
+    sent = with_sends(rows, given)
+    excused = sent.withColumn("excused_by", F.lit(None).cast("string")).withColumn(
+        "explained_by", F.lit(None).cast("string")
+    )
+    return without_echoes(excused)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]

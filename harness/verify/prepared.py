@@ -1,0 +1,140 @@
+"""What every check is given: the tables of all bundles, joined with what a transaction and a place are known to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.case import COMMITTED, Case, places_of
+from harness.verify.tables import BUNDLE, PLACE, Frames, frame
+
+_PLACES: Final[Columns] = {
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "log_start": "int64",
+    "log_end": "int64?",
+    "as_of_ns": "int64?",
+    "committed": "int64?",
+    "committed_reached": "bool",
+    "uncommitted": "int64?",
+    "uncommitted_reached": "bool",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Frames of all bundles, `bundle` first.
+
+    ledger: with `txn` (outcome of the transaction; null = none) and `promised` (acked, and committed if transactional).
+    streams: one row a stream: producer, place, end_seq. places: one row a topic-partition after healing, see PlaceFacts.
+    """
+
+    spark: SparkSession
+    cases: Sequence[Case]
+    ledger: DataFrame
+    streams: DataFrame
+    observations: DataFrame
+    transactions: DataFrame
+    offset_commits: DataFrame
+    batches: DataFrame
+    places: DataFrame
+
+    @property
+    def complete(self) -> Column:
+        """Whether a row's run came to its end."""
+        return ~F.col(BUNDLE).isin([n for n, case in enumerate(self.cases) if not case.complete])
+
+    @property
+    def drained(self) -> Column:
+        """Observations that say what is there. Of a run that died half way, everything that anybody read."""
+        return (F.col("kind") == "drain") | ~self.complete
+
+    def places_frame(self, columns: Columns, rows: list[tuple[object, ...]]) -> DataFrame:
+        """A small frame of facts by place."""
+        return frame(self.spark, {"topic": "string", "topic_id": "string", "partition": "int32", **columns}, rows)
+
+
+def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepared:
+    """Joins the tables with each other; nothing is computed yet."""
+    transactions = frames["transactions"]
+    return Prepared(
+        spark=spark,
+        cases=cases,
+        ledger=_ledger(frames["ledger"], transactions),
+        streams=_streams(frames["reservations"], frames["ledger"]).persist(),
+        observations=frames["observations"],
+        transactions=transactions,
+        offset_commits=frames["offset_commits"],
+        batches=frames["batches"],
+        places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
+    )
+
+
+def is_committed() -> Column:
+    """Observed by a reader that is given committed records only."""
+    return F.col("isolation") == COMMITTED
+
+
+def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
+    """Rows with what is known of their topic-partition; null where nothing is."""
+    return rows.join(F.broadcast(places), PLACE, "left")
+
+
+def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
+    ended = transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("_ended"))
+    # A transaction whose row was lost in a crash ended nobody knows how.
+    unknown = F.when(F.col("txn_id").isNotNull(), F.lit(TxnOutcome.UNKNOWN.value))
+    promised = (F.col("outcome") == Outcome.ACKED.value) & (
+        F.col("txn_id").isNull() | F.col("txn").eqNullSafe(TxnOutcome.COMMITTED.value)
+    )
+    joined = ledger.join(ended, [BUNDLE, "txn_id"], "left")
+    return joined.withColumn("txn", F.coalesce("_ended", unknown)).withColumn("promised", promised).drop("_ended")
+
+
+def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
+    """A stream is what was reserved for it. By hand, reservations may be lacking: then what the ledger says."""
+    reserved = (
+        reservations.where(F.col("stream").isNotNull())  # a torn last line
+        .groupBy(BUNDLE, "stream")
+        .agg(
+            F.max("producer").alias("producer"),
+            *[F.max(c).alias(c) for c in ("topic", "topic_id", "partition")],
+            F.max("end_seq").alias("end_seq"),
+        )
+    )
+    sent = ledger.groupBy(BUNDLE, "stream").agg(
+        *[F.max(c).alias(f"_{c}") for c in ("topic", "topic_id", "partition")],
+        (F.max("seq") + 1).alias("_end_seq"),
+    )
+    both = reserved.join(sent, [BUNDLE, "stream"], "full_outer")
+    return both.select(
+        BUNDLE,
+        "stream",
+        "producer",
+        *[F.coalesce(c, f"_{c}").alias(c) for c in ("topic", "topic_id", "partition")],
+        F.greatest(F.coalesce("end_seq", F.lit(0)), F.coalesce("_end_seq", F.lit(0))).alias("end_seq"),
+    )
+
+
+def _place_rows(number: int, case: Case) -> list[tuple[object, ...]]:
+    return [
+        (
+            number,
+            *facts.place,
+            facts.log_start,
+            facts.log_end,
+            facts.as_of_ns,
+            facts.committed,
+            facts.committed_reached,
+            facts.uncommitted,
+            facts.uncommitted_reached,
+        )
+        for facts in places_of(case)
+    ]

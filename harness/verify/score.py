@@ -1,0 +1,47 @@
+"""Figures of a verdict: episodes first, records beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10
+
+from harness.model.bound import loss_bound
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Score
+
+# Kinds by which an acknowledged record is gone for those who read.
+LOSSES = frozenset({Kind.LOST, Kind.LOG_START})
+# An episode counts as one with loss by these too: records that somebody relied on.
+LOSSES_OF_EPISODE = LOSSES | {Kind.VANISHED, Kind.TORN_TRANSACTION}
+
+
+def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findings: Sequence[Finding]) -> Score:
+    """acked: promised records. lost: those gone, excused ones among them. episodes: names of the faults that bit.
+
+    A loss that falls into no episode (no fault, or between two) still makes one of them an episode with loss.
+    """
+    losses = [f for f in findings if f.kind in LOSSES_OF_EPISODE and f.condemns]
+    hit = {f.step for f in losses if f.step in episodes}
+    count = max(len(episodes), 1) if losses else len(episodes)
+    with_loss = max(len(hit), 1) if losses else 0
+    promised = acked - excused
+    share_raw = (acked - lost) / acked if acked else None
+    share_excused = (promised - (lost - excused)) / promised if promised > 0 else None
+    return Score(
+        episodes=count,
+        episodes_with_loss=with_loss,
+        loss_bound=loss_bound(with_loss, count),
+        acked=acked,
+        durable_raw=acked - lost,
+        share_raw=share_raw,
+        share_excused=share_excused,
+        nines_raw=nines(share_raw),
+        nines_excused=nines(share_excused),
+    )
+
+
+def nines(share: float | None) -> float | None:
+    """0.999 has three. None for nothing measured, and for no loss at all, which no number of nines describes."""
+    if share is None or share >= 1.0:
+        return None
+    return -log10(1.0 - share)

@@ -1,0 +1,59 @@
+"""One record, one finding: rows of all checks are joined with their sends, excused, explained, and freed of echoes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.prepared import Prepared
+from harness.verify.rows import AFTERTHOUGHTS
+from harness.verify.tables import BUNDLE, PLACE, RECORD
+
+# The most telling first: of two findings on one record or place the later one is an echo. Kinds that are not here
+# stand beside any other.
+_PRECEDENCE: Final = (
+    Kind.CORRUPT,
+    Kind.MISROUTED,
+    Kind.PHANTOM,
+    Kind.ABORTED_READ,
+    Kind.LOG_START,
+    Kind.DUPLICATED,
+    Kind.LOST,
+    Kind.VANISHED,
+    Kind.CONFLICTING,
+    Kind.SKIPPED_READ,
+    Kind.REPLICA_DIVERGENCE,
+)
+
+
+def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with producer, outcome, transaction and times of the send, where there was one."""
+    wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
+    sends = given.ledger.join(wanted, RECORD, "left_semi").select(
+        *RECORD, "outcome", "txn", "txn_id", "called_ns", "returned_ns"
+    )
+    producers = given.streams.select(BUNDLE, "stream", "producer")
+    return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")
+
+
+def without_echoes(rows: DataFrame) -> DataFrame:
+    """Drops what a more telling finding on the same record, or at the same offset, says already.
+
+    A finding that condemns is only ever dropped for one that condemns as well: an excused loss hides nothing.
+    """
+    ranks = {kind.value: rank for rank, kind in enumerate(_PRECEDENCE)}
+    table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
+    condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
+    ranked = rows.withColumn("rank", table[F.col("kind")]).withColumn("condemns", condemns)
+    told = ranked
+    for scope, known in ((RECORD, F.col("stream") >= 0), ([*PLACE, "offset"], F.col("offset").isNotNull())):
+        window = Window.partitionBy(*scope)
+        top = F.min("rank").over(window)
+        top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
+        echo = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
+        told = told.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
+    counted = F.col("kind").isin(*AFTERTHOUGHTS)
+    return told.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
