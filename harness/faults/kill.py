@@ -17,7 +17,7 @@ class Kill(Fault):
     """SIGKILL of nodes; healing starts them again on the same disk."""
 
     do: ClassVar[str] = "kill"
-    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
     node: NodesExpr
 
     @contextmanager

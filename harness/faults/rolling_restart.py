@@ -23,7 +23,7 @@ class RollingRestart(Action):
     """Stops and starts nodes one by one, waiting for every ISR to be full before the next."""
 
     do: ClassVar[str] = "rolling_restart"
-    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart"})
     disturbs: ClassVar[bool] = True
     node: NodesExpr = "brokers"
     how: Literal["terminate", "kill"] = "terminate"

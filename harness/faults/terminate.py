@@ -17,7 +17,7 @@ class Terminate(Fault):
     """SIGTERM of nodes, one after the other; healing starts them again."""
 
     do: ClassVar[str] = "terminate"
-    needs: ClassVar[frozenset[str]] = frozenset({"kill"})
+    needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart"})
     node: NodesExpr
 
     @contextmanager

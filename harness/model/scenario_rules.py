@@ -99,7 +99,7 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
         if not scenario.weakening.expect:
             raise BadInput(f"{where}: weakening: expect is empty; name the kind of finding that must come")
         for kind in scenario.weakening.expect:
-            _one_of(kind, tuple(Kind), f"{where}: weakening", "expect")
+            _one_of(kind, tuple(k.value for k in Kind), f"{where}: weakening", "expect")
 
 
 def partition_of(text: str, topics: dict[str, Topic], where: str) -> list[tuple[str, int]]:

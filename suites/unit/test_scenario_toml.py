@@ -1,0 +1,162 @@
+"""Scenario files: what they mean, what is refused and with which hint, and how a weakening is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import scenarios
+from harness.faults.registry import check_steps
+from harness.model.errors import BadInput
+from harness.model.scenario import Scenario, Step
+from harness.model.scenario_toml import from_plain, parse, patched, to_plain, weakened
+
+SMALL = """
+title = "t"
+guards = "g"
+steps = [
+  { do = "kill", node = "leader(plain/0)", name = "down" },
+  { do = "wait_leader_changed", since = "down" },
+  { do = "heal", fault = "down" },
+]
+[topics.plain]
+config = { "min.insync.replicas" = 2 }
+[producers.plain]
+topics = ["plain"]
+"""
+
+
+def read(text: str) -> Scenario:
+    return parse(text, "small", check_steps)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(BadInput) as told:
+        read(text)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def test_defaults_mean_does_not_matter_here() -> None:
+    scenario = read(SMALL)
+    assert scenario.name == "small"
+    assert not scenario.gate
+    assert scenario.shape.brokers == 3
+    assert scenario.topics[0].config == {"min.insync.replicas": "2"}
+    assert scenario.producers[0].acks == "all"
+    assert scenario.steps[1] == Step(do="wait_leader_changed", name="wait_leader_changed", args={"since": "down"})
+
+
+def test_kafka_keys_may_stand_without_quotes_and_values_become_text() -> None:
+    scenario = read(SMALL + "[topics.other.config]\nmin.insync.replicas = 1\nunclean.leader.election.enable = true\n")
+    assert scenario.topics[1].config == {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+
+
+def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
+    steps = 'steps = [{ do = "wait_healthy" }, { do = "hold", seconds = 1 }, { do = "wait_healthy" }]'
+    scenario = read(f'title = "t"\nguards = "g"\n{steps}\n' + SMALL[SMALL.index("[topics") :])
+    assert [s.name for s in scenario.steps] == ["wait_healthy", "hold", "wait_healthy_2"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('title = "t"', 'titel = "t"', "small: unknown key 'titel'; did you mean 'title'?"),
+        ('guards = "g"', "", "'guards' is missing"),
+        ('guards = "g"', "guards = 3", "guards: 3 where a text in quotes belongs"),
+        ('guards = "g"', 'guards = "g"\ngate = "yes"', "gate: 'yes' where true or false belongs"),
+        ('guards = "g"', 'guards = "g"\nload_s = true', "load_s: true where a number belongs"),
+        ('guards = "g"', 'guards = "g"\nname = "x"', "remove `name`"),
+        ('do = "kill"', 'do = "kil"', "step down: nothing is called 'kil'; did you mean 'kill'?"),
+        ('node = "leader(plain/0)"', 'nod = "leader(plain/0)"', "unknown key 'nod'; did you mean 'node'?"),
+        ('node = "leader(plain/0)"', 'node = "leder(plain/0)"', "unknown target 'leder'; did you mean 'leader'?"),
+        ('node = "leader(plain/0)"', 'node = "leader(plan/0)"', "no topic 'plan'; did you mean 'plain'?"),
+        ('node = "leader(plain/0)"', 'node = "leader(plain/9)"', "plain has 3 partitions, counted from 0"),
+        ('node = "leader(plain/0)"', 'node = "broker(4)"', "there are brokers 1 to 3"),
+        ('node = "leader(plain/0)"', 'node = "leader(plain/0)", hard = 1', "unknown key 'hard'"),
+        ('since = "down"', 'since = "dwon"', "no earlier step 'dwon'; did you mean 'down'?"),
+        ('fault = "down"', 'fault = "up"', "no earlier step 'up' to heal"),
+        ('fault = "down"', 'fault = "wait_leader_changed"', "'wait_leader_changed' is no fault"),
+        ('do = "heal", fault = "down"', 'do = "hold", seconds = "2"', "seconds: '2' where a number belongs"),
+        ('topics = ["plain"]', 'topics = ["plane"]', "no topic 'plane'; did you mean 'plain'?"),
+        ('topics = ["plain"]', 'topics = ["plain"]\nacks = "2"', "acks = '2'; it is one of all, 1, 0"),
+        ('topics = ["plain"]', 'topics = ["plain"]\nacks = "1"', "set idempotent = false"),
+        ('topics = ["plain"]', 'topics = ["plain"]\ncompression = "gzp"', "did you mean 'gzip'?"),
+        ("[topics.plain]", "[topics.plain]\nreplicas = 4", "4 replicas on 3 brokers"),
+        ("[topics.plain]", "[topics.plain]\nassignment = [[1, 2, 3]]", "assignment names 1 partitions of 3"),
+        ("[topics.plain]", '[topics.plain]\nname = "x"', "remove `name`"),
+        ("[topics.plain]", "[topics.Plain]\n[topics.plain]", "made of a-z, 0-9 and _, not 'Plain'"),
+        ("[producers.plain]", "[producers.plain]\nvalue_byte = 1", "did you mean 'value_bytes'?"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_a_hint(old: str, new: str, told: str) -> None:
+    assert old in SMALL
+    assert told in refused(SMALL.replace(old, new, 1))
+
+
+def test_broken_toml_says_where() -> None:
+    told = refused("title = 1\n]\n")
+    assert "not valid TOML" in told
+    assert "line 2" in told
+
+
+def test_two_steps_of_one_name_are_refused() -> None:
+    twice = SMALL.replace('since = "down" }', 'since = "down", name = "down" }')
+    assert "two steps are called 'down'" in refused(twice)
+
+
+def test_a_wrong_weakening_is_refused() -> None:
+    def with_patch(patch: str, expect: str = '["lost"]') -> str:
+        return refused(f'{SMALL}\n[weakening]\nwhat = "w"\nexpect = {expect}\npatch = {patch}\n')
+
+    assert "no step 'dwn'; did you mean 'down'?" in with_patch('{ "steps.dwn.node" = "brokers" }')
+    assert "did you mean 'producers'?" in with_patch('{ "producer.plain.acks" = "1" }')
+    assert "unknown key 'ack'" in with_patch('{ "producers.plain.ack" = "1" }')
+    assert "weakening changes nothing" in with_patch('{ "producers.plain.acks" = "all" }')
+    assert "did you mean 'lost'?" in with_patch('{ "producers.plain.acks" = "all" }', '["lst"]')
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "seen"),
+    [
+        ("producers.plain.keyed", True, lambda s: s.producers[0].keyed),
+        ("topics.plain.config.min.insync.replicas", 1, lambda s: s.topics[0].config["min.insync.replicas"] == "1"),
+        ("topics.plain.config.retention.ms", 5, lambda s: s.topics[0].config["retention.ms"] == "5"),
+        ("shape.features.eligible.leader.replicas.version", 0, lambda s: list(s.shape.features.values()) == [0]),
+        ("steps.down.node", "broker(1)", lambda s: s.steps[0].args["node"] == "broker(1)"),
+        ("steps.+", [{"do": "wait_healthy"}], lambda s: s.steps[-1].do == "wait_healthy"),
+        ("steps.+before.heal", [{"do": "hold", "seconds": 1}], lambda s: [x.do for x in s.steps][2:] == ["hold", "heal"]),
+        ("steps.-wait_leader_changed", True, lambda s: [x.do for x in s.steps] == ["kill", "heal"]),
+        ("load_s", 9, lambda s: s.load_s == 9.0),
+    ],
+)
+def test_paths_of_a_patch(path: str, value: object, seen: object) -> None:
+    before = read(SMALL)
+    after = patched(before, {path: value}, check_steps)
+    assert callable(seen)
+    assert seen(after)
+    assert not _equal(before, seen)
+    assert read(SMALL) == before  # the original is untouched
+
+
+def _equal(scenario: Scenario, seen: object) -> bool:
+    assert callable(seen)
+    try:
+        return bool(seen(scenario))
+    except (KeyError, IndexError):
+        return False
+
+
+def test_the_plain_form_gives_the_scenario_back() -> None:
+    for scenario in scenarios.builtin().values():
+        assert from_plain(to_plain(scenario), scenario.name, check_steps) == scenario
+
+
+def test_weakened_twin_differs_only_by_its_patch() -> None:
+    scenario = scenarios.load("leader_isolated")
+    twin = weakened(scenario, check_steps)
+    assert twin.weakening is None
+    assert [p.acks for p in twin.producers] == ["1", "all"]
+    assert twin.steps == scenario.steps
+    assert twin.topics == scenario.topics
+    with pytest.raises(BadInput, match="names no weakening"):
+        weakened(twin, check_steps)
