@@ -135,8 +135,12 @@ class _Record:
 
 
 def _run(record: _Record, say: Say) -> None:
+    with truth.observer(record.cluster) as admin:
+        _run_observed(record, admin, say)
+
+
+def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     task, cluster, scenario = record.task, record.cluster, record.scenario
-    admin = AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers})
     topics = [topic.name for topic in scenario.topics]
     topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
     load = Load(

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from harness import clusters, scenarios
+from harness import clusters, scenarios, truth
 from harness.clusters import Cluster
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
@@ -209,9 +209,7 @@ class _Shelf:
 
 def clear(cluster: Cluster, scenario: Scenario) -> None:
     """Deletes the scenario's topics."""
-    from harness.kafka.admin import AdminView
-
-    with AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers}) as admin:
+    with truth.observer(cluster) as admin:
         admin.delete_topics([topic.name for topic in scenario.topics])
 
 

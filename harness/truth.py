@@ -7,9 +7,18 @@ from typing import Any
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
+from harness.kafka.admin import AdminView
 from harness.kafka.scrub import lineages_of, scrub
 from harness.model.scenario import Scenario
 from harness.workload.copies import Copy
+
+
+def observer(cluster: Cluster) -> AdminView:
+    """An admin view past every fault of the links, for a `with`."""
+    return AdminView(
+        {broker: cluster.direct_address(broker) for broker in cluster.brokers},
+        {controller: cluster.direct_address(controller) for controller in cluster.controllers},
+    )
 
 
 def groups_of(scenario: Scenario) -> list[str]:
