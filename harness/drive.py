@@ -235,7 +235,9 @@ def _settle_and_drain(
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
     record.snapshots.append(admin.snapshot("drained", topics, groups))
     say("reading batch headers on every disk")
-    lineages = truth.read_disks(cluster, topics, bundle)
-    bundle.document("cluster.json", {"snapshots": record.snapshots, "lineages": lineages})
+    disks = truth.read_disks(cluster, topics, bundle)
+    for damage in disks.damage:
+        record.doubt("disk_damage", damage)
+    bundle.document("cluster.json", {"snapshots": record.snapshots, "lineages": disks.lineages})
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.clusters import Cluster
@@ -41,13 +42,21 @@ def copies_of(snapshot: Mapping[str, Any]) -> list[Copy]:
     ]
 
 
-def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) -> list[dict[str, Any]]:
-    """Writes the `batches` table from every replica's own files and returns the lineages of cluster.json."""
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """lineages: for cluster.json. damage: what stands in the files that no broker writes, a sentence each."""
+
+    lineages: list[dict[str, Any]]
+    damage: list[str]
+
+
+def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) -> Disks:
+    """Writes the `batches` table from every replica's own files."""
     directories = {broker: cluster.log_directories(broker) for broker in cluster.brokers}
     table = bundle.table("batches", "disks")
-    scrub(directories, topics, table)
+    scrubbed = scrub(directories, topics, table)
     table.close()
-    return lineages_of(directories, topics)
+    return Disks(lineages_of(directories, topics), [str(damage) for damage in scrubbed.damage])
 
 
 def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:
