@@ -37,9 +37,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.TORN_TRANSACTION, "unknown"): lambda run: f"a part of {_span(run, 'txn')} is visible, this is not",
     (Kind.TORN_TRANSACTION, "offsets"): lambda run: f"records of {_span(run, 'txn')} and its offsets had other fates",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
-    (Kind.COMMIT_REGRESSED, "behind"): lambda run: (
-        f"the group's {_span(run, 'offset')} is behind its last acked commit"
-    ),
+    (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group's {_span(run, 'offset')} is behind its last commit",
     (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody ever committed the group's {_span(run, 'offset')}",
     (Kind.COMMIT_REGRESSED, "gone"): "the group has no committed offset any more",
     (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
@@ -71,8 +69,8 @@ _PROMISES: Final[dict[str, str]] = {
 
 def seen(run: Run) -> str:
     """What was seen, in one sentence without its figures of place and count."""
-    found = _SEEN.get((run["kind"], run["how"]), run["how"])
-    return found if isinstance(found, str) else found(run)
+    found = _SEEN.get((run["kind"], run["how"]), str(run["how"]))
+    return found(run) if callable(found) else found
 
 
 def promise(kind: str, topic: str | None, producer: str | None, contract: Contract) -> str:

@@ -32,8 +32,8 @@ _PLACES: Final[Columns] = {
 class Prepared:
     """Frames of all bundles, `bundle` first.
 
-    ledger: with `txn` (outcome of the transaction; null = none) and `promised` (acked, and committed if transactional).
-    streams: one row a stream: producer, place, end_seq. places: one row a topic-partition after healing, see PlaceFacts.
+    ledger: with `txn` (outcome of the transaction; null = none) and `promised` (acked, and committed if
+    transactional). streams: one row a stream: producer, place, end_seq. places: a topic-partition after healing each.
     """
 
     spark: SparkSession

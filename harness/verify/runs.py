@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.verify.tables import BUNDLE
@@ -42,11 +42,16 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.max("other").alias("other_last"),
     )
     whole = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by")
-    order = [F.coalesce("excused_by", "explained_by").asc_nulls_first(), "topic", "partition", "offset_first"]
+    order: list[Column | str] = [
+        F.coalesce("excused_by", "explained_by").asc_nulls_first(),
+        "topic",
+        "partition",
+        "offset_first",
+    ]
     return (
         runs.withColumn("all_records", F.sum("count").over(whole))
         .withColumn("all_runs", F.count("*").over(whole))
-        .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy(*order, "seq_first")))
+        .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
         .where(F.col("nth") <= RUNS_MAX)
     )
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from harness.model.errors import HarnessFailure
 
 MASTER: Final = "local[2]"
 
@@ -17,10 +24,11 @@ _LOCAL: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
 _ALWAYS: Final = {
+    "spark.log.level": "ERROR",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -30,14 +38,39 @@ _ALWAYS: Final = {
 
 
 def open_session(master: str | None = None) -> SparkSession:
-    """The session of this process, started when there is none yet.
+    """The session of this process, started when there is none yet; `master` is any Spark master, None two threads here.
 
-    JAVA_HOME is the caller's business. `master` is any Spark master; None means two local threads.
+    JAVA_HOME is the caller's business. Raises HarnessFailure, with the last words of the Java process, when it does
+    not start.
     """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    local = (master or MASTER).startswith("local")
     builder = SparkSession.builder.appName("durability").master(master or MASTER)
     settings = _ALWAYS | {"spark.sql.warehouse.dir": tempfile.gettempdir() + "/durability-warehouse"}
-    if (master or MASTER).startswith("local"):
-        settings = _LOCAL | settings
+    if local:
+        settings |= _LOCAL
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _apart() as words:
+        try:
+            return builder.getOrCreate()
+        except (PySparkException, OSError) as error:
+            last = words.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+            raise HarnessFailure(f"Spark does not start ({error}); its Java said: {' / '.join(last)}") from error
+
+
+@contextmanager
+def _apart() -> Iterator[Path]:
+    """Keeps what the Java process prints (banners, warnings on its modules) in a file, off the user's terminal."""
+    words = Path(tempfile.gettempdir()) / f"durability-spark-{os.getpid()}.log"
+    kept = os.dup(2)
+    try:
+        with words.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield words
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

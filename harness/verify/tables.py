@@ -1,4 +1,4 @@
-"""Tables of the evidence as Spark frames. All bundles of a judgement share them: the first column says whose row it is."""
+"""Tables of the evidence as Spark frames, shared by all bundles of a judgement: each row says whose it is."""
 
 from __future__ import annotations
 

@@ -1,0 +1,136 @@
+"""commit_regressed: the group's offset is below its last acknowledged commit, or one that nobody ever committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, frame
+
+# A commit that was never answered may be carried out late, by a broker that had not read it yet.
+_LATE_NS: Final = 60 * 10**9
+_AT: Final = [BUNDLE, "group", "topic", "partition"]
+_ASKED: Final[Columns] = {
+    "asked": "int64",  # number of the question
+    "group": "string",
+    "topic": "string",
+    "partition": "int32",
+    "told": "int64?",  # null = the group has no offset there
+    "asked_ns": "int64",
+}
+# What the first snapshot shows was there before the run, as good as a commit.
+_FIRST: Final = -1
+
+
+def commit_regressed(given: Prepared) -> DataFrame:
+    """Every offset that a coordinator told, against the commits that were acknowledged before it was asked.
+
+    Legal: the last of these, whatever was tried after it, and a commit without an answer from shortly before it. A
+    commit inside a transaction counts from the transaction's end, and only if that committed.
+    """
+    commits = _commits(given).persist()
+    asked = frame(given.spark, _ASKED, [row for n, case in enumerate(given.cases) for row in _asked(n, case)])
+    asked = asked.unionByName(_unasked(given, commits))
+    tried = asked.join(commits, _AT).where("called_ns <= asked_ns")
+    key = [*_AT, "asked"]
+    acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
+    last = tried.groupBy(*key).agg(F.max(F.when(acked, F.struct("order_ns", "offset"))).alias("last"))
+    after = F.col("order_ns") >= F.coalesce(
+        F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("last.order_ns") - _LATE_NS).otherwise(
+            F.col("last.order_ns")
+        ),
+        F.lit(0),
+    )
+    legal = tried.join(last, key).where((F.col("offset") == F.col("told")) & after).select(*key).distinct()
+    rows = asked.join(last, key, "left").join(legal, key, "left_anti")
+    rows = rows.where("told IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
+    how = (
+        F.when(F.col("told").isNull(), F.lit("gone"))
+        .when(F.col("told") < F.col("last.offset"), F.lit("behind"))
+        .otherwise(F.lit("nobody"))
+    )
+    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).count()
+    return found(
+        rows,
+        Kind.COMMIT_REGRESSED,
+        F.col("how"),
+        offset="told",
+        reader="group",
+        other=F.col("last.offset"),
+    )
+
+
+def _commits(given: Prepared) -> DataFrame:
+    """Commits with their fate, their place in time (`order_ns`), and when they were done."""
+    ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
+    rows = given.offset_commits.where(given.complete).join(ends, [BUNDLE, "txn_id"], "left")
+    fate = (
+        F.when(F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value), F.col("outcome"))
+        .when(F.col("ended") == TxnOutcome.ABORTED.value, F.lit(Outcome.REFUSED.value))
+        .otherwise(F.lit(Outcome.UNKNOWN.value))
+    )
+    rows = rows.select(
+        *_AT,
+        "offset",
+        "called_ns",
+        fate.alias("fate"),
+        F.coalesce("ended_ns", "called_ns").alias("order_ns"),
+        F.coalesce("ended_ns", "returned_ns").alias("done_ns"),
+    ).where(F.col("fate") != Outcome.REFUSED.value)
+    before = [
+        (n, g["group"], g["topic"], g["partition"], g["offset"])
+        for n, case in enumerate(given.cases)
+        for s in case.cluster["snapshots"]
+        if s["phase"] == "start"
+        for g in s["groups"]
+    ]
+    columns = {"group": "string", "topic": "string", "partition": "int32", "offset": "int64"}
+    there = frame(given.spark, columns, before)
+    for column in ("called_ns", "order_ns", "done_ns"):
+        there = there.withColumn(column, F.lit(_FIRST).cast("bigint"))
+    return rows.unionByName(there.withColumn("fate", F.lit(Outcome.ACKED.value)))
+
+
+def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    for at, snapshot in enumerate(case.cluster["snapshots"]):
+        for row in snapshot["groups"] if snapshot["phase"] != "start" else []:
+            asked_ns = row.get("at_ns") or snapshot["at_ns"]
+            yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns
+
+
+def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
+    """For snapshots that asked for groups: places with commits of which they tell nothing. Kafka leaves out what has no
+    offset, so silence is an answer."""
+    asked = [
+        (n, at, s["at_ns"], row["group"], row["topic"], row["partition"])
+        for n, case in enumerate(given.cases)
+        for at, s in enumerate(case.cluster["snapshots"])
+        if s["phase"] in ("healed", "drained") and _asks_for_groups(case)
+        for row in [*s["groups"], {"group": None, "topic": None, "partition": None}]
+    ]
+    columns = {"asked": "int64", "asked_ns": "int64", "group": "string", "topic": "string", "partition": "int32"}
+    told = frame(given.spark, columns, asked)
+    snapshots = told.select(BUNDLE, "asked", "asked_ns").distinct()
+    wanted = commits.select(*_AT).distinct().join(F.broadcast(snapshots), BUNDLE)
+    silent = wanted.join(told.where("group IS NOT NULL").select(*_AT, "asked"), [*_AT, "asked"], "left_anti")
+    return silent.withColumn("told", F.lit(None).cast("bigint"))
+
+
+def _asks_for_groups(case: Case) -> bool:
+    """This harness always does. By hand, an empty list in every snapshot says that nobody asked."""
+    return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])
+
+
+def _topic_ids(given: Prepared) -> DataFrame:
+    """Coordinators know topics by name only."""
+    ids = given.offset_commits.groupBy(BUNDLE, "topic").agg(F.max("topic_id").alias("topic_id"))
+    return F.broadcast(ids)

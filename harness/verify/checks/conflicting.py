@@ -1,0 +1,18 @@
+"""conflicting: two readers, different records at one offset."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.compare import Compared
+from harness.verify.rows import found
+
+
+def conflicting(compared: Compared) -> DataFrame:
+    """Live readers against the drain of their isolation, and the two drains against each other."""
+    live = found(compared.other.where("kind = 'live'"), Kind.CONFLICTING)
+    different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
+    drains = compared.drains.where(different & F.col("intact") & F.col("drain_intact"))
+    return live.unionByName(found(drains, Kind.CONFLICTING))

@@ -1,0 +1,145 @@
+"""log_start: the start of a log moved further than retention, DeleteRecords or deletion allow.
+
+Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only while
+the rest is large enough. Time: everything below the start was older than retention.ms when the start was seen there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared
+from harness.verify.retention import Limits, limits_of
+from harness.verify.rows import UNJUDGED, found
+from harness.verify.tables import BUNDLE, PLACE, frame
+
+# The broker's clock and ours are one machine's, ours without steps: allowed between them.
+_CLOCKS_MS: Final = 500
+_SAMPLES: Final[Columns] = {
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "sample": "int64",
+    "broker": "int32",
+    "start": "int64",
+    "deleted_to": "int64",  # by DeleteRecords, as far as the contract permits it
+    "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
+    "young_ms": "int64?",  # records of this time or younger must be there; null = no limit by time
+}
+
+
+def log_start(given: Prepared) -> DataFrame:
+    """Records below the start of a log that neither size nor time nor DeleteRecords explains; by place, the farthest."""
+    samples = frame(given.spark, _SAMPLES, [row for n, case in enumerate(given.cases) for row in _samples(n, case)])
+    key = [*PLACE, "sample"]
+    kept = (
+        given.batches.join(F.broadcast(samples.select(*key, "broker", "start")), [*PLACE, "broker"])
+        .where("last_offset >= start")
+        .groupBy(*key)
+        .agg(F.sum("size_bytes").alias("kept"))
+    )
+    below = F.broadcast(samples.select(*key, "start", "young_ms"))
+    young = (
+        given.ledger.join(below, PLACE)
+        .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
+        .where("young_ms IS NULL OR called_ns DIV 1000000 > young_ms")
+        .groupBy(*key)
+        .agg(F.min("offset").alias("first_young"))
+    )
+    judged = samples.join(kept, key, "left").join(young, key, "left")
+    by_time = F.col("young_ms").isNotNull() & F.col("first_young").isNull()
+    by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
+    wrong = judged.where(~by_time & ~by_size)
+    wrong = wrong.withColumn("low", F.greatest("deleted_to", F.coalesce("first_young", F.col("start") - 1)))
+    unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
+    places = wrong.groupBy(*PLACE).agg(
+        F.min("low").alias("low"),
+        F.max("start").alias("start"),
+        F.min(unknown).alias("unknown"),
+        F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
+    )
+    sent = given.ledger.where("promised").select(*PLACE, "offset", "stream", "seq")
+    within = (F.col("sent.offset") >= F.col("places.low")) & (F.col("sent.offset") < F.col("places.start"))
+    same = [F.col(f"places.{c}") == F.col(f"sent.{c}") for c in PLACE]
+    rows = F.broadcast(places).alias("places").join(sent.alias("sent"), [*same, within], "left")
+    rows = rows.select(
+        *[F.col(f"places.{c}") for c in [*PLACE, "start", "unknown", "brokers"]],
+        F.coalesce("sent.offset", F.col("places.start") - 1).alias("offset"),
+        "sent.stream",
+        "sent.seq",
+    )
+    kind = F.when(F.col("unknown"), F.lit(UNJUDGED)).otherwise(F.lit(Kind.LOG_START.value))
+    return found(rows, kind, "replica", reader="brokers", other="start")
+
+
+def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """Every start of a log that somebody saw above 0 and that DeleteRecords alone does not explain."""
+    last = case.last_snapshot
+    sample = 0
+    for snapshot in case.cluster["snapshots"]:
+        for p in snapshot["partitions"]:
+            limits = limits_of(case, p["topic"], snapshot["at_ns"])
+            for log in p["logs"]:
+                sample += 1
+                place = (p["topic"], p["topic_id"], p["partition"])
+                deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
+                if log["log_start"] > deleted and case.complete:
+                    size = limits if snapshot is last else None
+                    yield number, *place, sample, log["broker"], log["log_start"], deleted, *_bounds(limits, size)
+    yield from _seen_while_running(number, case, sample)
+
+
+def _seen_while_running(number: int, case: Case, sample: int) -> Iterator[tuple[Any, ...]]:
+    """Steps saw a log start move. Its bytes of that moment are gone, so only time can be judged there."""
+    last = case.last_snapshot
+    ids = {(p["topic"], p["partition"]): p["topic_id"] for p in (last["partitions"] if last else [])}
+    for event, _ in case.events("log_start_seen"):
+        place = (event["topic"], event["partition"])
+        limits = limits_of(case, event["topic"], event["at_ns"])
+        deleted = _deleted_to(case, *place, event["at_ns"])
+        if place in ids and event["log_start"] > deleted and limits.bytes is None and case.complete:
+            sample += 1
+            row = (event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
+            yield number, *row, *_bounds(limits, None)
+
+
+def _bounds(limits: Limits, size: Limits | None) -> tuple[int | None, int | None]:
+    young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
+    return (size.bytes if size else None), young_ms
+
+
+def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
+    contract = case.contract.topics.get(topic)
+    if contract is None or not contract.delete_records:
+        return 0
+    return max(
+        (
+            event["before_offset"]
+            for event, _ in case.events("delete_records")
+            if event["topic"] == topic and event["partition"] == partition and event["at_ns"] <= at_ns
+        ),
+        default=0,
+    )
+
+
+def beyond_log(case: Case) -> list[dict[str, Any]]:
+    """Replicas whose log starts above the high watermark, as findings without records."""
+    last = case.last_snapshot
+    return [
+        {"topic": p["topic"], "topic_id": p["topic_id"], "partition": p["partition"], **log}
+        for p in (last["partitions"] if last else [])
+        if p["high_watermark"] is not None
+        for log in p["logs"]
+        if log["log_start"] > max(p["high_watermark"], 0)
+    ]
+
+
+__all__ = ["BUNDLE", "beyond_log", "log_start"]

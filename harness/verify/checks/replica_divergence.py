@@ -1,0 +1,23 @@
+"""replica_divergence: a replica's copy below the high watermark differs, as its readers are given it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.compare import Compared
+from harness.verify.prepared import at_place, is_committed
+from harness.verify.rows import found
+
+
+def replica_divergence(compared: Compared) -> DataFrame:
+    """Each replica, read by follower fetching (KIP-392), against the leader's copy read with the same isolation."""
+    kind = Kind.REPLICA_DIVERGENCE
+    missing = compared.unseen.where("kind = 'replica'")
+    other = compared.other.where("kind = 'replica'")
+    extra = at_place(compared.unshown.where("kind = 'replica'"), compared.given.places)
+    position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
+    extra = extra.where((position > F.col("offset")) & (F.col("offset") >= F.col("log_start")))
+    how = F.when(is_committed(), F.lit("extra_committed")).otherwise(F.lit("extra"))
+    return found(missing, kind, "missing").unionByName(found(other, kind, "other")).unionByName(found(extra, kind, how))

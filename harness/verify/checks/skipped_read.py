@@ -1,0 +1,22 @@
+"""skipped_read: a reader passed over a record that was there."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.compare import Compared
+from harness.verify.prepared import at_place
+from harness.verify.rows import found
+
+
+def skipped_read(compared: Compared) -> DataFrame:
+    """Within one session of a reader, or all sessions of a group: offsets that the drain of the same isolation shows.
+
+    Also what the read_committed drain shows and the read_uncommitted one went past.
+    """
+    live = found(compared.unseen.where("kind = 'live'"), Kind.SKIPPED_READ).distinct()
+    drains = at_place(compared.drains.where("drain_stream IS NULL"), compared.given.places)
+    passed = drains.where(F.col("uncommitted") > F.col("offset"))
+    return live.unionByName(found(passed, Kind.SKIPPED_READ, reader=F.lit("the read_uncommitted drain")))

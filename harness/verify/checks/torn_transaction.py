@@ -1,0 +1,52 @@
+"""torn_transaction: a part of a transaction is visible, the rest is not."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.verify.drill import Drill
+from harness.verify.prepared import at_place
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, RECORD
+
+
+def torn_transaction(drill: Drill) -> DataFrame:
+    """Acknowledged records that read_committed does not show, of committed or unknown transactions others of which it
+    shows. Left out: what lay below the log's start, and what the drain did not come to.
+
+    Buckets that do not differ show all that was promised in them, so invisible records are all in the drill, and so is
+    every record of an unknown transaction; only a committed one's visible records may lie outside it.
+    """
+    given = drill.given
+    whole = [TxnOutcome.COMMITTED.value, TxnOutcome.UNKNOWN.value]
+    rows = drill.sent.where(F.col("txn").isin(whole) & given.complete)
+    rows = at_place(rows.join(drill.shown.select(*RECORD, "rc"), RECORD, "left"), given.places)
+    visible = F.coalesce("rc", F.lit(False))
+    passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
+    kept = F.coalesce(F.col("offset") >= F.col("log_start"), F.col("log_start") == 0, F.lit(False))
+    rows = rows.withColumn("visible", visible).withColumn(
+        "invisible", ~visible & passed & kept & (F.col("outcome") == Outcome.ACKED.value)
+    )
+    in_drill = rows.groupBy(BUNDLE, "txn_id").agg(
+        F.count_if("visible").alias("visible_n"), F.count_if("invisible").alias("invisible_n")
+    )
+    suspect = in_drill.where("invisible_n > 0")
+    sizes = (
+        given.ledger.join(suspect, [BUNDLE, "txn_id"], "left_semi")
+        .groupBy(BUNDLE, "txn_id")
+        .agg(F.count_if(F.col("outcome") == Outcome.ACKED.value).alias("acked_n"))
+    )
+    outside = rows.groupBy(BUNDLE, "txn_id").agg(
+        F.count_if(F.col("outcome") == Outcome.ACKED.value).alias("acked_in_drill")
+    )
+    torn = (
+        suspect.join(sizes, [BUNDLE, "txn_id"])
+        .join(outside, [BUNDLE, "txn_id"])
+        .where("visible_n > 0 OR acked_n > acked_in_drill")
+        .select(BUNDLE, "txn_id")
+    )
+    missing = rows.where("invisible").join(torn, [BUNDLE, "txn_id"], "left_semi")
+    return found(missing, Kind.TORN_TRANSACTION, F.col("txn"), other="txn_id")

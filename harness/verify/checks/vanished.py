@@ -1,0 +1,26 @@
+"""vanished: a reader saw it, whatever its outcome, and it is gone."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.compare import Compared
+from harness.verify.prepared import at_place, is_committed
+from harness.verify.rows import found
+
+
+def vanished(compared: Compared) -> DataFrame:
+    """Records that a live reader was given and the drain of the same isolation passes over.
+
+    Readers are given what is below the high watermark, so it may never go. Left out: what lies below the log's start
+    now, and what the drain did not come to.
+    """
+    rows = at_place(compared.unshown.where("kind = 'live'"), compared.given.places)
+    position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
+    passed = F.coalesce((position > F.col("offset")) | (F.col("log_end") <= F.col("offset")), F.lit(False))
+    rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))
+    # Of an aborted transaction it is another kind, which shows once its send is known.
+    how = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
+    return found(rows, Kind.VANISHED, how)

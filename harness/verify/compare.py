@@ -1,0 +1,167 @@
+"""Every other reader against the drain of its isolation, offset by offset; rows only where buckets differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.fingerprints import BUCKET_BITS, bucket_of, differing, place_buckets
+from harness.verify.prepared import Prepared, is_committed
+from harness.verify.tables import BUNDLE, PLACE, frame
+
+# Who read: `turn` is the session of a live reader; -1 = all of a replica's read, or all sessions of a group together.
+_WHO: Final = ["kind", "reader", "turn", "isolation"]
+_AT: Final = [BUNDLE, *_WHO, *PLACE[1:]]
+_WHOLE: Final = -1
+
+_RANGE: Final[Columns] = {
+    "kind": "string",
+    "reader": "string",
+    "turn": "int32",
+    "isolation": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "low": "int64",
+    "high": "int64",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Offsets at which a reader (kind, reader, turn, isolation) and the drain of its isolation do not agree.
+
+    unseen: within the reader's range, shown by the drain alone. unshown: by the reader alone. other: by both, with
+    different intact records; `there` is the sequence that the drain shows.
+    """
+
+    given: Prepared
+    unseen: DataFrame
+    unshown: DataFrame
+    other: DataFrame
+    drains: DataFrame
+
+
+def compare(given: Prepared) -> Compared:
+    """Finds buckets that differ, now, and lines up their rows."""
+    read = _turns(given)
+    drained = given.observations.where((F.col("kind") == "drain") & given.complete)
+    prints_read = place_buckets(read, _WHO).localCheckpoint()
+    prints_drained = place_buckets(drained, ["isolation"]).localCheckpoint()
+    ranges = _ranges(given, read).localCheckpoint()
+    suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
+    lined = _lined_up(read, drained, ranges, suspect).persist()
+    different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
+    return Compared(
+        given=given,
+        unseen=lined.where("stream IS NULL").withColumns(
+            {"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}
+        ),
+        unshown=lined.where("drain_stream IS NULL AND intact"),
+        other=lined.where(different & F.col("intact") & F.col("drain_intact")),
+        drains=_between_drains(drained, prints_drained),
+    )
+
+
+def _turns(given: Prepared) -> DataFrame:
+    """Observations of live readers and replicas with their turn; a group's also once over, all sessions together.
+
+    A group goes on where it had committed, so its sessions together must leave nothing out either.
+    """
+    groups = [(n, reader, "live") for n, case in enumerate(given.cases) for reader in _lone_members(case)]
+    grouped = frame(given.spark, {"reader": "string", "kind": "string"}, groups).withColumn("grouped", F.lit(True))
+    rows = given.observations.where((F.col("kind") != "drain") & given.complete)
+    rows = rows.join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
+    live = F.when(F.col("grouped"), F.array("session", F.lit(_WHOLE))).otherwise(F.array("session"))
+    turns = F.when(F.col("kind") == "live", live).otherwise(F.array(F.lit(_WHOLE)))
+    return rows.withColumn("turn", F.explode(turns)).drop("grouped", "session")
+
+
+def _lone_members(case: Case) -> list[str]:
+    """Readers that are the only one of their group: what others of a group were given, nobody can tell here."""
+    readers = [r for r in case.scenario.get("readers") or [] if r.get("group")]
+    groups = [r["group"] for r in readers]
+    return [r["name"] for r in readers if groups.count(r["group"]) == 1]
+
+
+def _ranges(given: Prepared, read: DataFrame) -> DataFrame:
+    """From where to where each reader must have been given everything: between two records that it was given, and
+    for a replica from its log's start to the position that the read came to."""
+    live = read.where("kind = 'live'").groupBy(*_AT).agg(F.min("offset").alias("low"), F.max("offset").alias("high"))
+    rows = [
+        (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(r))
+        for n, case in enumerate(given.cases)
+        if case.complete
+        for r in case.reads
+        if r["kind"] == "replica" and _from_its_own_copy(r)
+    ]
+    return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
+
+
+def _span(read: Mapping[str, Any]) -> tuple[int, int]:
+    return read["start"], read["position"] - 1
+
+
+def _from_its_own_copy(read: Mapping[str, Any]) -> bool:
+    return list(read["served_by"]) == [read["replica"]]
+
+
+def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFrame) -> DataFrame:
+    """Buckets in which reader and drain differ, or that one of the two has not at all."""
+    expected = (
+        ranges.withColumn(
+            "bucket",
+            F.explode(F.sequence(F.shiftright("low", BUCKET_BITS), F.shiftright("high", BUCKET_BITS))),
+        )
+        .where("low <= high")
+        .join(prints_drained, [BUNDLE, "isolation", *PLACE[1:], "bucket"])
+        .select(*_AT, "bucket", "all_n", "all_xor", "all_sum")
+    )
+    keys = [*_AT, "bucket"]
+    missing = differing(expected, prints_read, keys)
+    extra = differing(prints_read, expected, keys)
+    return missing.select(*keys).unionByName(extra.select(*keys)).distinct()
+
+
+def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: DataFrame) -> DataFrame:
+    keys = [*_AT, "bucket"]
+    mine = read.withColumn("bucket", bucket_of("offset")).join(suspect, keys, "left_semi")
+    mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(F.min("intact").alias("intact"))
+    place = [BUNDLE, "isolation", *PLACE[1:]]
+    shown = drained.withColumn("bucket", bucket_of("offset")).join(
+        suspect.select(*place, "bucket").distinct(), [*place, "bucket"], "left_semi"
+    )
+    shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(F.min("intact").alias("drain_intact"))
+    expected = (
+        shown.withColumnsRenamed({"stream": "drain_stream", "seq": "drain_seq"})
+        .join(suspect, [*place, "bucket"])
+        .join(F.broadcast(ranges), _AT, "left")
+        .withColumn("within", F.coalesce(F.col("offset").between(F.col("low"), F.col("high")), F.lit(False)))
+        .select(*_AT, "offset", "drain_stream", "drain_seq", "drain_intact", "within")
+    )
+    both = mine.join(expected, [*_AT, "offset"], "full_outer")
+    return both.where("stream IS NOT NULL OR within")
+
+
+def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
+    """What read_committed shows and read_uncommitted does not show as the same record at the same offset."""
+    keys = [*PLACE, "bucket"]
+    of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
+    suspect = F.broadcast(differing(of[True], of[False], keys).localCheckpoint())
+    rows = drained.withColumn("bucket", bucket_of("offset")).join(suspect, keys, "left_semi")
+    sides = {
+        flag: rows.where(is_committed() if flag else ~is_committed())
+        .groupBy(*PLACE, "offset", "stream", "seq")
+        .agg(F.min("intact").alias("intact"), F.min("reader").alias("reader"))
+        for flag in (True, False)
+    }
+    all_of = sides[False].withColumnsRenamed(
+        {"stream": "drain_stream", "seq": "drain_seq", "intact": "drain_intact", "reader": "drain_reader"}
+    )
+    return sides[True].join(all_of, [*PLACE, "offset"], "left")
