@@ -57,15 +57,19 @@ def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settl
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
-    """The last stable offset has reached the high watermark on every partition."""
+    """The last stable offset has reached the high watermark on every partition, each told by its leader."""
 
     def pending() -> str:
+        marks = admin.watermarks(topics)
+        places = [(state.topic, state.partition) for state in admin.partitions(topics)]
+        missing = set(topics) - {topic for topic, _ in places}
+        silent = [f"no offsets of {place[0]}-{place[1]}" for place in places if place not in marks]
         stuck = [
             f"{topic}-{partition} at {stable} of {high}"
-            for (topic, partition), (high, stable) in admin.watermarks(topics).items()
+            for (topic, partition), (high, stable) in marks.items()
             if stable < high
         ]
-        return ", ".join(stuck[:5])
+        return f"no answer about {sorted(missing)}" if missing else ", ".join([*silent, *stuck][:5])
 
     return _settled(pending, what="transactions to be over", deadline_s=deadline_s)
 

@@ -23,6 +23,7 @@ from harness.model.errors import BadInput, HarnessFailure
 
 _TOPIC: Final = 2  # ConfigResource.Type
 _BROKER: Final = 4
+_OF_THE_TOPIC: Final = 1  # ConfigEntry.ConfigSource: set on the topic itself
 _SET: Final = 0  # AlterConfigOp.OpType
 _DELETE: Final = 1
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
@@ -90,10 +91,9 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
 
     to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {topic}")
     give_up_at = time.monotonic() + _APPLIED_WITHIN_S
-    wanted = {name: value for name, value in config.items() if value is not None}
     while time.monotonic() < give_up_at:
-        told = [_configs(answer).get(topic, {}) for answer in wire.ask_all(_describe([(_TOPIC, topic)])).values()]
-        if told and all(seen.get(name) == value for seen in told for name, value in wanted.items()):
+        answers = wire.ask_all(_describe([(_TOPIC, topic)]))
+        if answers and all(_shows(answer, config) for answer in answers.values()):
             return
         time.sleep(0.05)
 
@@ -187,6 +187,12 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
         include_synonyms=False,
         include_documentation=False,
     )
+
+
+def _shows(answer: Any, config: Mapping[str, str | None]) -> bool:
+    """Whether one topic has these settings of its own, and none where the value is None."""
+    told = {c.name: c.value for c in answer.results[0].configs if c.config_source == _OF_THE_TOPIC}
+    return all(told.get(name) == value for name, value in config.items())
 
 
 def _configs(answer: Any) -> dict[str, dict[str, str]]:
