@@ -16,6 +16,7 @@ from reports.terminal import Line
 
 FINDINGS_SHOWN: Final = 6
 NOTES_SHOWN: Final = 3
+MISSING_SHOWN: Final = 5
 _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
 
 
@@ -27,7 +28,7 @@ def summary_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], evidenc
     if score := _score(verdicts.values()):
         lines += [("", ""), *score]
     if uncovered := list(dict.fromkeys(name for v in verdicts.values() for name in v.not_covered)):
-        lines.append((f"not covered: {', '.join(uncovered)}", "dim"))
+        lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines += [(f"evidence:    {evidence}", ""), (f"judge again: durability verify {evidence}", "")]
     return lines
 
@@ -46,7 +47,9 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[Lin
     lines: list[Line] = [(f"{_word(summary)}: {release_name(summary, verdicts)}", _STYLE[summary.status])]
     lines.append((f"  {_meaning(summary)}", ""))
     if summary.missing:
-        lines.append((f"  not run, or without a verdict: {', '.join(summary.missing)}", ""))
+        named = ", ".join(summary.missing[:MISSING_SHOWN])
+        more = f" and {len(summary.missing) - MISSING_SHOWN} more" if len(summary.missing) > MISSING_SHOWN else ""
+        lines.append((f"  without a verdict: {named}{more}", ""))
     return lines
 
 

@@ -51,7 +51,8 @@ def test_a_pass_is_said_in_one_screen() -> None:
         "",
         "0 of 6 fault episodes lost data; up to 39 % chance of loss an episode at 95 %",
         "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
-        "not covered: power loss",
+        "not covered:",
+        "  power loss",
         "evidence:    durability-out/x",
         "judge again: durability verify durability-out/x",
     ]
