@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
+from harness.model.outcome import TxnOutcome
+
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
 PartitionExpr = Annotated[str, "partition"]  # "topic/0"
@@ -104,6 +106,7 @@ class LoadView(Protocol):
     """What steps ask of the running load."""
 
     def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> Any: ...
+    def end_transaction(self, producer: str, *, commit: bool, deadline_s: float) -> TxnOutcome: ...
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int: ...
     def last_ack_ns(self, topic: str, partition: int) -> int | None: ...
     def retries(self) -> int: ...

@@ -9,6 +9,7 @@ from harness.faults.base import Action, Done, PartitionExpr, ProducerRef
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.model.errors import HarnessTimeout
+from harness.model.outcome import TxnOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +32,20 @@ class Produce(Action):
                 f"last saw {burst.acked}"
             )
         return Done(resolved={"records": self.records, "acked": burst.acked})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndTransaction(Action):
+    """Commits or aborts the transaction that earlier `produce` steps of a producer have filled; must be answered."""
+
+    do: ClassVar[str] = "end_transaction"
+    producer: ProducerRef
+    commit: bool = True
+    deadline_s: float = 30.0
+
+    def perform(self, stage: Stage) -> Done:
+        wanted = TxnOutcome.COMMITTED if self.commit else TxnOutcome.ABORTED
+        outcome = stage.load.end_transaction(self.producer, commit=self.commit, deadline_s=self.deadline_s)
+        if outcome is not wanted:
+            raise HarnessTimeout(f"waited for a transaction of {self.producer} to be {wanted}; it is {outcome}")
+        return Done(resolved={"outcome": outcome.value})

@@ -54,6 +54,7 @@ KINDS: tuple[type[Kind], ...] = (
     elect.ElectUnclean,
     reassign.Reassign,
     produce.Produce,
+    produce.EndTransaction,
     records.DeleteRecords,
     records.AlterTopic,
     records.WaitRolled,

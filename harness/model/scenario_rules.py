@@ -65,8 +65,6 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     group = producer.transactions and producer.transactions.offsets_of
     if group and group in {r.group for r in scenario.readers}:
         raise BadInput(f"{where}: offsets_of = {group!r} is the group of a reader; name a group of its own")
-    if producer.transactions and producer.when == "steps":
-        raise BadInput(f'{where}: a transactional producer runs by itself; remove when = "steps"')
 
 
 def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:

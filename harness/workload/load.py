@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.evidence.writer import BundleWriter
 from harness.model.contract import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.outcome import TxnOutcome
 from harness.model.scenario import Producer, Reader, Scenario
 from harness.model.waiting import wait_for
 from harness.workload.group import GroupReader
@@ -17,6 +18,7 @@ from harness.workload.meters import Meters, Place
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import LiveReader, ReadingDesk
 from harness.workload.settings import producer_settings
+from harness.workload.stepped import SteppedTransactionLoop
 from harness.workload.streams import Numbers
 from harness.workload.transactions import TransactionLoop, TxnTables
 
@@ -119,11 +121,18 @@ class Load:
     def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> BurstResult:
         """Sends `records` records by a producer with when = "steps" and waits up to `deadline_s` for their outcomes."""
         loop = self._producers.get(producer)
-        if not isinstance(loop, BurstLoop):
+        if not isinstance(loop, BurstLoop | SteppedTransactionLoop):
             raise BadInput(f'a step asks producer {producer!r} for a burst: declare it with when = "steps"')
         if loop.failure is not None:
             raise HarnessFailure(f"producer {producer} died: {loop.failure}")
         return loop.burst((topic, partition), records, deadline_s)
+
+    def end_transaction(self, producer: str, *, commit: bool, deadline_s: float) -> TxnOutcome:
+        """Ends the transaction that bursts of a producer with when = "steps" have opened; UNKNOWN without an answer."""
+        loop = self._producers.get(producer)
+        if not isinstance(loop, SteppedTransactionLoop):
+            raise BadInput(f'a step ends a transaction of {producer!r}: make it transactional, with when = "steps"')
+        return loop.end(commit=commit, deadline_s=deadline_s)
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
         """Acks reported for a partition since then, to the 100 ms."""
@@ -179,7 +188,8 @@ class Load:
                 transactions=self._bundle.table("transactions", spec.name),
                 offset_commits=self._bundle.table("offset_commits", f"{spec.name}-txn"),
             )
-            return TransactionLoop(producer, close_s, tables, _segment_bytes(self._scenario))
+            kind = SteppedTransactionLoop if spec.when == "steps" else TransactionLoop
+            return kind(producer, close_s, tables, _segment_bytes(self._scenario))
         return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
 
     def _reader(self, spec: Reader) -> LiveReader:
@@ -220,8 +230,6 @@ def _check(scenario: Scenario) -> None:
     for producer in scenario.producers:
         if producer.transactions is None:
             continue
-        if producer.when == "steps":
-            raise BadInput(f'producer {producer.name} is transactional; only when = "always" can be that')
         if producer.transactions.offsets_of in groups - {None}:
             raise BadInput(
                 f"producer {producer.name} commits offsets of group {producer.transactions.offsets_of}, which a reader "
