@@ -60,9 +60,7 @@ def compare(given: Prepared) -> Compared:
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
         given=given,
-        unseen=lined.where("stream IS NULL").withColumns(
-            {"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}
-        ),
+        unseen=lined.where("stream IS NULL").withColumns({"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}),
         unshown=lined.where("drain_stream IS NULL AND intact"),
         other=lined.where(different & F.col("intact") & F.col("drain_intact")),
         drains=_between_drains(drained, prints_drained),

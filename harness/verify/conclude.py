@@ -14,6 +14,7 @@ from harness.verify.detail import promise, seen
 from harness.verify.doubts import doubts_of
 from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
+from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 
 # What this harness does not try, whatever the scenario: said in every verdict.
@@ -39,7 +40,7 @@ def conclude(known: Seen) -> Verdict:
     """The verdict on one case."""
     case = known.case
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
-    findings = tuple(_finding(run, case) for run in told) + _cut_off(told)
+    findings = (*standing(case), *(_finding(run, case) for run in told), *_cut_off(told))
     doubts = doubts_of(case, known.counts, known.runs, known.failed)
     lost, excused = _losses(told)
     promised = known.counts.total("promised")

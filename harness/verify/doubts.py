@@ -1,26 +1,28 @@
-"""Why a run proved too little."""
+"""Why a run proved too little. Any of these turns PASS into INCONCLUSIVE; none softens a FAIL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.model.finding import Kind
 from harness.model.verdict import Doubt
-from harness.verify.case import Case, places_of
+from harness.verify.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.counts import Counts
-from harness.verify.rows import UNREAD
+from harness.verify.rows import UNJUDGED, UNREAD
+from harness.verify.standing import nodes_down, settled
 
 Runs = Sequence[Mapping[str, Any]]
 
 
 def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str]) -> list[Doubt]:
     """Every reason, in a stable order, each once."""
-    found = [
-        *_checks(failed),
-        *_of_the_run(case),
-        *_unfinished(case),
-        *(_of_reading(case, counts, runs) if case.complete else ()),
-    ]
+    found = [*_checks(failed), *_of_the_run(case), *_bites(case)]
+    if not case.complete:
+        found.append(Doubt("unfinished", "the run ended half way: what is there was judged, not what is absent"))
+        return list(dict.fromkeys(found))
+    found += [*_load(case, counts), *_reading(case, counts, runs), *_readers(case, counts), *_cluster(case)]
+    found += [*_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))
 
 
@@ -34,21 +36,142 @@ def _of_the_run(case: Case) -> Iterator[Doubt]:
         yield Doubt(row["name"], row["text"])
 
 
-def _unfinished(case: Case) -> Iterator[Doubt]:
-    if not case.complete:
-        yield Doubt("unfinished", "the run ended half way: only what is there was judged, not what is absent")
+def _bites(case: Case) -> Iterator[Doubt]:
+    """A fault that did nothing to the data path tested nothing. The run may have said so already."""
+    said = [row["text"] for row in case.run.get("doubts") or [] if row["name"] == "no_bite"]
+    for step in case.steps:
+        bite = step["bite"] or {}
+        name = step["name"]
+        if step["is_fault"] and not bite.get("held") and not any(f"step {name} " in text for text in said):
+            because = bite.get("because") or "nothing proves that it did anything"
+            yield Doubt("no_bite", f"step {name} did not bite: {because}")
 
 
-def _of_reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
+def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     if not counts.total("acked"):
         yield Doubt("empty_ledger", "not one record was acknowledged")
+    if counts.unreserved:
+        yield Doubt("no_reservation", f"{counts.unreserved} streams have no reservation, so who wrote them is unknown")
+    by_name: dict[tuple[str, int], Mapping[str, int]] = {(t, p): of for (t, _, p), of in counts.sent.items()}
+    floors = case.run.get("floors") or {}
+    for topic, partition in case.run.get("targets") or []:
+        figures = by_name.get((topic, partition), {})
+        for window in ("before", "during", "after"):
+            floor = floors.get(window) or 0
+            if figures.get(window, 0) < floor:
+                acked = figures.get(window, 0)
+                text = f"{acked} acks {window} the faults on {topic}/{partition}, {floor} wanted"
+                yield Doubt(f"floor_{window}", text)
+
+
+def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
+    """Reads that stopped short, unless what they did not reach is in no log at all."""
     if not any(kind == "drain" for kind, _, _ in counts.read):
         yield Doubt("empty_drain", "the read after healing saw nothing at all")
     for run in runs:
+        place = f"{run['topic']}/{run['partition']}"
         if run["kind"] == UNREAD:
-            place = f"{run['topic']}/{run['partition']}"
             yield Doubt("unread", f"{run['count']} acknowledged records of {place} were not reached by any read")
-    for facts in places_of(case):
-        topic, _, partition = facts.place
-        if not facts.committed_reached:
-            yield Doubt("unread", f"the read of {topic}/{partition} stopped at {facts.committed}")
+        elif run["kind"] == UNJUDGED:
+            start = run["other_last"]
+            yield Doubt("unjudged", f"the log of {place} starts at {start}, and no batch sizes say whether it may")
+    for read in case.reads:
+        if not read["reached"] or read["position"] < read["target"]:
+            why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
+            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+            yield Doubt("not_reached", f"the read {what} did not come to its end: {why}")
+    yield from _unread_places(case, counts)
+
+
+def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
+    known = {facts.place: facts for facts in places_of(case)}
+    live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
+    for place, figures in counts.sent.items():
+        facts = known.get(place)
+        name = f"{place[0]}/{place[2]}"
+        if not figures["acked"]:
+            continue
+        if facts is None or facts.committed is None:
+            yield Doubt("no_drain", f"nobody read {name} as {COMMITTED} after healing")
+        elif UNCOMMITTED in live and facts.uncommitted is None:
+            yield Doubt("no_drain", f"nobody read {name} as {UNCOMMITTED} after healing, though live readers did")
+        if facts is not None and facts.as_of_ns is not None and facts.log_end is None:
+            yield Doubt("replica_silent", f"not every replica of {name} told where its log ends")
+
+
+def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
+    seen = {reader for kind, _, reader in counts.read if kind == "live"}
+    for reader in case.scenario.get("readers") or []:
+        if reader["name"] not in seen:
+            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} was given not one record")
+
+
+def _cluster(case: Case) -> Iterator[Doubt]:
+    last = case.last_snapshot
+    if last is None:
+        yield Doubt("no_snapshot", "nobody asked the brokers for their offsets after healing")
+        return
+    told = {(p["topic"], p["partition"]): p for p in last["partitions"]}
+    for topic, partition in case.run.get("targets") or []:
+        if (topic, partition) not in told:
+            yield Doubt("no_snapshot", f"no broker said anything of {topic}/{partition} after healing")
+    for (topic, partition), p in told.items():
+        if set(p["isr"]) != set(p["replicas"]):
+            yield Doubt("isr_not_full", f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}")
+        if p["high_watermark"] is None or p["last_stable_offset"] is None:
+            yield Doubt("no_watermark", f"the leader of {topic}/{partition} did not tell its watermarks")
+    if (case.run.get("recovered") or {}).get("ok") is None:
+        yield Doubt("recovery_unknown", "nobody waited for the cluster to recover")
+    elif nodes_down(case):
+        yield Doubt("node_down", f"the cluster did not come back: {case.run['recovered'].get('last_seen')}")
+    if settled(case) is False:
+        seen = case.run["transactions_settled"].get("last_seen")
+        yield Doubt("transactions_late", f"transactions were not over in time: {seen}")
+
+
+# Setting of a topic -> what the contract calls it, and how Kafka writes it.
+_SETTINGS: Mapping[str, str] = {
+    "min.insync.replicas": "min_insync_replicas",
+    "retention.ms": "retention_ms",
+    "retention.bytes": "retention_bytes",
+    "segment.bytes": "segment_bytes",
+}
+
+
+def _configs(case: Case) -> Iterator[Doubt]:
+    """The cluster's settings as the run found them, against those that the contract was derived from."""
+    snapshots = case.cluster["snapshots"]
+    if case.run.get("weakened") or not snapshots:
+        return
+    actual = snapshots[0].get("topic_configs") or {}
+    for topic, contract in case.contract.topics.items():
+        config = actual.get(topic)
+        if config is None:
+            yield Doubt("configs_unknown", f"no broker told the settings of topic {topic}")
+            continue
+        wanted = {key: str(getattr(contract, name)) for key, name in _SETTINGS.items()}
+        for key, value in wanted.items():
+            if key in config and config[key] != value:
+                yield Doubt("configs_differ", f"{topic}: {key} is {config[key]}, the contract says {value}")
+        if config.get("unclean.leader.election.enable") == "true" and not contract.unclean_election:
+            yield Doubt("configs_differ", f"{topic}: unclean.leader.election.enable is true, the contract says false")
+        if "cleanup.policy" in config and ("compact" in config["cleanup.policy"]) != contract.compacted:
+            yield Doubt("configs_differ", f"{topic}: cleanup.policy is {config['cleanup.policy']}")
+    for p in snapshots[0]["partitions"]:
+        topic_contract = case.contract.topics.get(p["topic"])
+        if topic_contract is not None and len(p["replicas"]) != topic_contract.replicas:
+            name = f"{p['topic']}/{p['partition']}"
+            yield Doubt("configs_differ", f"{name} has {len(p['replicas'])} replicas, not {topic_contract.replicas}")
+
+
+def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
+    """Where physics gives the number, fewer losses mean that the scenario was not what it says."""
+    for exact in case.contract.exact_losses:
+        lost = sum(
+            run["count"]
+            for run in runs
+            if run["kind"] == Kind.LOST and (run["topic"], run["partition"]) == (exact.topic, exact.partition)
+        )
+        if lost < exact.count:
+            place = f"{exact.topic}/{exact.partition}"
+            yield Doubt("too_few_lost", f"{lost} acknowledged records of {place} are lost, {exact.count} had to be")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from harness.verify.compare import Compared, compare
 from harness.verify.drill import Drill, drill
 from harness.verify.prepared import Prepared
 
@@ -19,3 +20,8 @@ class Inputs:
     def drill(self) -> Drill:
         """Ledger against drain."""
         return drill(self.given)
+
+    @cached_property
+    def compared(self) -> Compared:
+        """Every other reader against the drain."""
+        return compare(self.given)

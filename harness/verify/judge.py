@@ -15,17 +15,19 @@ from harness.evidence import Bundle
 from harness.evidence.verdicts import write_verdict
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
+from harness.verify.attribution import explained
 from harness.verify.case import Case, case_of
 from harness.verify.checks import CHECKS
 from harness.verify.conclude import Seen, conclude
 from harness.verify.counts import counts
+from harness.verify.excuse import excused
 from harness.verify.inputs import Inputs
 from harness.verify.prepared import Prepared, prepare
 from harness.verify.records import write_records
 from harness.verify.rows import union
 from harness.verify.runs import collected, runs_of
 from harness.verify.session import open_session
-from harness.verify.settle import with_sends, without_echoes
+from harness.verify.settle import by_fate, with_sends, without_echoes
 from harness.verify.tables import BUNDLE, Frames, read_tables
 
 log = logging.getLogger(__name__)
@@ -128,11 +130,8 @@ def _settled(
 
 def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows of all checks as they stand in the verdict: with their sends, excused or not, and each thing said once."""
-    sent = with_sends(rows, given)
-    excused = sent.withColumn("excused_by", F.lit(None).cast("string")).withColumn(
-        "explained_by", F.lit(None).cast("string")
-    )
-    return without_echoes(excused)
+    named = by_fate(with_sends(rows, given))
+    return without_echoes(explained(excused(named, given), given))
 
 
 def _words(error: Exception) -> str:

@@ -45,6 +45,6 @@ def may_delete(case: Case, topic: str) -> bool:
 def _altered(case: Case, topic: str, at_ns: int) -> Iterator[Mapping[str, Any]]:
     """What steps of the declared scenario set. In a weakened run a step may be the very thing that is not permitted."""
     for step in case.steps if not case.run.get("weakened") else ():
-        if step["do"] == "alter_topic" and step["started_ns"] is not None and step["started_ns"] <= at_ns:
-            if (step["args"].get("topic")) == topic:
-                yield step["args"].get("config") or {}
+        alters = step["do"] == "alter_topic" and step["args"].get("topic") == topic
+        if alters and step["started_ns"] is not None and step["started_ns"] <= at_ns:
+            yield step["args"].get("config") or {}

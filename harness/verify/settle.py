@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
+from harness.model.outcome import TxnOutcome
 from harness.verify.prepared import Prepared
 from harness.verify.rows import AFTERTHOUGHTS
 from harness.verify.tables import BUNDLE, PLACE, RECORD
@@ -37,6 +38,18 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     producers = given.streams.select(BUNDLE, "stream", "producer")
     return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")
+
+
+def by_fate(rows: DataFrame) -> DataFrame:
+    """What a read_committed reader was given and the drain does not show: aborted, if its transaction was."""
+    aborted = F.col("how").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
+    aborted = F.coalesce(aborted, F.lit(False))
+    return rows.withColumns(
+        {
+            "kind": F.when(aborted, F.lit(Kind.ABORTED_READ.value)).otherwise(F.col("kind")),
+            "how": F.when(aborted, F.lit("reader")).otherwise(F.regexp_replace("how", "_committed$", "")),
+        }
+    )
 
 
 def without_echoes(rows: DataFrame) -> DataFrame:

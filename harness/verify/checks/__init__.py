@@ -8,11 +8,21 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from harness.verify.checks.aborted_read import aborted_read
+from harness.verify.checks.commit_regressed import commit_regressed
+from harness.verify.checks.conflicting import conflicting
+from harness.verify.checks.corrupt import corrupt
+from harness.verify.checks.disks import disks
 from harness.verify.checks.displaced import displaced
 from harness.verify.checks.duplicated import duplicated
+from harness.verify.checks.log_start import log_start
 from harness.verify.checks.lost import lost, lost_of_unfinished
 from harness.verify.checks.misrouted import misrouted
 from harness.verify.checks.phantom import phantom
+from harness.verify.checks.reordered import reordered
+from harness.verify.checks.replica_divergence import replica_divergence
+from harness.verify.checks.skipped_read import skipped_read
+from harness.verify.checks.torn_transaction import torn_transaction
+from harness.verify.checks.vanished import vanished
 from harness.verify.inputs import Inputs
 
 Check = Callable[[Inputs], DataFrame]
@@ -25,4 +35,14 @@ CHECKS: Final[dict[str, Check]] = {
     "phantom": lambda of: phantom(of.drill),
     "aborted_read": lambda of: aborted_read(of.drill),
     "displaced": lambda of: displaced(of.drill),
+    "torn_transaction": lambda of: torn_transaction(of.drill),
+    "reordered": lambda of: reordered(of.given),
+    "corrupt": lambda of: corrupt(of.given),
+    "vanished": lambda of: vanished(of.compared),
+    "conflicting": lambda of: conflicting(of.compared),
+    "skipped_read": lambda of: skipped_read(of.compared),
+    "replica_divergence": lambda of: replica_divergence(of.compared),
+    "disks": lambda of: disks(of.given),
+    "log_start": lambda of: log_start(of.given),
+    "commit_regressed": lambda of: commit_regressed(of.given),
 }

@@ -37,7 +37,7 @@ def commit_regressed(given: Prepared) -> DataFrame:
     Legal: the last of these, whatever was tried after it, and a commit without an answer from shortly before it. A
     commit inside a transaction counts from the transaction's end, and only if that committed.
     """
-    commits = _commits(given).persist()
+    commits = _commits(given)
     asked = frame(given.spark, _ASKED, [row for n, case in enumerate(given.cases) for row in _asked(n, case)])
     asked = asked.unionByName(_unasked(given, commits))
     tried = asked.join(commits, _AT).where("called_ns <= asked_ns")

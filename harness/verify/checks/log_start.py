@@ -1,7 +1,7 @@
 """log_start: the start of a log moved further than retention, DeleteRecords or deletion allow.
 
-Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only while
-the rest is large enough. Time: everything below the start was older than retention.ms when the start was seen there.
+Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only
+while the rest is large enough. Time: everything below the start was older than retention.ms when it was seen there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.verify.case import Case
 from harness.verify.prepared import Prepared
 from harness.verify.retention import Limits, limits_of
 from harness.verify.rows import UNJUDGED, found
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.tables import PLACE, frame
 
 # The broker's clock and ours are one machine's, ours without steps: allowed between them.
 _CLOCKS_MS: Final = 500
@@ -37,14 +37,14 @@ _SAMPLES: Final[Columns] = {
 
 
 def log_start(given: Prepared) -> DataFrame:
-    """Records below the start of a log that neither size nor time nor DeleteRecords explains; by place, the farthest."""
+    """Records below the farthest start of a log that neither size nor time nor DeleteRecords explains."""
     samples = frame(given.spark, _SAMPLES, [row for n, case in enumerate(given.cases) for row in _samples(n, case)])
     key = [*PLACE, "sample"]
     kept = (
         given.batches.join(F.broadcast(samples.select(*key, "broker", "start")), [*PLACE, "broker"])
         .where("last_offset >= start")
         .groupBy(*key)
-        .agg(F.sum("size_bytes").alias("kept"))
+        .agg(F.sum("size_bytes").alias("kept"), F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"))
     )
     below = F.broadcast(samples.select(*key, "start", "young_ms"))
     young = (
@@ -58,7 +58,10 @@ def log_start(given: Prepared) -> DataFrame:
     by_time = F.col("young_ms").isNotNull() & F.col("first_young").isNull()
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
     wrong = judged.where(~by_time & ~by_size)
-    wrong = wrong.withColumn("low", F.greatest("deleted_to", F.coalesce("first_young", F.col("start") - 1)))
+    # Of what went by size only so much must have stayed as the limit lacks, told in records of the kept ones' size.
+    short_n = F.ceil((F.col("keep_bytes") - F.col("kept")) * F.col("kept_n") / F.col("kept"))
+    low = F.coalesce("first_young", F.col("start") - 1)
+    wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
     unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
     places = wrong.groupBy(*PLACE).agg(
         F.min("low").alias("low"),
@@ -87,13 +90,14 @@ def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for snapshot in case.cluster["snapshots"]:
         for p in snapshot["partitions"]:
             limits = limits_of(case, p["topic"], snapshot["at_ns"])
+            if limits.bytes is not None and snapshot is not last:
+                continue  # what was kept is only known as it was in the end
             for log in p["logs"]:
                 sample += 1
                 place = (p["topic"], p["topic_id"], p["partition"])
                 deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
                 if log["log_start"] > deleted and case.complete:
-                    size = limits if snapshot is last else None
-                    yield number, *place, sample, log["broker"], log["log_start"], deleted, *_bounds(limits, size)
+                    yield number, *place, sample, log["broker"], log["log_start"], deleted, *_bounds(limits)
     yield from _seen_while_running(number, case, sample)
 
 
@@ -108,12 +112,11 @@ def _seen_while_running(number: int, case: Case, sample: int) -> Iterator[tuple[
         if place in ids and event["log_start"] > deleted and limits.bytes is None and case.complete:
             sample += 1
             row = (event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
-            yield number, *row, *_bounds(limits, None)
+            yield number, *row, *_bounds(limits)
 
 
-def _bounds(limits: Limits, size: Limits | None) -> tuple[int | None, int | None]:
-    young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
-    return (size.bytes if size else None), young_ms
+def _bounds(limits: Limits) -> tuple[int | None, int | None]:
+    return limits.bytes, None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
 
 
 def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
@@ -140,6 +143,3 @@ def beyond_log(case: Case) -> list[dict[str, Any]]:
         for log in p["logs"]
         if log["log_start"] > max(p["high_watermark"], 0)
     ]
-
-
-__all__ = ["BUNDLE", "beyond_log", "log_start"]

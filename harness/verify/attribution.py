@@ -1,0 +1,53 @@
+"""Whose second copy is it? The headers of both copies' batches say.
+
+A broker takes a batch for a repetition by producer id, epoch and sequence (KIP-98). librdkafka, after a gap in its
+sequences, starts a new producer epoch and sends batches in doubt once more, which no broker can recognise; seen on
+brokers that did nothing wrong. So a copy is the release's when both carry one producer id and epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.prepared import Prepared
+from harness.verify.tables import PLACE
+
+_BITS: Final = 8
+_WHO: Final = F.struct("producer_id", "producer_epoch")
+BY_CLIENT: Final = "the client sent it again under a new producer epoch, which no broker can recognise (librdkafka)"
+
+
+def explained(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `explained_by`: for copies and turned-round records that the client wrote under two identities.
+
+    The row's own copy stands at `offset`, the one that it is compared with at `other`. Without batch headers nothing is
+    explained.
+    """
+    twice = rows.where(F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value))
+    wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
+    wanted = wanted.withColumn("near", F.shiftright("offset", _BITS))
+    headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")
+    near = F.explode(F.sequence(F.shiftright("base_offset", _BITS), F.shiftright("last_offset", _BITS)))
+    headers = headers.select(*PLACE, "base_offset", "last_offset", "producer_id", "producer_epoch", near.alias("near"))
+    identified = (
+        headers.join(F.broadcast(wanted), [*PLACE, "near"])
+        .where("offset BETWEEN base_offset AND last_offset")
+        .groupBy(*PLACE, "offset")
+        # Replicas that disagree on who wrote it explain nothing.
+        .agg(F.min(_WHO).alias("who"), F.max(_WHO).alias("who_else"))
+        .where("who = who_else")
+        .drop("who_else")
+    )
+    own = identified.withColumnRenamed("who", "own")
+    others = identified.withColumnsRenamed({"who": "others", "offset": "other"})
+    joined = rows.join(own, [*PLACE, "offset"], "left").join(others, [*PLACE, "other"], "left")
+    # The copy further up was written later.
+    later = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("own")).otherwise(F.col("others"))
+    earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
+    renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
+    mine = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & F.coalesce(renewed, F.lit(False))
+    return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others")

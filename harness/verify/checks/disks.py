@@ -1,0 +1,122 @@
+"""replica_divergence as the disks show it: batches of one partition must be the same on every replica in sync.
+
+Only where the backend can read the brokers' files. Batches are copied as they are (leader epoch, producer, CRC), and
+nothing but compaction leaves a hole between two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared
+from harness.verify.retention import may_delete
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, PLACE, frame
+
+# A damaged header may claim any range; so many offsets of it are named.
+_NAMED_MAX: Final = 10_000
+_COPY: Final = [*PLACE, "broker"]
+_COPIES: Final[Columns] = {
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "broker": "int32",
+    "start": "int64",  # of this replica's log
+    "end": "int64",  # the high watermark, or the end of this replica's log if that is lower
+    "moving": "bool",  # retention may have moved the start since
+}
+_SAME: Final = (
+    "last_offset",
+    "count",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "control",
+    "digest",
+)
+
+
+def disks(given: Prepared) -> DataFrame:
+    """Batches below the high watermark that differ, are missing on a replica, leave a hole, or fail their CRC."""
+    copies = frame(given.spark, _COPIES, [row for n, case in enumerate(given.cases) for row in _copies(n, case)])
+    read = given.batches.select(BUNDLE, "broker").distinct()  # a disk that nobody could read says nothing
+    on_disk = given.batches.join(F.broadcast(copies), _COPY).where("base_offset < end AND last_offset >= start")
+    first = on_disk.groupBy(*_COPY).agg(F.min("base_offset").alias("first"))
+    copies = copies.join(read, [BUNDLE, "broker"]).join(first, _COPY, "left")
+    copies = copies.withColumn("from", F.when(F.col("moving"), F.greatest("start", "first")).otherwise(F.col("start")))
+    common = copies.groupBy(*PLACE).agg(
+        F.max("from").alias("common_from"), F.min("end").alias("common_end"), F.count("*").alias("copies")
+    )
+    frames = [_unequal(on_disk, common), _holes(on_disk, copies), _damaged(on_disk)]
+    out = frames[0]
+    for more in frames[1:]:
+        out = out.unionByName(more)
+    return out
+
+
+def _unequal(on_disk: DataFrame, common: DataFrame) -> DataFrame:
+    alike = F.struct(*[F.coalesce(F.col(c).cast("string"), F.lit("")) for c in _SAME])
+    shared = on_disk.drop("start", "end", "moving").join(F.broadcast(common), PLACE)
+    shared = shared.where("base_offset >= common_from AND last_offset < common_end")
+    grouped = shared.groupBy(*PLACE, "base_offset", "copies").agg(
+        F.count_distinct(alike).alias("forms"),
+        F.count_distinct("broker").alias("brokers_n"),
+        F.max("last_offset").alias("last_offset"),
+        F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
+    )
+    wrong = grouped.where("forms > 1 OR brokers_n < copies")
+    how = F.when(F.col("forms") > 1, F.lit("batch_differs")).otherwise(F.lit("batch_missing"))
+    return _named(wrong, F.col("base_offset"), F.col("last_offset"), how, "brokers")
+
+
+def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
+    """Between two batches, before the first and after the last one of a broker."""
+    lane = Window.partitionBy(*_COPY).orderBy("base_offset")
+    rows = on_disk.join(F.broadcast(copies.select(*_COPY, "from")), _COPY)
+    expected = F.coalesce(F.lag("last_offset").over(lane) + 1, F.least("from", "base_offset"))
+    inner = rows.withColumn("expected", expected).where("base_offset > expected")
+    inner = inner.select(*_COPY, F.col("expected").alias("low"), (F.col("base_offset") - 1).alias("high"))
+    before = (
+        on_disk.groupBy(*_COPY)
+        .agg(F.min("base_offset").alias("first_base"), F.max("last_offset").alias("last"))
+        .join(copies, _COPY, "right")
+    )
+    head = before.where("first_base > `from`").select(
+        *_COPY, F.col("from").alias("low"), (F.col("first_base") - 1).alias("high")
+    )
+    ended = F.coalesce(F.col("last") + 1, F.col("from"))
+    tail = before.where(ended < F.col("end")).select(*_COPY, ended.alias("low"), (F.col("end") - 1).alias("high"))
+    holes = inner.unionByName(head).unionByName(tail)
+    return _named(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
+
+
+def _damaged(on_disk: DataFrame) -> DataFrame:
+    return _named(on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit("batch_crc"), "broker")
+
+
+def _named(batches: DataFrame, low: Column, high: Column, how: Column, broker: str) -> DataFrame:
+    """One row an offset, as in every finding."""
+    bounded = F.least(F.greatest(low, high), low + _NAMED_MAX - 1)
+    rows = batches.withColumn("offset", F.explode(F.sequence(low, bounded)))
+    return found(rows, Kind.REPLICA_DIVERGENCE, how, reader=F.concat(F.lit("broker "), F.col(broker).cast("string")))
+
+
+def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    last = case.last_snapshot
+    for p in last["partitions"] if last and case.complete else ():
+        contract = case.contract.topics.get(p["topic"])
+        if p["high_watermark"] is None or (contract is not None and contract.compacted):
+            continue
+        for log in p["logs"]:
+            if log["broker"] in p["isr"]:
+                end = min(p["high_watermark"], log["log_end"])
+                place = (p["topic"], p["topic_id"], p["partition"])
+                yield number, *place, log["broker"], log["log_start"], end, may_delete(case, p["topic"])

@@ -1,0 +1,165 @@
+"""What the declared contract permits: predicates over records, each tied to an event that the evidence shows.
+
+A finding outside every predicate condemns. Nothing here looks at how the run was weakened: an event that the declared
+contract does not permit excuses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared
+from harness.verify.tables import BUNDLE, frame
+
+# An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
+_OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
+# acks=1 answers before any follower has the record; a follower that was in sync may lead without it. What a reader was
+# given lay below the high watermark, so that never goes: VANISHED is not permitted by it.
+_OF_ACKS: Final = (Kind.LOST,)
+_OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
+
+_EXCUSES: Final[Columns] = {
+    "kind": "string",
+    "on_topic": "string?",  # null = any
+    "on_partition": "int32?",
+    "by_producer": "string?",
+    "from_offset": "int64",
+    "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
+    "why": "string",
+}
+_ANY_TIME: Final = 2**62
+
+
+def excused(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
+    plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
+    if not plain:
+        return rows.withColumn("excused_by", F.lit(None).cast("string"))
+    table = frame(given.spark, _EXCUSES, plain)
+    clauses = table.groupBy(BUNDLE, "kind").agg(
+        F.collect_list(F.struct(*[c for c in table.columns if c not in (BUNDLE, "kind")])).alias("clauses")
+    )
+    joined = rows.join(F.broadcast(clauses), [BUNDLE, "kind"], "left")
+    holding = F.filter("clauses", _holds)
+    why = F.when(F.size(holding) > 0, F.array_min(F.transform(holding, lambda c: c["why"])))
+    return _within_exact_numbers(joined.withColumn("excused_by", why).drop("clauses"), given)
+
+
+def _holds(clause: Column) -> Column:
+    acked = F.col("outcome") == Outcome.ACKED.value
+    when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
+    holds = (
+        (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
+        & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
+        & (clause["by_producer"].isNull() | (clause["by_producer"] == F.col("producer")))
+        & ((clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
+        & ((clause["until_ns"] >= _ANY_TIME) | (when_ns <= clause["until_ns"]))
+    )
+    return F.coalesce(holds, F.lit(False))
+
+
+def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Where physics gives the exact number of losses, no more than that are excused; the surplus condemns."""
+    numbers = [
+        (n, Kind.LOST.value, exact.topic, exact.partition, exact.count)
+        for n, case in enumerate(given.cases)
+        for exact in case.contract.exact_losses
+    ]
+    if not numbers:
+        return rows
+    columns = {"kind": "string", "topic": "string", "partition": "int32", "exact": "int64"}
+    exact = F.broadcast(frame(given.spark, columns, numbers))
+    place = [BUNDLE, "kind", "topic", "partition"]
+    order = Window.partitionBy(*place, F.col("excused_by").isNull()).orderBy("offset", "stream", "seq")
+    counted = rows.join(exact, place, "left").withColumn("nth", F.row_number().over(order))
+    surplus = F.coalesce(F.col("nth") > F.col("exact"), F.lit(False))
+    kept = F.when(~surplus, F.col("excused_by"))
+    return counted.withColumn("excused_by", kept).drop("nth", "exact")
+
+
+def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """Rows of `_EXCUSES` for one case."""
+    yield from _of_elections(number, case)
+    for name, producer in case.contract.producers.items():
+        if producer.acks == "0":
+            why = f"acks=0 (producer {name}) promises nothing"
+            yield number, Kind.LOST.value, None, None, name, 0, _ANY_TIME, why
+        if producer.acks == "1":
+            yield from _of_leader_changes(number, case, name)
+        if not producer.idempotent:
+            why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
+            for kind in _OF_RETRIES:
+                yield number, kind.value, None, None, name, 0, _ANY_TIME, why
+
+
+def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    for topic, partition, log_end, until_ns, epoch in _unclean(case):
+        contract = case.contract.topics.get(topic)
+        if contract is None or not contract.unclean_election or log_end is None:
+            continue
+        why = (
+            f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
+            f"what was acked before it at offset {log_end} and above"
+        )
+        for kind in _OF_ELECTION:
+            yield number, kind.value, topic, partition, None, log_end, until_ns, why
+
+
+def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int]]:
+    """(topic, partition, surviving log end, before when, epoch) of every election that was seen to be unclean."""
+    choreographed = set()
+    for event, step in case.events("unclean_election"):
+        place = (event["topic"], event["partition"])
+        choreographed.add(place)
+        end = event.get("log_end")
+        end = _epoch_start(case, *place, event["leader_epoch"]) if end is None else end
+        # The step begins while the partition has no leader: nothing is acked between then and the election.
+        until_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
+        yield *place, end, until_ns, event["leader_epoch"]
+    for event, _ in case.events("leader_change"):
+        place = (event["topic"], event["partition"])
+        # Told from the ISR alone, so an election out of the ELR (KIP-966) looks unclean too; where a step made the
+        # unclean election, that one is measured and this adds nothing.
+        if event.get("clean") is False and event["new_leader"] >= 0 and place not in choreographed:
+            start = _epoch_start(case, *place, event["leader_epoch"])
+            yield *place, start, event["at_ns"], event["leader_epoch"]
+
+
+def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple[Any, ...]]:
+    for (topic, partition), epochs in _lineages(case).items():
+        seen = [
+            (event["leader_epoch"], event["at_ns"])
+            for event, _ in case.events("leader_change")
+            if (event["topic"], event["partition"]) == (topic, partition)
+        ]
+        ended_ns = case.run.get("ended_ns") or _ANY_TIME - 1
+        for epoch, start in epochs[1:]:
+            until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
+            why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
+            for kind in _OF_ACKS:
+                yield number, kind.value, topic, partition, producer, max(start, 1), until_ns, why
+
+
+def _epoch_start(case: Case, topic: str, partition: int, epoch: int) -> int | None:
+    epochs = _lineages(case).get((topic, partition), [])
+    return next((start for e, start in epochs if e >= epoch), None)
+
+
+def _lineages(case: Case) -> Mapping[tuple[str, int], Sequence[tuple[int, int]]]:
+    """Leader epochs with their first offset, by place, as the last leader has them; else as any replica has them."""
+    last = case.last_snapshot
+    leaders = {(p["topic"], p["partition"]): p["leader"] for p in (last["partitions"] if last else [])}
+    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for lineage in case.cluster["lineages"]:
+        place = (lineage["topic"], lineage["partition"])
+        if place not in out or leaders.get(place) == lineage["broker"]:
+            out[place] = sorted((epoch, start) for epoch, start in lineage["epochs"])
+    return out
