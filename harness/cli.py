@@ -115,11 +115,12 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     """Judge evidence again, without any broker."""
     with reports.progress() as progress:
         judged = judging.judge_again(evidence, master, progress)
+    for sentence in judged.refused.values():
+        click.echo(f"not judged: {sentence}", err=True)
     if as_json:
         click.echo(json.dumps(judged.as_dict(), indent=1))
-    elif judged.bundles:
+    else:
         reports.show(judged.summary, judged.bundles, evidence)
-    if not as_json:
         reports.write_junit(judged.summary, evidence)
     return judged.exit
 

@@ -60,8 +60,6 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
     """Judges a bundle, or every bundle of an OUT folder. BadEvidence when the only bundle, or all, cannot be opened."""
     paths = bundles_in(evidence)
     bundles, refused = _opened(paths)
-    for sentence in refused.values():
-        progress.line(f"not judged: {sentence}")
     if not bundles:
         raise BadEvidence(next(iter(refused.values())))
     verdicts = {b.path: v for b, v in zip(bundles, judge_bundles(bundles, master, progress), strict=True)}

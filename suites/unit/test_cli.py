@@ -302,7 +302,7 @@ def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damage
     assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
     fake_judge(monkeypatch, Status.FAIL)
     assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.FAIL
-    assert "steps.json is missing" in capsys.readouterr().out
+    assert "steps.json is missing" in capsys.readouterr().err
     summary = read_gate(tmp_path / "out")
     assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
 

@@ -1,0 +1,54 @@
+"""`durability verify` as a user meets it: another client's history, written by hand from FORMAT.md, judged by Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.evidence.seal import seal_directory
+from harness.model.exits import Exit
+from suites.unit.evidence_examples import write_example
+
+ROOT = Path(__file__).parents[2]
+
+
+def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from harness.cli import main; main()"
+    environment = os.environ | {"CI": "true"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    folder = write_example(tmp_path / "by_hand")
+    seal_directory(folder)
+    return folder
+
+
+def test_the_lost_record_of_the_format_is_found_and_nothing_else_is_said(example: Path) -> None:
+    done = durability("verify", str(example), "--json")
+    assert done.returncode == Exit.FAIL, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["verdict"] == "FAIL"
+    condemning = [f for f in verdict["findings"] if not f["excused_by"] and not f["explained_by"]]
+    assert [(f["kind"], f["offset_first"], f["offset_last"], f["seq_first"], f["count"]) for f in condemning] == [
+        ("lost", 1, 1, 1, 1)
+    ]
+    assert json.loads((example / "verdict.json").read_text()) == verdict
+    assert all(c.isprintable() or c == "\n" for c in done.stderr)
+    assert "WARN" not in done.stderr
+
+
+def test_the_summary_says_where_it_vanished(example: Path) -> None:
+    done = durability("verify", str(example))
+    assert done.returncode == Exit.FAIL, done.stderr
+    assert "lost: 1 record of orders-0, offset 1 (stream 1, sequence 1)" in done.stdout
+    assert f"durability verify {example}" in done.stdout
+    assert "<failure" in (example / "junit.xml").read_text()
