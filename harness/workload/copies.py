@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
-from harness.workload.readers import EOF, JUMPS, ReadingDesk, serving_brokers, split
+from harness.workload.readers import EOF, JUMPS, ReadingDesk, from_the_start, serving_brokers, split
 from harness.workload.settings import consumer_settings
 
 _STATISTICS_MS: Final = 100
@@ -230,7 +230,7 @@ class CopyReader:
             return read.position > before
         if error.name() in JUMPS:  # retention moved the log's start: what is left is read from where it begins now
             observer.new_session([(read.topic, read.partition)])
-            consumer.seek(TopicPartition(read.topic, read.partition, confluent_kafka.OFFSET_BEGINNING))
+            from_the_start(consumer, (read.topic, read.partition))
         return False
 
     def _give_up(self, missing: list[Read], after_s: float) -> None:

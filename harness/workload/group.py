@@ -21,7 +21,7 @@ _SESSION: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
     "max.poll.interval.ms": 60_000,
-    "partition.assignment.strategy": "range",
+    "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
 }
 
 
@@ -57,9 +57,10 @@ class GroupReader(LiveReader):
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = [(p.topic, p.partition) for p in partitions]
         self.rebalances += 1
-        self._mine = set(places)
-        self._committed = {}
-        self._observer.next_offset.clear()
+        self._mine |= set(places)
+        for place in places:
+            self._committed.pop(place, None)
+            self._observer.next_offset.pop(place, None)
         if not places:
             return
         self._observer.new_session(places)
@@ -70,7 +71,7 @@ class GroupReader(LiveReader):
         self._note_starts(starts)
         for start in starts:
             start.offset = start.offset if start.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
-        consumer.assign(starts)
+        consumer.incremental_assign(starts)
 
     def _note_starts(self, starts: list[TopicPartition]) -> None:
         """What the coordinator handed out is evidence too: a lost commit shows here before a later one covers it."""
@@ -81,17 +82,12 @@ class GroupReader(LiveReader):
             if s.error is None and s.offset >= 0
         ]
 
-    def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
-        self.jumps.append(f"{place[0]}[{place[1]}] after offset {self._observer.next_offset[place] - 1}: {why}")
-        self._observer.new_session([place])
-        consumer.seek(TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING))
-
-    def _revoked(self, consumer: Consumer, _: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._commit(consumer)
-        self._mine = set()
+        self._lost(consumer, partitions)
 
-    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
-        self._mine = set()
+    def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._mine -= {(p.topic, p.partition) for p in partitions}
 
     def _commit(self, consumer: Consumer) -> None:
         """Commits the position of every partition that moved, and records what the coordinator said of each."""

@@ -127,11 +127,16 @@ class LiveReader:
         """The position left the log: read on from the log's start, as a session of its own."""
         self.jumps.append(f"{place[0]}[{place[1]}] after offset {self._observer.next_offset[place] - 1}: {why}")
         self._observer.new_session([place])
-        consumer.incremental_unassign([TopicPartition(*place)])
-        consumer.incremental_assign([TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING)])
+        from_the_start(consumer, place)
 
     def _end(self, consumer: Consumer) -> None:
         """What a kind of reader does last, before its consumer closes."""
+
+
+def from_the_start(consumer: Consumer, place: Place) -> None:
+    """Reads a partition from its log's start after the client gave its position up; a seek fails in that state."""
+    consumer.incremental_unassign([TopicPartition(*place)])
+    consumer.incremental_assign([TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING)])
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:

@@ -1,0 +1,28 @@
+"""A cluster for measurements: one for all, since what is compared runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.kafka.admin import AdminView
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(), progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[AdminView]:
+    with AdminView({node: cluster.direct_address(node) for node in cluster.brokers}) as view:
+        yield view
