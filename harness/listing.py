@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
 from harness.model.errors import BadInput
+from harness.model.finding import Kind
 from harness.options import GateOptions
+
+KRAFT_SINCE: Final = (3, 3)
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -36,10 +40,18 @@ def faults(maven_repo: str | None) -> Table:
 
 
 def checks(maven_repo: str | None) -> Table:
-    """Broken promises that the verifier looks for."""
+    """Broken promises that the verifier looks for: a check's docstring begins with the name of its finding."""
     del maven_repo
-    registry = _room("harness.verify.checks")
-    return ("finding", "what it means"), [(str(name), text) for name, text in registry.described()]
+    package = _room("harness.verify.checks")
+    rows: list[tuple[str, ...]] = []
+    for found in pkgutil.iter_modules(package.__path__):
+        text = (_room(f"{package.__name__}.{found.name}").__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        kind, _, meaning = text.partition(" ")
+        rows.append((kind.rstrip(":"), f"{package.__name__}.{found.name}", meaning))
+    seen = {row[0] for row in rows}
+    standing = [kind.value for kind in Kind if kind.value not in seen]
+    rows += [(kind, "harness.verify.standing", "read off the cluster's state after healing") for kind in standing]
+    return ("finding", "looked for by", "what it means"), sorted(rows)
 
 
 def releases(maven_repo: str | None) -> Table:
@@ -56,7 +68,15 @@ def releases(maven_repo: str | None) -> Table:
     except Unreachable as offline:
         return ("release", "here"), [(v, f"cached; not asked for others: {offline}") for v in cached]
     others = [v for v in cached if v not in published]
-    return ("release", "here"), [(v, "cached" if v in cached else "downloads on use") for v in (*others, *published)]
+    return ("release", "here"), [(v, _usable(v, cached)) for v in (*others, *published)]
+
+
+def _usable(version: str, cached: Sequence[str]) -> str:
+    if version in cached:
+        return "cached"
+    if tuple(int(part) for part in version.split(".")[:2]) < KRAFT_SINCE:
+        return "no: it has no KRaft for production (KIP-833)"
+    return "downloads on use, if it is published in full"
 
 
 LISTS: Final[dict[str, Callable[[str | None], Table]]] = {

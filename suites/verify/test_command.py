@@ -12,6 +12,7 @@ import pytest
 
 from harness.evidence.seal import seal_directory
 from harness.model.exits import Exit
+from harness.model.finding import Kind
 from suites.unit.evidence_examples import write_example
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +53,9 @@ def test_the_summary_says_where_it_vanished(example: Path) -> None:
     assert "lost: 1 record of orders-0, offset 1 (stream 1, sequence 1)" in done.stdout
     assert f"durability verify {example}" in done.stdout
     assert "<failure" in (example / "junit.xml").read_text()
+
+
+def test_every_kind_of_finding_is_listed_with_who_looks_for_it() -> None:
+    done = durability("list", "checks")
+    assert done.returncode == 0, done.stderr
+    assert {kind.value for kind in Kind} <= {line.split()[0] for line in done.stdout.splitlines()[1:]}
