@@ -44,7 +44,8 @@ def guarded(body: Callable[[], Exit]) -> Exit:
 
 def _crashed(crash: BaseException) -> Exit:
     """A harness error, click's own exit on a closed pipe, a bug: never 1, and the traceback is kept for a report."""
-    if isinstance(crash, BrokenPipeError | SystemExit):
+    # click answers a closed pipe with sys.exit(1).
+    if isinstance(crash, BrokenPipeError) or isinstance(crash.__context__, BrokenPipeError):
         _replace_closed_stdout()
         return _said("standard output was closed before everything was said", Exit.HARNESS)
     sentence = str(crash).strip().splitlines()[0] if str(crash).strip() else type(crash).__name__

@@ -104,7 +104,7 @@ def test_a_gate_prints_the_release_first_and_no_control_characters(
         (HarnessFailure("no slot is free"), Exit.HARNESS, "no slot is free"),
         (ValueError("two\nlines"), Exit.HARNESS, "ValueError: two"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, "interrupted"),
-        (SystemExit(1), Exit.HARNESS, "closed"),
+        (SystemExit(1), Exit.HARNESS, "SystemExit: 1"),
         (BrokenPipeError(), Exit.HARNESS, "closed"),
         (AssertionError(), Exit.HARNESS, "AssertionError"),
     ],
