@@ -44,8 +44,7 @@ def guarded(body: Callable[[], Exit]) -> Exit:
 
 def _crashed(crash: BaseException) -> Exit:
     """A harness error, click's own exit on a closed pipe, a bug: never 1, and the traceback is kept for a report."""
-    # click answers a closed pipe with sys.exit(1).
-    if isinstance(crash, BrokenPipeError) or isinstance(crash.__context__, BrokenPipeError):
+    if _is_closed_stdout(crash):
         _replace_closed_stdout()
         return _said("standard output was closed before everything was said", Exit.HARNESS)
     sentence = str(crash).strip().splitlines()[0] if str(crash).strip() else type(crash).__name__
@@ -57,6 +56,17 @@ def _crashed(crash: BaseException) -> Exit:
         traceback.print_exception(crash)
         name = "above"
     return _said(f"the harness failed: {type(crash).__name__}: {sentence}; traceback: {name}", Exit.HARNESS)
+
+
+def _is_closed_stdout(crash: BaseException) -> bool:
+    """A pipe whose reader is gone; click answers that with sys.exit(1). Other broken pipes are failures of ours."""
+    if isinstance(crash, SystemExit):
+        return isinstance(crash.__context__, BrokenPipeError)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return isinstance(crash, BrokenPipeError)
+    return False
 
 
 def _said(sentence: str, code: Exit) -> Exit:
