@@ -48,6 +48,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
         seed=options.seed,
     )
     tasks = [_task(s, options, whole, release, out, weakened) for s in wanted]
+    write_gate(out, summary)  # a gate that dies must not be read as a whole one when its bundles are judged again
     if options.fail_fast:
         results = _one_by_one(tasks, release, options, progress, summary)
     else:
