@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -36,7 +37,9 @@ class ProcessState:
     def status(self) -> str:
         if self.returncode is None:
             return "running"
-        return f"signal {-self.returncode}" if self.returncode < 0 else f"exit code {self.returncode}"
+        if self.returncode < 0:
+            return f"signal {signal.Signals(-self.returncode).name}"
+        return f"exit code {self.returncode}"
 
 
 class Supervision:
