@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from harness.clusters.base import FIRST_CONTROLLER, party
 from harness.kafka.config import CLIENT_PORT, CONTROLLER_PORT, DIRECT_PORT, REPLICATION_PORT, host_name
+from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
 TOXIPROXY_PORT = 21099
@@ -49,6 +50,10 @@ class Addresses:
 
     @classmethod
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
+        """Raises BadInput for a shape that has no address plan."""
+        for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
+            if not 1 <= count <= NODES_MAX:
+                raise BadInput(f"a cluster has 1 to {NODES_MAX} {what}, not {count}")
         brokers = tuple(range(1, shape.brokers + 1))
         controllers = tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + shape.controllers))
         return cls(slot, brokers, controllers)

@@ -30,6 +30,8 @@ class ToxiproxyLinks:
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None:
         """See `base.Links`. A silent cut loses what travels on it; its connections are closed when it is healed."""
         name = self._named(src, dst)
+        if mode not in ("silent", "refusing"):
+            raise BadInput(f"a link is cut silent or refusing, not {mode!r}")
         with self._lock:
             if mode == "refusing":
                 if direction != "both":

@@ -16,7 +16,7 @@ from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
-_UNNAMED_AGE_S = 600.0
+_INCOMPLETE_AGE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
     base = root or default_root()
     swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead]
-    for path in base.glob(".new-*"):
+    for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
-            old = time.time() - path.stat().st_mtime > _UNNAMED_AGE_S
+            old = time.time() - path.stat().st_mtime > _INCOMPLETE_AGE_S
         except FileNotFoundError:
-            continue  # it has just got its name
+            continue  # it has just got its name, or is gone
         if old:
             shutil.rmtree(path, ignore_errors=True)
     return swept

@@ -1,0 +1,301 @@
+"""Supervisor, slots, run state and sweeping, with `sleep` in place of a JVM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.clusters import clean, leftovers, sweep
+from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
+from harness.clusters.nodes import LogWatch, NodeFiles, argument_file, tail
+from harness.clusters.slots import Slot, take_slot
+from harness.clusters.state import ProcessId, RunState, load, new_run, runs
+from harness.clusters.supervision import Supervision
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+SLEEP = ["sleep", "300"]
+
+
+@pytest.fixture
+def slots(tmp_path: Path) -> Path:
+    return tmp_path / "slots"
+
+
+@pytest.fixture
+def run(tmp_path: Path, slots: Path) -> Iterator[tuple[RunState, Supervision]]:
+    """A run with a supervisor that supervises nothing yet."""
+    slot = take_slot(slots)
+    state = new_run(tmp_path / "root", slot=slot.number, release="9.9.9", bootstrap="here:1", kept=False)
+    supervision = Supervision(state.directory, slot.descriptor, stay=False)
+    slot.let_go()
+    state = state.supervised_by(supervision.pid)
+    state.save()
+    yield state, supervision
+    supervision.stop()
+
+
+def start(supervision: Supervision, directory: Path, name: str = "b1", argv: list[str] | None = None) -> int:
+    output = directory / f"{name}.log"
+    return supervision.start(name, argv or SLEEP, cwd=directory, output=output, env={"PATH": os.environ["PATH"]})
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def wait_gone(*pids: int) -> None:
+    wait_for(lambda: [p for p in pids if not gone(p)], until=lambda left: not left, deadline_s=10, what="their end")
+
+
+def test_a_process_is_started_signalled_and_its_end_noticed(run: tuple[RunState, Supervision]) -> None:
+    state, supervision = run
+    pid = start(supervision, state.directory)
+    assert supervision.status()["b1"].alive
+    assert supervision.signal(["b1", "b2"], signal.SIGKILL) == ["b1"]
+    wait_for(
+        lambda: supervision.status()["b1"],
+        until=lambda process: process.status == "signal SIGKILL" and process.ended_ns is not None,
+        deadline_s=5,
+        what="its end to be noticed",
+    )
+    assert supervision.signal(["b1"], signal.SIGKILL) == []
+    assert start(supervision, state.directory) != pid
+    with pytest.raises(HarnessFailure, match="b1 is running"):
+        start(supervision, state.directory)
+
+
+def test_what_cannot_be_started_is_said_and_the_supervisor_lives_on(run: tuple[RunState, Supervision]) -> None:
+    state, supervision = run
+    with pytest.raises(HarnessFailure, match="No such file"):
+        start(supervision, state.directory, argv=["/no/such/program"])
+    assert supervision.status() == {}
+    start(supervision, state.directory, "b2", ["sh", "-c", "echo said; exit 3"])
+    wait_for(lambda: supervision.status()["b2"].status, until=lambda s: s == "exit code 3", deadline_s=5, what="3")
+    assert (state.directory / "b2.log").read_text() == "said\n"
+
+
+def test_stop_ends_everything_and_can_be_repeated(run: tuple[RunState, Supervision]) -> None:
+    state, supervision = run
+    pids = [start(supervision, state.directory, name) for name in ("b1", "b2")]
+    supervision.signal(["b2"], signal.SIGSTOP)  # a stopped process dies of SIGKILL, too
+    supervision.stop()
+    supervision.stop()
+    assert all(gone(pid) for pid in (*pids, supervision.pid))
+
+
+def test_children_die_with_the_supervisor(run: tuple[RunState, Supervision]) -> None:
+    state, supervision = run
+    pid = start(supervision, state.directory)
+    os.kill(supervision.pid, signal.SIGKILL)
+    wait_gone(pid)
+    with pytest.raises(HarnessFailure, match="supervisor of the cluster is gone"):
+        supervision.status()
+
+
+HARNESS = """
+import multiprocessing, os, sys, time
+from pathlib import Path
+from harness.clusters.slots import take_slot
+from harness.clusters.state import new_run
+from harness.clusters.supervision import Supervision
+
+root, slots, stay, fork = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "stay", sys.argv[4] == "fork"
+slot = take_slot(slots)
+state = new_run(root, slot=slot.number, release="9.9.9", bootstrap="here:1", kept=stay)
+supervision = Supervision(state.directory, slot.descriptor, stay=stay)
+slot.let_go()
+state.supervised_by(supervision.pid).save()
+sleeper = supervision.start(
+    "b1", ["sleep", "300"], cwd=root, output=state.directory / "b1.log", env={"PATH": os.environ["PATH"]}
+)
+holder = 0
+if fork:
+    holder = os.fork()
+    if holder == 0:
+        time.sleep(300)
+print(supervision.pid, sleeper, holder, flush=True)
+time.sleep(300)
+"""
+
+Harness = Callable[..., tuple["subprocess.Popen[str]", list[int]]]
+
+
+@pytest.fixture
+def harness(tmp_path: Path, slots: Path) -> Iterator[Harness]:
+    """Another process that is the harness; returns it with the pids of supervisor, sleeper and forked child."""
+    started: list[tuple[subprocess.Popen[str], list[int]]] = []
+
+    def begin(stay: str = "leave", fork: str = "alone") -> tuple[subprocess.Popen[str], list[int]]:
+        command = [sys.executable, "-c", HARNESS, str(tmp_path / "root"), str(slots), stay, fork]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert process.stdout is not None
+        started.append((process, [int(word) for word in process.stdout.readline().split()]))
+        return started[-1]
+
+    yield begin
+    for process, pids in started:
+        for pid in (process.pid, *filter(None, pids)):
+            if not gone(pid):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("fork", ["alone", "fork"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_everything_goes_with_the_harness(harness: Harness, tmp_path: Path, number: int, fork: str) -> None:
+    """Even while a child that the harness forked lives on, and with it the pipe to the supervisor."""
+    process, (supervisor, sleeper, holder) = harness("leave", fork)
+    process.send_signal(number)
+    process.wait(10)
+    wait_gone(supervisor, sleeper)
+    assert list((tmp_path / "root").iterdir()) == []
+    assert not holder or not gone(holder)
+
+
+def test_a_slot_is_taken_until_its_last_process_is_gone(harness: Harness, slots: Path) -> None:
+    first = take_slot(slots)
+    process, pids = harness()
+    assert (slots / "1.lock").exists()
+    second = take_slot(slots)
+    assert (first.number, second.number) == (0, 2)
+    process.kill()
+    process.wait(10)
+    wait_gone(*pids[:2])
+    freed = take_slot(slots)
+    assert freed.number == 1
+    for slot in (first, second, freed):
+        slot.let_go()
+        slot.let_go()
+
+
+def test_a_slot_whose_addresses_are_in_use_is_passed_over(slots: Path) -> None:
+    taken = take_slot(slots)
+    with socket.socket() as listener:
+        listener.bind((Addresses(taken.number, (), ()).toxiproxy, TOXIPROXY_PORT))
+        listener.listen()
+        taken.let_go()  # the lock is free, the address is not
+        other = take_slot(slots)
+        assert other.number == taken.number + 1
+        other.let_go()
+
+
+def test_no_slot_left(slots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.clusters.slots.SLOTS", 1)
+    held: Slot = take_slot(slots)
+    with pytest.raises(HarnessFailure, match="all 1 slots"):
+        take_slot(slots)
+    held.let_go()
+
+
+def test_a_process_is_known_by_more_than_its_number() -> None:
+    me = ProcessId.of(os.getpid())
+    assert me is not None
+    assert me.alive
+    assert not ProcessId(me.pid, "another boot/1").alive
+    assert ProcessId.of(2**22 + 1) is None
+
+
+def test_a_living_run_is_left_alone(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    assert [state.run for state in runs(root)] == [run[0].run]
+    assert sweep(root) == []
+    assert leftovers(root) == []
+    assert clean(root=root) == []
+    assert run[0].directory.is_dir()
+
+
+def test_the_remains_of_a_crash_are_swept(harness: Harness, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    process, (supervisor, sleeper, _) = harness()
+    os.kill(supervisor, signal.SIGKILL)
+    wait_gone(supervisor, sleeper)
+    assert leftovers(root) == []  # its harness may still clean up itself
+    process.kill()
+    process.wait(10)
+    (state,) = runs(root)
+    assert [str(left) for left in leftovers(root)] == [f"{state.run}: remains of a run that crashed"]
+    assert sweep(root) == [f"swept the remains of {state.run}"]
+    assert list(root.iterdir()) == []
+
+
+def test_a_kept_run_outlives_its_harness_and_is_ended_by_name(harness: Harness, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    process, (supervisor, sleeper, _) = harness("stay")
+    (state,) = runs(root)
+    with pytest.raises(BadInput, match=f"in use by process {process.pid}"):
+        clean(state.run, root)
+    process.kill()
+    process.wait(10)
+    assert sweep(root) == []
+    assert [left.run for left in leftovers(root)] == [state.run]
+    assert not gone(sleeper)
+    assert clean(state.run, root) == [f"ended {state.run}"]
+    wait_gone(supervisor, sleeper)
+    assert list(root.iterdir()) == []
+    with pytest.raises(BadInput, match=f"no run '{state.run}'"):
+        clean(state.run, root)
+
+
+def test_clean_without_a_name_ends_every_kept_run(harness: Harness, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    begun = [harness("stay"), harness("stay")]
+    for process, _ in begun:
+        process.kill()
+        process.wait(10)
+    assert len(clean(root=root)) == 2
+    wait_gone(*(pid for _, pids in begun for pid in pids[:2]))
+    assert list(root.iterdir()) == []
+
+
+def test_a_damaged_state_is_nobodys_run(tmp_path: Path) -> None:
+    (tmp_path / "run-0-x").mkdir()
+    (tmp_path / "run-0-x" / "run-state.json").write_text("{")
+    assert load(tmp_path / "run-0-x") is None
+    assert sweep(tmp_path) == []
+    assert (tmp_path / "run-0-x").is_dir()  # it may be in the making
+    os.utime(tmp_path / "run-0-x", (0, 0))
+    assert sweep(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_new_line_says_that_a_node_has_started(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("[..] Kafka Server started (kafka.server.KafkaRaftServer)\n")
+    watch = LogWatch(log)
+    assert not watch.started()
+    with log.open("a") as file:
+        file.write("[..] Kafka Serv")
+        file.flush()
+        assert not watch.started()
+        file.write("er started (kafka.server.KafkaRaftServer)\n")
+        file.flush()
+        assert watch.started()
+    assert not LogWatch(tmp_path / "absent.log").started()
+
+
+def test_the_tail_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("".join(f"line {number}\n" for number in range(100)))
+    assert tail(log, 2) == "line 98\nline 99"
+    assert tail(tmp_path / "absent.log") == ""
+
+
+def test_arguments_survive_blanks_quotes_and_backslashes() -> None:
+    assert argument_file(["-Da=b c", 'say "x"', "a\\b"]) == '"-Da=b c"\n"say \\"x\\""\n"a\\\\b"\n'
+
+
+def test_where_files_of_a_node_lie(tmp_path: Path) -> None:
+    files = NodeFiles(tmp_path)
+    assert files.server_log.parent == files.console.parent
