@@ -88,14 +88,19 @@ LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
 
 
 def check_scenarios(options: GateOptions) -> None:
-    """BadInput, before anything starts, when a scenario does not exist or a file does not describe one."""
+    """BadInput, before anything starts, when a scenario does not exist, or is none, or cannot be done here."""
     library = _room("harness.scenarios")
-    for path in options.scenarios:
-        library.load(str(path))
     known = library.builtin()
     for name in options.only:
         if name not in known:
             raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
+    asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
+    for scenario in asked or library.gate():
+        if missing := sorted(_room("harness.faults.registry").needs(scenario) - _capabilities()):
+            raise BadInput(
+                f"scenario {scenario.name} needs {', '.join(missing)}, which the process backend cannot do; "
+                "`durability list faults` shows what it can"
+            )
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from harness import cli, judging
+from harness.clusters import processes
 from harness.evidence.gate import GateSummary, ScenarioResult, read_gate, write_gate
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
@@ -174,6 +175,15 @@ def test_wrong_usage_is_2_and_writes_nothing(
     assert cli.invoke(arguments) is Exit.USAGE
     assert said in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_scenario_that_needs_more_than_there_is_never_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.clusters.processes.CAPABILITIES", processes.CAPABILITIES - {"kill"})
+    for arguments in (["run", "leader_killed"], ["gate"]):
+        assert cli.invoke(arguments) is Exit.USAGE
+        assert "needs kill" in capsys.readouterr().err
 
 
 def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
