@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
@@ -17,7 +17,6 @@ from harness.verify.prepared import Prepared
 from harness.verify.tables import PLACE
 
 _BITS: Final = 8
-_WHO: Final = F.struct("producer_id", "producer_epoch")
 BY_CLIENT: Final = "the client sent it again under a new producer epoch, which no broker can recognise (librdkafka)"
 
 
@@ -34,11 +33,11 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     near = F.explode(F.sequence(F.shiftright("base_offset", _BITS), F.shiftright("last_offset", _BITS)))
     headers = headers.select(*PLACE, "base_offset", "last_offset", "producer_id", "producer_epoch", near.alias("near"))
     identified = (
-        headers.join(F.broadcast(wanted), [*PLACE, "near"])
+        headers.join(wanted, [*PLACE, "near"])
         .where("offset BETWEEN base_offset AND last_offset")
         .groupBy(*PLACE, "offset")
         # Replicas that disagree on who wrote it explain nothing.
-        .agg(F.min(_WHO).alias("who"), F.max(_WHO).alias("who_else"))
+        .agg(F.min(_who()).alias("who"), F.max(_who()).alias("who_else"))
         .where("who = who_else")
         .drop("who_else")
     )
@@ -51,3 +50,7 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
     mine = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & F.coalesce(renewed, F.lit(False))
     return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others")
+
+
+def _who() -> Column:
+    return F.struct("producer_id", "producer_epoch")

@@ -52,18 +52,18 @@ def compare(given: Prepared) -> Compared:
     """Finds buckets that differ, now, and lines up their rows."""
     read = _turns(given)
     drained = given.observations.where((F.col("kind") == "drain") & given.complete)
-    prints_read = place_buckets(read, _WHO).localCheckpoint()
+    prints_read = place_buckets(read, _WHO).localCheckpoint()  # the one pass over everything that was read
     prints_drained = place_buckets(drained, ["isolation"]).localCheckpoint()
-    ranges = _ranges(given, read).localCheckpoint()
+    ranges = _ranges(given, prints_read).localCheckpoint()
     suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
-    lined = _lined_up(read, drained, ranges, suspect).persist()
+    lined = _lined_up(read, drained, ranges, suspect).localCheckpoint()
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
         given=given,
         unseen=lined.where("stream IS NULL").withColumns({"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}),
         unshown=lined.where("drain_stream IS NULL AND intact"),
         other=lined.where(different & F.col("intact") & F.col("drain_intact")),
-        drains=_between_drains(drained, prints_drained),
+        drains=_between_drains(drained, prints_drained).localCheckpoint(),
     )
 
 
@@ -88,10 +88,10 @@ def _lone_members(case: Case) -> list[str]:
     return [r["name"] for r in readers if groups.count(r["group"]) == 1]
 
 
-def _ranges(given: Prepared, read: DataFrame) -> DataFrame:
+def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     """From where to where each reader must have been given everything: between two records that it was given, and
     for a replica from its log's start to the position that the read came to."""
-    live = read.where("kind = 'live'").groupBy(*_AT).agg(F.min("offset").alias("low"), F.max("offset").alias("high"))
+    live = prints.where("kind = 'live'").groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
     rows = [
         (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(r))
         for n, case in enumerate(given.cases)

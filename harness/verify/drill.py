@@ -29,7 +29,7 @@ class Drill:
 def drill(given: Prepared) -> Drill:
     """Finds the buckets that differ, now; their rows are kept for every check that asks."""
     buckets = F.broadcast(stream_buckets(given).localCheckpoint())
-    sent = _among(given.ledger, buckets).persist()
+    sent = _among(given.ledger, buckets).localCheckpoint()
     read = _among(given.observations.where(given.drained), buckets)
     read = (
         read.groupBy(*RECORD, *PLACE[1:], "offset")
@@ -39,7 +39,7 @@ def drill(given: Prepared) -> Drill:
             F.min("intact").alias("intact"),
             F.min("reader").alias("reader"),
         )
-        .persist()
+        .localCheckpoint()
     )
     shown = read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru"))
     return Drill(given=given, sent=sent, read=read, shown=shown)

@@ -71,8 +71,10 @@ def stream_buckets(given: Prepared) -> DataFrame:
 
 
 def place_buckets(rows: DataFrame, keys: list[str]) -> DataFrame:
-    """Fingerprint of rows by place and bucket of offsets, and by further keys."""
-    return rows.groupBy(*PLACE, *keys, bucket_of("offset").alias("bucket")).agg(*fingerprint("all", F.lit(True)))
+    """Fingerprint of rows by place and bucket of offsets, and by further keys; with the bucket's extreme offsets."""
+    extremes = [F.min("offset").alias("low"), F.max("offset").alias("high")]
+    by = rows.groupBy(*PLACE, *keys, bucket_of("offset").alias("bucket"))
+    return by.agg(*fingerprint("all", F.lit(True)), *extremes)
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from harness.evidence import Bundle
 from harness.evidence.verdicts import write_verdict
@@ -27,7 +26,7 @@ from harness.verify.records import write_records
 from harness.verify.rows import union
 from harness.verify.runs import collected, runs_of
 from harness.verify.session import open_session
-from harness.verify.settle import by_fate, with_sends, without_echoes
+from harness.verify.settle import by_fate, once_for_all_readers, with_sends, without_echoes
 from harness.verify.tables import BUNDLE, Frames, read_tables
 
 log = logging.getLogger(__name__)
@@ -53,7 +52,6 @@ def judge(
         write_records(judged.records, [bundle.path for bundle in bundles])
         for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
             write_verdict(bundle.path, verdict)
-    judged.release()
     return judged.verdicts
 
 
@@ -63,12 +61,6 @@ class Judged:
 
     verdicts: list[Verdict]
     records: DataFrame | None
-    kept: list[DataFrame] = field(default_factory=list)
-
-    def release(self) -> None:
-        """Gives back what Spark kept in memory."""
-        for frame in self.kept:
-            frame.unpersist()
 
 
 def judge_tables(
@@ -88,17 +80,20 @@ def judge_tables(
     verdicts = [
         conclude(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed)) for n, case in enumerate(cases)
     ]
-    return Judged(verdicts, rows if runs else None, [given.streams, *([rows] if rows is not None else [])])
+    return Judged(verdicts, rows if runs else None)
 
 
 def _checked(inputs: Inputs, failed: dict[str, str]) -> dict[str, DataFrame]:
-    """The rows of every check that could say anything. One that breaks leaves a doubt, not a pass."""
+    """The rows of every check that could say anything. One that breaks leaves a doubt, not a pass.
+
+    Each is computed by itself and its plan cut off: Spark plans twenty checks in one query for minutes.
+    """
     found: dict[str, DataFrame] = {}
     for name, check in CHECKS.items():
         try:
-            found[name] = check(inputs)
+            found[name] = check(inputs).localCheckpoint()
         except Exception as error:  # whatever it is, the others still speak
-            log.exception("check %s could not be asked", name)
+            log.exception("check %s failed", name)
             failed[name] = _words(error)
     return found
 
@@ -108,30 +103,20 @@ def _settled(
 ) -> tuple[DataFrame | None, list[dict[str, Any]]]:
     if not of_check:
         return None, []
-    rows = settled_rows(union(list(of_check.values())), given).persist()
     try:
+        rows = settled_rows(union(list(of_check.values())), given)
         return rows, collected(runs_of(rows))
-    except Exception:
-        log.exception("the checks failed together; asking them one by one")
-        rows.unpersist()
-    whole: dict[str, DataFrame] = {}
-    for name, frame in of_check.items():
-        try:
-            frame.agg(F.count("*")).collect()
-            whole[name] = frame
-        except Exception as error:
-            log.exception("check %s failed", name)
-            failed[name] = _words(error)
-    if len(whole) == len(of_check):  # each alone is well, so what comes after them is not
-        failed["settle"] = "the findings could not be put together"
+    except Exception as error:  # each check was well, so what comes after them is not
+        log.exception("the findings could not be put together")
+        failed["settle"] = f"the findings could not be put together: {_words(error)}"
         return None, []
-    return _settled(whole, given, failed)
 
 
 def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows of all checks as they stand in the verdict: with their sends, excused or not, and each thing said once."""
-    named = by_fate(with_sends(rows, given))
-    return without_echoes(explained(excused(named, given), given))
+    named = by_fate(with_sends(rows.localCheckpoint(), given)).localCheckpoint()
+    told = explained(excused(named, given), given).localCheckpoint()
+    return once_for_all_readers(without_echoes(told)).localCheckpoint()
 
 
 def _words(error: Exception) -> str:

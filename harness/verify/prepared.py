@@ -68,7 +68,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         spark=spark,
         cases=cases,
         ledger=_ledger(frames["ledger"], transactions),
-        streams=_streams(frames["reservations"], frames["ledger"]).persist(),
+        streams=_streams(frames["reservations"], frames["ledger"]).localCheckpoint(),
         observations=frames["observations"],
         transactions=transactions,
         offset_commits=frames["offset_commits"],

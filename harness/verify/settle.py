@@ -29,6 +29,10 @@ _PRECEDENCE: Final = (
     Kind.REPLICA_DIVERGENCE,
 )
 
+# Disks repeat what readers were given, and a missing batch leaves a hole.
+_OF_DISKS: Final = {"batch_crc": 1, "batch_differs": 2, "batch_missing": 3, "hole": 4}
+_READERS_NAMED: Final = 3
+
 
 def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with producer, outcome, transaction and times of the send, where there was one."""
@@ -57,10 +61,12 @@ def without_echoes(rows: DataFrame) -> DataFrame:
 
     A finding that condemns is only ever dropped for one that condemns as well: an excused loss hides nothing.
     """
-    ranks = {kind.value: rank for rank, kind in enumerate(_PRECEDENCE)}
+    ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
+    finer = F.create_map([F.lit(x) for how, rank in _OF_DISKS.items() for x in (how, rank)])
     condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
-    ranked = rows.withColumn("rank", table[F.col("kind")]).withColumn("condemns", condemns)
+    rank = table[F.col("kind")] + F.coalesce(finer[F.col("how")], F.lit(0))
+    ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)
     told = ranked
     for scope, known in ((RECORD, F.col("stream") >= 0), ([*PLACE, "offset"], F.col("offset").isNotNull())):
         window = Window.partitionBy(*scope)
@@ -70,3 +76,14 @@ def without_echoes(rows: DataFrame) -> DataFrame:
         told = told.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
     counted = F.col("kind").isin(*AFTERTHOUGHTS)
     return told.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
+
+
+def once_for_all_readers(rows: DataFrame) -> DataFrame:
+    """One row a record and fate, with the names of the readers that tell of it."""
+    same = [c for c in rows.columns if c not in ("reader", "other")]
+    readers = F.array_sort(F.collect_set("reader"))
+    more = F.size(readers) - _READERS_NAMED
+    named = F.array_join(F.slice(readers, 1, _READERS_NAMED), ", ")
+    named = F.when(more > 0, F.concat(named, F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise(named)
+    merged = rows.groupBy(*same).agg(named.alias("reader"), F.min("other").alias("other"))
+    return merged.withColumn("reader", F.when(F.col("reader") != "", F.col("reader")))

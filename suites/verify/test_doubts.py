@@ -1,0 +1,155 @@
+"""Every reason why a run proves too little, on a history that is clean otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status, Verdict
+from harness.verify import judge as judging
+from suites.verify.edits import contract, run_finished, start_at, stuck
+from suites.verify.history import Built, History
+from suites.verify.judging import verdicts
+
+
+def changed(edit: Callable[[Built], Any], text: str = "AAAA") -> Built:
+    built = History(text).build()
+    edit(built)
+    return built
+
+
+def run(**more: Any) -> Built:
+    return changed(lambda built: built.run.update(more))
+
+
+def without(table: str, **wanted: Any) -> Built:
+    return History("AAAA").build().drop(table, **wanted)
+
+
+def partition(**more: Any) -> Built:
+    return changed(lambda built: built.drained["partitions"][0].update(more))
+
+
+def floors(before: int = 0, during: int = 0, after: int = 0) -> Built:
+    return run(floors={"before": before, "during": during, "after": after}, targets=[["t", 0]])
+
+
+def configured(**settings: str) -> Built:
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    return changed(lambda built: built.cluster["snapshots"][0].update(topic_configs={"t": dotted}))
+
+
+SILENT: dict[str, Any] = {"ok": None, "waited_s": 0, "last_seen": "not asked"}
+
+# name -> (history, names of the doubts)
+CASES: dict[str, tuple[Built, list[str]]] = {
+    "none": (History("AAAA").build(), []),
+    "floors that are met": (floors(before=4, after=4), []),
+    "too little before": (floors(before=5), ["floor_before"]),
+    "too little during": (floors(during=1), ["floor_during"]),
+    "too little after": (floors(after=5), ["floor_after"]),
+    "found while running": (run(doubts=[{"name": "reader_died", "text": "reader live died"}]), ["reader_died"]),
+    "no bite": (changed(lambda b: b.steps[0].update(bite={"held": False, "because": "no", "seen": {}})), ["no_bite"]),
+    "no bite at all": (changed(lambda b: b.steps[0].update(bite=None)), ["no_bite"]),
+    "an action need not bite": (changed(lambda b: b.steps[0].update(bite=None, is_fault=False)), []),
+    "unfinished": (run_finished(History("AAAA").build(), finished=False), ["unfinished"]),
+    "the read sticks": (stuck(History("AAAA").build(), 2), ["unread", "not_reached", "not_reached"]),
+    "a replica's read sticks": (
+        changed(lambda b: b.reads[3].update(reached=False, stuck_reason="broker 1 served it")),
+        ["not_reached"],
+    ),
+    "a read says reached and is not": (changed(lambda b: b.reads[3].update(target=9)), ["not_reached"]),
+    "nothing was acked": (History("uu").build(), ["empty_ledger"]),
+    "nobody drained": (
+        changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
+        ["unread", "empty_drain", "no_drain"],
+    ),
+    "nobody drained as a live reader reads": (
+        changed(
+            lambda b: (
+                b.drop("observations", reader="leader-uncommitted"),
+                b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
+            )
+        ),
+        ["no_drain"],
+    ),
+    "a live reader saw nothing": (without("observations", reader="grouped"), ["reader_saw_nothing"]),
+    "no snapshot after healing": (changed(lambda b: b.cluster["snapshots"].pop()), ["no_snapshot"]),
+    "a replica does not answer": (
+        changed(lambda b: b.drained["partitions"][0]["logs"].pop()),
+        ["replica_silent"],
+    ),
+    "the ISR is not full": (partition(isr=[1, 2]), ["isr_not_full"]),
+    "the leader tells no watermark": (partition(high_watermark=None), ["no_watermark"]),
+    "nobody asked whether it recovered": (run(recovered=SILENT), ["recovery_unknown"]),
+    "a node stays down": (
+        run(recovered={"ok": False, "waited_s": 90, "last_seen": "last saw 'not running: [2]'"}),
+        ["node_down"],
+    ),
+    "transactions end late": (
+        run(transactions_settled={"ok": False, "waited_s": 75, "last_seen": "t-0 at 2 of 4"}),
+        ["transactions_late"],
+    ),
+    "settings as declared": (configured(min_insync_replicas="2", retention_bytes="-1"), []),
+    "another setting than declared": (configured(min_insync_replicas="1"), ["configs_differ"]),
+    "unclean elections than declared": (configured(unclean_leader_election_enable="true"), ["configs_differ"]),
+    "another setting in a weakened run": (
+        changed(
+            lambda b: (
+                b.cluster["snapshots"][0].update(topic_configs={"t": {"min.insync.replicas": "1"}}),
+                b.run.update(weakened="min.insync.replicas=1"),
+            )
+        ),
+        [],
+    ),
+    "fewer replicas than declared": (
+        changed(lambda b: b.run["contract"]["topics"]["t"].update(replicas=4)),
+        ["configs_differ"],
+    ),
+    "nobody told the settings": (
+        changed(lambda b: b.cluster["snapshots"][0].update(topic_configs={})),
+        ["configs_unknown"],
+    ),
+    "streams without a reservation": (without("reservations", stream=1), ["no_reservation"]),
+    "the log start cannot be judged": (
+        contract(History("AAAA").build(start_at(2)), retention_bytes=200).drop("batches", count=1),
+        ["unjudged"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    """All cases, judged together."""
+    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_that_proves_too_little_says_why(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    expected = CASES[name][1]
+    assert [doubt.name for doubt in verdict.doubts] == expected
+    assert [finding for finding in verdict.findings if finding.condemns] == []
+    assert verdict.status is (Status.INCONCLUSIVE if expected else Status.PASS)
+
+
+def test_a_check_that_breaks_is_a_doubt_and_the_others_still_speak(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> Any:
+        raise KeyError("no such column")
+
+    def broken_when_it_runs(inputs: Any) -> Any:
+        rows = judging.CHECKS["lost"](inputs)
+        return rows.withColumn("offset", rows["kind"].cast("bigint") + rows["offset"])
+
+    checks = {"lost": judging.CHECKS["lost"], "asked": broken, "run": broken_when_it_runs}
+    monkeypatch.setattr(judging, "CHECKS", checks)
+    history = History("AAA").build()
+    history.drop("observations", kind="drain", offset=1)
+    (verdict,) = verdicts(spark, [history])
+    assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
+    assert [doubt.name for doubt in verdict.doubts] == ["check_failed:asked", "check_failed:run"]

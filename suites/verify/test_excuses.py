@@ -1,0 +1,172 @@
+"""Each excuse beside the record just outside its predicate, which condemns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.finding import Finding
+from harness.model.verdict import Status, Verdict
+from suites.verify.edits import append, contract, cut, lose, only_live, swap
+from suites.verify.history import START_NS, Built, Entry, History
+from suites.verify.judging import told, verdicts
+
+LATER_NS = START_NS + 10**9
+
+
+def election(built: Built, log_end: int | None, **settings: Any) -> Built:
+    """An unclean election that the contract permits, after every ack."""
+    built.steps[0]["started_ns"] = LATER_NS
+    built.event("unclean_election", topic_id="T", leader=2, leader_epoch=1, log_end=log_end, at_ns=LATER_NS + 10**9)
+    return contract(built, **{"unclean_election": True, **settings})
+
+
+def exactly(built: Built, count: int) -> Built:
+    built.run["contract"]["exact_losses"] = [{"topic": "t", "partition": 0, "count": count}]
+    return built
+
+
+def early(built: Built) -> Built:
+    """The election step began before the last record was acked."""
+    last = max(row["returned_ns"] for row in built.tables["ledger"])
+    built.steps[0]["started_ns"] = last - 1
+    return built
+
+
+def change_of_leader(built: Built, epoch: int, at_ns: int = LATER_NS) -> Built:
+    return built.event("leader_change", old_leader=1, new_leader=2, leader_epoch=epoch, clean=True, at_ns=at_ns)
+
+
+def unacked(built: Built) -> Built:
+    """What another declared contract says of the same run: acks=all, idempotent."""
+    built.run["contract"]["producers"]["p"].update(acks="all", idempotent=True)
+    return built
+
+
+def second_epoch(built: Built, **batch: Any) -> Built:
+    """The last batch was written under another producer epoch, or id."""
+    last = max(row["base_offset"] for row in built.tables["batches"])
+    return built.change("batches", batch, base_offset=last)
+
+
+def ones(*texts: str) -> History:
+    return History(*texts, acks="1", idempotent=False)
+
+
+def turned(history: History) -> None:
+    """An earlier record is sent again under a new epoch and stands behind a later one; the first copy never landed."""
+    history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, 0, producer_epoch=1)]
+
+
+# name -> (history, what condemns, number of records that are excused or explained)
+CASES: dict[str, tuple[Built, list[str], int]] = {
+    "unclean election": (election(History("AAAA").build(cut(2)), 2), [], 2),
+    "unclean election, one record too many": (election(History("AAAA").build(cut(1)), 2), ["lost 1"], 2),
+    "unclean election, undeclared": (
+        election(History("AAAA").build(cut(2)), 2, unclean_election=False),
+        ["lost 2"],
+        0,
+    ),
+    "unclean election before the ack": (early(election(History("AAAA").build(cut(2)), 2)), ["lost 1"], 1),
+    "unclean election, its log end only in the lineage": (
+        election(History("AA|AA").build(lambda h: (lose(2)(h), lose(3)(h))[0]), None),
+        [],
+        2,
+    ),
+    "unclean election of another partition": (
+        election(History("AA", "AAA").build(cut(1, partition=1)), 1),
+        ["lost 2"],
+        0,
+    ),
+    "unclean election takes what readers saw": (election(only_live(History("AAUA").build(), 2), 2), [], 1),
+    "unclean election takes no copy away": (election(History("AAA").build(append(1, 0)), 1), ["duplicated 1"], 0),
+    "as many as there had to be": (exactly(election(History("AAAA").build(cut(2)), 2), 2), [], 2),
+    "more than there had to be": (exactly(election(History("AAAAA").build(cut(2)), 2), 2), ["lost 1"], 2),
+    "fewer than there had to be": (exactly(election(History("AAAA").build(cut(3)), 2), 2), [], 1),
+    "acks=1, the next leader lacks it": (
+        change_of_leader(ones("AA|A").build(lambda h: (h.logs[0].pop(), h.lineage[0].__setitem__(1, [1, 2]))[0]), 1),
+        [],
+        1,
+    ),
+    "acks=1 without a change of leader": (ones("AAA").build(cut(2)), ["lost 1"], 0),
+    "acks=1, below the new leader's start": (
+        change_of_leader(ones("AA|A").build(lose(1)), 1),
+        ["lost 1"],
+        0,
+    ),
+    "acks=1, acked after the change": (
+        change_of_leader(ones("AA|A").build(lose(2)), 1, at_ns=START_NS),
+        ["lost 1"],
+        0,
+    ),
+    "acks=1, and a reader had seen it": (change_of_leader(only_live(ones("AA|AA").build(), 2), 1), ["vanished 1"], 1),
+    "acks=1, judged as acks=all": (unacked(change_of_leader(ones("AA|A").build(lose(2)), 1)), ["lost 1"], 0),
+    "acks=0": (History("AAA", acks="0", idempotent=False).build(lose(1)), [], 1),
+    "not idempotent, twice": (ones("AAA").build(append(1, 1)), [], 1),
+    "not idempotent, out of order": (ones("AAAA").build(swap(1, 2)), [], 1),
+    "not idempotent, judged as idempotent": (unacked(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
+    "the client sent it again": (
+        second_epoch(History("AAA").build(append(1, 1)), producer_epoch=1),
+        [],
+        1,
+    ),
+    "the client sent it again as another producer": (
+        second_epoch(History("AAA").build(append(1, 1)), producer_id=8),
+        [],
+        1,
+    ),
+    "a copy under an older epoch": (
+        second_epoch(History("AAA").build(append(1, 1)), producer_epoch=-1),
+        ["duplicated 1"],
+        0,
+    ),
+    "a copy, and nobody can read a batch": (
+        History("AAA").build(append(1, 1)).drop("batches", count=1),
+        ["duplicated 1"],
+        0,
+    ),
+    "replicas disagree on who wrote the copy": (
+        History("AAA").build(append(1, 1)).change("batches", {"producer_epoch": 1}, base_offset=3, broker=2),
+        ["duplicated 1"],
+        0,
+    ),
+    "the client turned it round": (History("AuA").build(turned), [], 1),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    """All cases, judged together."""
+    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_what_the_contract_permits_is_excused(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    _, condemning, excused = CASES[name]
+    assert told(verdict) == condemning
+    assert sum(f.count for f in verdict.findings if not f.condemns) == excused
+    assert all(_says_why(f) for f in verdict.findings)
+
+
+def _says_why(finding: Finding) -> bool:
+    return finding.condemns or bool(finding.excused_by or finding.explained_by)
+
+
+def test_excused_losses_leave_the_promised_ones_and_never_raise_the_raw_figure(judged: dict[str, Verdict]) -> None:
+    verdict = judged["unclean election, one record too many"]
+    assert verdict.score is not None
+    assert (verdict.score.acked, verdict.score.durable_raw) == (4, 1)
+    assert (verdict.promised, verdict.durable) == (2, 1)
+    assert verdict.score.share_raw == 0.25
+    assert verdict.score.share_excused == 0.5
+    assert (verdict.score.episodes, verdict.score.episodes_with_loss) == (1, 1)
+
+
+def test_fewer_losses_than_physics_demands_are_a_doubt(judged: dict[str, Verdict]) -> None:
+    verdict = judged["fewer than there had to be"]
+    assert verdict.status is Status.INCONCLUSIVE
+    assert [doubt.name for doubt in verdict.doubts] == ["too_few_lost"]
+    assert judged["as many as there had to be"].status is Status.PASS
