@@ -138,11 +138,11 @@ class ProcessCluster:
         files, watch = self._nodes[node], self._watches[node]
 
         def seen() -> str:
-            if watch.started():
-                return ""
             process = self._process(node)
             if not process.alive:
                 raise self._failure(node, f"{party(node)} ended before it had started ({process.status})")
+            if watch.started():
+                return ""
             return _last_line(files.server_log) or _last_line(files.console) or "an empty log"
 
         wait_for(
@@ -313,6 +313,8 @@ def start_processes(
     for line in sweep(root):
         progress(line)
     java = java or find_java(release.version)
+    if java.note:
+        progress(java.note)
     proxy_binary = toxiproxy_server(cache, progress)
     source = formatted(release, shape, java, Cache(cache), progress)
     slot = take_slot()

@@ -48,6 +48,7 @@ class Supervision:
     def __init__(self, directory: Path, slot_fd: int, *, stay: bool) -> None:
         self._lock = threading.Lock()
         self._buffer = b""
+        self._calls = 0
         arguments = [str(os.getpid()), str(directory), str(slot_fd), "stay" if stay else "leave"]
         with (directory / "supervisor.log").open("ab") as errors:
             self._process = subprocess.Popen(
@@ -104,10 +105,13 @@ class Supervision:
 
     def _call(self, **request: Any) -> dict[str, Any]:
         with self._lock:
+            self._calls += 1
             try:
                 assert self._process.stdin is not None
-                self._process.stdin.write(json.dumps(request).encode() + b"\n")
-                answer: dict[str, Any] = json.loads(self._line())
+                self._process.stdin.write(json.dumps(request | {"call": self._calls}).encode() + b"\n")
+                answer: dict[str, Any] = {}
+                while answer.get("call") != self._calls:  # an interrupted call leaves its answer behind
+                    answer = json.loads(self._line())
             except (OSError, ValueError) as error:
                 raise HarnessFailure(f"the supervisor of the cluster is gone ({error})") from error
         if "error" in answer:

@@ -4,7 +4,8 @@ Everything that it starts gets PR_SET_PDEATHSIG=SIGKILL. That signal fires when 
 long-lived process whose only thread starts everything. It ends, and takes everything with it, when its harness is gone
 (the harness's death is seen even while a child of the harness holds the pipe open) unless it is told to stay.
 
-Protocol: one JSON object a line on standard input, one answer a line on standard output.
+Protocol: one JSON object a line on standard input, one answer a line on standard output, both with the call's number
+("call"); an answer with an "error" did nothing.
     {"do": "start", "name", "argv", "cwd", "output", "env"}  -> {"pid"}
     {"do": "signal", "names", "signal"}                      -> {"sent": [names]}
     {"do": "status"}                                         -> {"processes": {name: {"pid", "returncode", "ended_ns"}}}
@@ -66,12 +67,13 @@ class Supervisor:
 
     def _serve(self, line: bytes) -> None:
         request = json.loads(line)
+        call = request.pop("call")
         try:
             answer = getattr(self, f"do_{request.pop('do')}")(**request)
         except Exception as error:  # the harness decides what it means; we have to go on living
             answer = {"error": f"{type(error).__name__}: {error}"}
         with contextlib.suppress(BrokenPipeError):  # the harness has just ended; the loop sees that
-            os.write(1, json.dumps(answer).encode() + b"\n")
+            os.write(1, json.dumps(answer | {"call": call}).encode() + b"\n")
 
     def do_start(self, name: str, argv: list[str], cwd: str, output: str, env: dict[str, str]) -> dict[str, Any]:
         self._reap()

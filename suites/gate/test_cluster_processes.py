@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,75 +13,18 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from harness import clusters
-from harness.clusters.processes import ProcessCluster, start_processes
-from harness.clusters.state import runs
-from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import Release, resolve
+from harness.clusters.processes import ProcessCluster
 from harness.model.errors import BadInput, HarnessFailure, HarnessTimeout
-from harness.model.scenario import ClusterShape, Topic
+from harness.model.scenario import ClusterShape
 from harness.model.waiting import wait_for
+from suites.gate.cluster_probes import TOPIC, create_topic, isr, processes_of, produce, quiet, start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
-
-RELEASE = "4.3.1"
-TOPIC = "probe"
-ISR_S = 30.0
-
-
-def _quiet(client: dict[str, Any]) -> dict[str, Any]:
-    return {"log_level": 0, **client}
-
-
-def _release(version: str = RELEASE) -> Release:
-    return resolve(version, maven_repo=None, cache=default_cache(), progress=print)
-
-
-def _start(root: Path, shape: ClusterShape, *, version: str = RELEASE, keep: bool = False) -> ProcessCluster:
-    return start_processes(_release(version), shape, root=root, keep=keep, progress=print, cache=default_cache())
-
-
-def observer(cluster: ProcessCluster) -> AdminView:
-    return AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers})
-
-
-def create_topic(cluster: ProcessCluster, name: str = TOPIC) -> None:
-    """One partition, led by broker 1, replicated to all."""
-    with observer(cluster) as admin:
-        admin.create_topics([Topic(name=name, assignment=(cluster.brokers,))])
-
-
-def isr(cluster: ProcessCluster, topic: str = TOPIC) -> tuple[int, set[int]]:
-    """Leader and ISR of the topic's only partition; (-1, {}) while nobody answers."""
-    with observer(cluster) as admin:
-        states = admin.partitions([topic])
-    return (states[0].leader, set(states[0].isr)) if states else (-1, set())
-
-
-def produce(address: str, topic: str = TOPIC, deadline_s: float = 20) -> KafkaError | None:
-    """One record with acks=all; the error it ended with."""
-    ended: list[KafkaError | None] = []
-    settings = {"bootstrap.servers": address, "delivery.timeout.ms": int(deadline_s * 1000), "acks": "all"}
-    producer = Producer(_quiet(settings | {"socket.timeout.ms": 1000}))
-    producer.produce(topic, b"value", on_delivery=lambda error, _: ended.append(error))
-    producer.flush(deadline_s + 5)
-    return ended[0] if ended else KafkaError(KafkaError._TIMED_OUT)
-
-
-def processes_of(directory: Path) -> list[int]:
-    """Living processes that name a directory."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        command = process.info["cmdline"] or []
-        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(directory) in part for part in command):
-            found.append(process.pid)
-    return found
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    with _start(tmp_path_factory.mktemp("runs"), ClusterShape(controllers=3)) as cluster:
+    with start(tmp_path_factory.mktemp("runs"), ClusterShape(controllers=3)) as cluster:
         create_topic(cluster)
         yield cluster
         assert cluster.unexpected_exits() == []
@@ -98,13 +38,13 @@ def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
     for node in (*shared.controllers, *shared.brokers):
         shared.wait_started(node, 60)
     whole = set(shared.brokers)
-    wait_for(lambda: isr(shared), until=lambda seen: seen[1] == whole, deadline_s=ISR_S, what="a full ISR")
+    wait_for(lambda: isr(shared), until=lambda seen: seen[1] == whole, deadline_s=30, what="a full ISR")
     assert shared.links.active() == []
 
 
 def test_clients_get_the_proxies_and_observers_the_brokers(cluster: ProcessCluster) -> None:
-    through = AdminClient(_quiet({"bootstrap.servers": cluster.bootstrap()})).list_topics(timeout=10).brokers
-    direct = AdminClient(_quiet({"bootstrap.servers": cluster.bootstrap_direct()})).list_topics(timeout=10).brokers
+    through = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap()})).list_topics(timeout=10).brokers
+    direct = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_direct()})).list_topics(timeout=10).brokers
     proxies = {f"{broker.host}:{broker.port}" for broker in through.values()}
     assert proxies == set(cluster.bootstrap().split(","))
     assert {(b.id, b.host, b.port) for b in direct.values()} == {
@@ -176,7 +116,7 @@ def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: ProcessCluster, m
 
 
 def test_answers_can_be_lost_while_requests_arrive(cluster: ProcessCluster) -> None:
-    consumer = Consumer(_quiet({"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "ends"}))
+    consumer = Consumer(quiet({"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "ends"}))
     place = TopicPartition(TOPIC, 0)
     _, before = consumer.get_watermark_offsets(place, timeout=10)
     lost = _LiveProducer(cluster.bootstrap(), deadline_s=4)
@@ -197,7 +137,7 @@ class _LiveProducer:
     def __init__(self, address: str, deadline_s: float) -> None:
         settings = {"bootstrap.servers": address, "acks": "all", "enable.idempotence": True}
         self._deadline_s = deadline_s
-        self._producer = Producer(_quiet(settings | {"delivery.timeout.ms": int(deadline_s * 1000)}))
+        self._producer = Producer(quiet(settings | {"delivery.timeout.ms": int(deadline_s * 1000)}))
 
     def produce(self) -> KafkaError | None:
         ended: list[KafkaError | None] = []
@@ -247,7 +187,7 @@ def test_every_replica_serves_its_own_copy(cluster: ProcessCluster) -> None:
 
         settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "copies"}
         settings |= {"client.rack": f"r{broker}"}
-        consumer = Consumer(_quiet(settings | {"statistics.interval.ms": 100, "stats_cb": statistics}))
+        consumer = Consumer(quiet(settings | {"statistics.interval.ms": 100, "stats_cb": statistics}))
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         wait_for(
             lambda consumer=consumer, served=served: (consumer.poll(0.1), set(served))[1],
@@ -259,7 +199,7 @@ def test_every_replica_serves_its_own_copy(cluster: ProcessCluster) -> None:
 
 
 def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path) -> None:
-    with _start(tmp_path, ClusterShape(brokers=1)) as cluster:
+    with start(tmp_path, ClusterShape(brokers=1)) as cluster:
         cluster.kill(101)
         assert cluster.unexpected_exits() == []  # this one was asked for
         psutil.Process(cluster.pid(1)).kill()
@@ -282,7 +222,7 @@ def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.1"])
 def test_older_releases(version: str, tmp_path: Path) -> None:
-    with _start(tmp_path, ClusterShape(controllers=3), version=version) as cluster:
+    with start(tmp_path, ClusterShape(controllers=3), version=version) as cluster:
         create_topic(cluster)
         assert produce(cluster.bootstrap()) is None
         cluster.kill(1)
@@ -294,14 +234,14 @@ def test_older_releases(version: str, tmp_path: Path) -> None:
 
 def test_two_clusters_at_once_and_features_at_format(tmp_path: Path) -> None:
     shape = ClusterShape(brokers=1, features={"eligible.leader.replicas.version": 0}, config={"num.partitions": "2"})
-    with _start(tmp_path, shape) as one, _start(tmp_path, shape) as two:
+    with start(tmp_path, shape) as one, start(tmp_path, shape) as two:
         assert one.state.slot != two.state.slot
         create_topic(one, "only-here")
-        topics = AdminClient(_quiet({"bootstrap.servers": two.bootstrap()})).list_topics(timeout=10).topics
+        topics = AdminClient(quiet({"bootstrap.servers": two.bootstrap()})).list_topics(timeout=10).topics
         assert "only-here" not in topics
         one.links.cut("client", "b1", "refusing")
         assert two.links.active() == []
-        assert AdminClient(_quiet({"bootstrap.servers": two.bootstrap()})).list_topics(timeout=10).brokers
+        assert AdminClient(quiet({"bootstrap.servers": two.bootstrap()})).list_topics(timeout=10).brokers
         one.kill(1)
         assert two.running(1)
     assert list(tmp_path.iterdir()) == []
@@ -310,96 +250,7 @@ def test_two_clusters_at_once_and_features_at_format(tmp_path: Path) -> None:
 def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     shape = ClusterShape(brokers=1, config={"log.retention.bytes": "many"})
     with pytest.raises(HarnessFailure, match=r"ended before it had started.*log\.retention\.bytes"):
-        _start(tmp_path, shape)
+        start(tmp_path, shape)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"no\.such\.feature"):
-        _start(tmp_path, ClusterShape(brokers=1, features={"no.such.feature": 1}))
-
-
-HARNESS = """
-import sys, time
-from pathlib import Path
-from harness import clusters
-from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
-from harness.model.scenario import ClusterShape
-
-release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=lambda line: None)
-cluster = clusters.start(
-    release, ClusterShape(brokers=1), root=Path(sys.argv[1]), keep=sys.argv[2] == "keep", progress=lambda line: None
-)
-try:
-    print(cluster.directory, flush=True)
-    time.sleep(600)
-finally:
-    cluster.close()
-"""
-
-
-@pytest.fixture
-def harness(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], Path]]]:
-    """Starts a harness with a cluster of its own as another process."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(keep: str) -> tuple[subprocess.Popen[str], Path]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", HARNESS, str(tmp_path), keep], stdout=subprocess.PIPE, text=True
-        )
-        started.append(process)
-        assert process.stdout is not None
-        directory = Path(process.stdout.readline().strip())
-        assert len(processes_of(directory)) >= 4  # supervisor, toxiproxy, broker, controller
-        return process, directory
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-    clusters.clean(root=tmp_path)
-
-
-@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGINT", "SIGTERM"])
-def test_nothing_outlives_the_harness(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, signal_name: str
-) -> None:
-    process, directory = harness("leave")
-    process.send_signal(signal.Signals[signal_name])
-    process.wait(30)
-    wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="processes to end")
-    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=15, what="files to go")
-
-
-def test_nothing_outlives_harness_and_supervisor(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
-) -> None:
-    process, directory = harness("leave")
-    (state,) = runs(tmp_path)
-    assert state.supervisor is not None
-    psutil.Process(state.supervisor.pid).kill()
-    wait_for(lambda: processes_of(directory), until=lambda left: len(left) == 0, deadline_s=15, what="JVMs to end")
-    process.kill()
-    process.wait(10)
-    assert [left.what for left in clusters.leftovers(tmp_path)] == ["remains of a run that crashed"]
-    assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_kept_cluster_stays_until_it_is_cleaned(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
-) -> None:
-    process, directory = harness("keep")
-    (state,) = runs(tmp_path)
-    with pytest.raises(BadInput, match="is in use by process"):
-        clusters.clean(state.run, tmp_path)
-    process.kill()
-    process.wait(10)
-    assert clusters.sweep(tmp_path) == []
-    time.sleep(1)  # there is nothing to see: it must NOT end
-    assert len(processes_of(directory)) >= 4
-    metadata = AdminClient(_quiet({"bootstrap.servers": state.bootstrap})).list_topics(timeout=10)
-    assert list(metadata.brokers) == [1]
-    assert [left.run for left in clusters.leftovers(tmp_path)] == [state.run]
-    assert clusters.clean(state.run, tmp_path) == [f"ended {state.run}"]
-    assert processes_of(directory) == []
-    assert list(tmp_path.iterdir()) == []
+        start(tmp_path, ClusterShape(brokers=1, features={"no.such.feature": 1}))

@@ -1,0 +1,64 @@
+"""What tests of clusters look at: topics, ISR, one record, processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import KafkaError, Producer
+
+from harness.clusters.processes import ProcessCluster, start_processes
+from harness.kafka.admin import AdminView
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape, Topic
+
+RELEASE = "4.3.1"
+TOPIC = "probe"
+
+
+def quiet(client: dict[str, Any]) -> dict[str, Any]:
+    return {"log_level": 0, **client}
+
+
+def start(root: Path, shape: ClusterShape, *, version: str = RELEASE, keep: bool = False) -> ProcessCluster:
+    release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
+    return start_processes(release, shape, root=root, keep=keep, progress=print, cache=default_cache())
+
+
+def observer(cluster: ProcessCluster) -> AdminView:
+    return AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers})
+
+
+def create_topic(cluster: ProcessCluster, name: str = TOPIC) -> None:
+    """One partition, led by broker 1, replicated to all."""
+    with observer(cluster) as admin:
+        admin.create_topics([Topic(name=name, assignment=(cluster.brokers,))])
+
+
+def isr(cluster: ProcessCluster, topic: str = TOPIC) -> tuple[int, set[int]]:
+    """Leader and ISR of the topic's only partition; (-1, {}) while nobody answers."""
+    with observer(cluster) as admin:
+        states = admin.partitions([topic])
+    return (states[0].leader, set(states[0].isr)) if states else (-1, set())
+
+
+def produce(address: str, topic: str = TOPIC, deadline_s: float = 20) -> KafkaError | None:
+    """One record with acks=all; the error it ended with."""
+    ended: list[KafkaError | None] = []
+    settings = {"bootstrap.servers": address, "delivery.timeout.ms": int(deadline_s * 1000), "acks": "all"}
+    producer = Producer(quiet(settings | {"socket.timeout.ms": 1000}))
+    producer.produce(topic, b"value", on_delivery=lambda error, _: ended.append(error))
+    producer.flush(deadline_s + 5)
+    return ended[0] if ended else KafkaError(KafkaError._TIMED_OUT)
+
+
+def processes_of(directory: Path) -> list[int]:
+    """Living processes that name a directory."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(directory) in part for part in command):
+            found.append(process.pid)
+    return found

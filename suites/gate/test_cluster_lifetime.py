@@ -1,0 +1,110 @@
+"""However the harness ends, nothing of its clusters is left; only what was kept on purpose."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from harness import clusters
+from harness.clusters.state import runs
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+from suites.gate.cluster_probes import processes_of, quiet
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+HARNESS = """
+import sys, time
+from pathlib import Path
+from harness import clusters
+from harness.kafka.admin import AdminView
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape
+
+release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=lambda line: None)
+cluster = clusters.start(
+    release, ClusterShape(brokers=1), root=Path(sys.argv[1]), keep=sys.argv[2] == "keep", progress=lambda line: None
+)
+try:
+    print(cluster.directory, flush=True)
+    time.sleep(600)
+finally:
+    cluster.close()
+"""
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], Path]]]:
+    """Starts a harness with a cluster of its own as another process."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(keep: str) -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HARNESS, str(tmp_path), keep], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        directory = Path(process.stdout.readline().strip())
+        assert len(processes_of(directory)) >= 4  # supervisor, toxiproxy, broker, controller
+        return process, directory
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    clusters.clean(root=tmp_path)
+
+
+@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGINT", "SIGTERM"])
+def test_nothing_outlives_the_harness(
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, signal_name: str
+) -> None:
+    process, directory = harness("leave")
+    process.send_signal(signal.Signals[signal_name])
+    process.wait(30)
+    wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="processes to end")
+    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=15, what="files to go")
+
+
+def test_nothing_outlives_harness_and_supervisor(
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
+) -> None:
+    process, directory = harness("leave")
+    (state,) = runs(tmp_path)
+    assert state.supervisor is not None
+    psutil.Process(state.supervisor.pid).kill()
+    wait_for(lambda: processes_of(directory), until=lambda left: len(left) == 0, deadline_s=15, what="JVMs to end")
+    process.kill()
+    process.wait(10)
+    assert [left.what for left in clusters.leftovers(tmp_path)] == ["remains of a run that crashed"]
+    assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_cluster_stays_until_it_is_cleaned(
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
+) -> None:
+    process, directory = harness("keep")
+    (state,) = runs(tmp_path)
+    with pytest.raises(BadInput, match="is in use by process"):
+        clusters.clean(state.run, tmp_path)
+    process.kill()
+    process.wait(10)
+    assert clusters.sweep(tmp_path) == []
+    time.sleep(1)  # there is nothing to see: it must NOT end
+    assert len(processes_of(directory)) >= 4
+    metadata = AdminClient(quiet({"bootstrap.servers": state.bootstrap})).list_topics(timeout=10)
+    assert list(metadata.brokers) == [1]
+    assert [left.run for left in clusters.leftovers(tmp_path)] == [state.run]
+    assert clusters.clean(state.run, tmp_path) == [f"ended {state.run}"]
+    assert processes_of(directory) == []
+    assert list(tmp_path.iterdir()) == []
