@@ -41,7 +41,7 @@ def drill(given: Prepared) -> Drill:
         )
         .localCheckpoint()
     )
-    shown = read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru"))
+    shown = read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru")).localCheckpoint()
     return Drill(given=given, sent=sent, read=read, shown=shown)
 
 

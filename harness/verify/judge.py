@@ -68,9 +68,9 @@ def judge_tables(
 ) -> Judged:
     """The verdict on each case from its tables; `bundle` in every frame is the number of the case."""
     given = prepare(spark, cases, frames)
-    progress("comparing what was sent with what is there")
     failed: dict[str, str] = {}
-    of_check = _checked(Inputs(given), failed)
+    of_check = _checked(Inputs(given), failed, progress)
+    progress("putting findings together")
     rows, runs = _settled(of_check, given, failed)
     progress("counting")
     figures = counts(given)
@@ -83,15 +83,18 @@ def judge_tables(
     return Judged(verdicts, rows if runs else None)
 
 
-def _checked(inputs: Inputs, failed: dict[str, str]) -> dict[str, DataFrame]:
-    """The rows of every check that could say anything. One that breaks leaves a doubt, not a pass.
+def _checked(inputs: Inputs, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:
+    """The rows of every check that found any. One that breaks leaves a doubt, not a pass.
 
     Each is computed by itself and its plan cut off: Spark plans twenty checks in one query for minutes.
     """
     found: dict[str, DataFrame] = {}
     for name, check in CHECKS.items():
+        progress(f"checking {name}")
         try:
-            found[name] = check(inputs).localCheckpoint()
+            rows = check(inputs).localCheckpoint()
+            if not rows.isEmpty():
+                found[name] = rows
         except Exception as error:  # whatever it is, the others still speak
             log.exception("check %s failed", name)
             failed[name] = _words(error)
