@@ -24,7 +24,6 @@ from harness.workload.settings import consumer_settings
 
 _STATISTICS_MS: Final = 100
 _POLL_S: Final = 0.1
-_KBYTES_PER_PARTITION: Final = 4096
 _DELEGATION_DEADLINE_S: Final = 20.0
 
 
@@ -102,9 +101,9 @@ class CopyReader:
         self._isolation = isolation
         self._broker = broker
         self._patience = patience
-        self._lock = threading.Lock()
         self._serving: dict[Place, tuple[int, int]] = {}
         self._statistics = 0
+        self._cancelled = threading.Event()
         self.name = f"{'leader' if broker is None else f'replica-{broker}'}-{isolation.removeprefix('read_')}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
         self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
@@ -129,6 +128,10 @@ class CopyReader:
         finally:
             consumer.close()
         observations.close()
+
+    def cancel(self) -> None:
+        """Ends the read at once, from any thread; what it has not reached stays unreached."""
+        self._cancelled.set()
 
     @property
     def _kind(self) -> str:
@@ -161,7 +164,7 @@ class CopyReader:
                 "enable.partition.eof": True,
                 "statistics.interval.ms": _STATISTICS_MS,
                 "stats_cb": self._on_statistics,
-                "queued.max.messages.kbytes": _KBYTES_PER_PARTITION,
+                "fetch.min.bytes": 1,  # nothing more is coming
             }
         )
 
@@ -182,7 +185,7 @@ class CopyReader:
     def _wait_for_followers(self, consumer: Consumer) -> None:
         """Lets the leaders send this reader to its broker, then starts over: only what that broker serves counts."""
         give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
-        while self._elsewhere() and time.monotonic() < give_up_at:
+        while self._elsewhere() and time.monotonic() < give_up_at and not self._cancelled.is_set():
             consumer.consume(POLL_RECORDS, _POLL_S)
         for place in self._elsewhere():
             broker = self._serving.get(place, (None, 0))[0]
@@ -202,7 +205,8 @@ class CopyReader:
             if self._turn(consumer, observer):
                 progress_s = time.monotonic()
             now_s = time.monotonic()
-            if now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s:
+            late = now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s
+            if late or self._cancelled.is_set():
                 self._give_up(missing, now_s - started_s)
                 break
         self._confirm_brokers(consumer, observer)

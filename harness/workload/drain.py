@@ -50,8 +50,13 @@ def drain(
     progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="drain") as pool:
         running = [pool.submit(read.run, bundle.table("observations", read.name)) for read in reads]
-        for finished in running:
-            finished.result()
+        try:
+            for finished in running:
+                finished.result()
+        except BaseException:  # an interrupt must not wait for reads that have minutes left
+            for read in reads:
+                read.cancel()
+            raise
     return [row.as_row() for read in reads for row in read.reads.values()]
 
 

@@ -31,7 +31,7 @@ _RECONNECT: Final[dict[str, Any]] = {
 
 # Large batches spare the brokers; sends resolve in the run (unknown after 20 s), not after the default 5 minutes.
 _PRODUCER: Final[dict[str, Any]] = {
-    "linger.ms": 20,
+    "linger.ms": 10,
     "batch.size": 262_144,
     "batch.num.messages": 10_000,
     "delivery.timeout.ms": 20_000,
@@ -45,9 +45,10 @@ _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "deli
 _CONSUMER: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
+    "fetch.min.bytes": 65_536,  # or every small append is answered to every reader, at the brokers' expense
     "fetch.error.backoff.ms": 100,
-    "queued.min.messages": 50_000,
-    "queued.max.messages.kbytes": 16_384,
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 4096,  # of each partition of each reader: the memory of a large run
     "check.crcs": False,  # true redelivers good records many times on a corrupt batch; payloads carry their own check
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

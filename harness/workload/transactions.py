@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import TxnOutcome
-from harness.workload.loops import ProducerLoop
+from harness.workload.loops import ROUND_S, ProducerLoop
 from harness.workload.meters import NONE, Place
 from harness.workload.outcomes import outcome_of_offset_commit
 from harness.workload.pacing import Pace
@@ -37,7 +37,7 @@ _END_S: Final = 20.0  # for all tries of one commit or abort
 _FLUSH_S: Final = 20.0
 _HOLD_S: Final = 6.0
 _HOLD_SHARE: Final = 0.1
-_FIRST_HELD: Final = 3  # a short run must hold one, too
+_FIRST_HELD: Final = 1  # a short run must hold one, too
 _OFFSETS_SHARE: Final = 0.5
 _INIT_S: Final = 60.0
 
@@ -123,6 +123,8 @@ class TransactionLoop(ProducerLoop):
     def _send(self, plan: TxnPlan, txn_id: int) -> None:
         rolls = {place: self._roll_bytes(place) for place in plan.places} if plan.hold else {}
         hold_until_s = time.monotonic() + _HOLD_S
+        chunk, rate = max(1, min(CHUNK, plan.records // len(plan.places))), self.producer.spec.rate_per_s
+        least = chunk if rate is None else max(1, min(chunk, round(rate * ROUND_S)))
         sent = turn = 0
         while not self._stopping.is_set() and self.producer.fatal is None:
             rolled = not plan.hold or any(self._bytes(place) >= goal for place, goal in rolls.items())
@@ -130,8 +132,8 @@ class TransactionLoop(ProducerLoop):
                 self.spans += plan.hold and rolled
                 return
             due = self._pace.due(CHUNK)
-            wanted = min(due, max(1, plan.records // len(plan.places)) if sent < plan.records else CHUNK)
-            if wanted:
+            wanted = min(due, chunk if sent < plan.records else CHUNK)
+            if wanted >= least:
                 # Held open: what comes on top of the plan goes to one partition, which rolls the sooner.
                 place = plan.places[turn % len(plan.places) if sent < plan.records else 0]
                 taken = self.producer.queue(place, wanted, txn_id=txn_id)

@@ -127,6 +127,15 @@ def assert_no_holes(ledger: pa.Table) -> None:
         assert sequences == list(range(len(sequences)))
 
 
+def assert_sessions_only_move_on(observations: pa.Table) -> None:
+    columns = ("reader", "session", "topic", "partition", "poll", "offset")
+    last: dict[tuple[object, ...], int] = {}
+    for row in sorted(zip(*(observations[c].to_pylist() for c in columns), strict=True)):
+        *where, _, offset = row
+        assert offset > last.get(tuple(where), -1)
+        last[tuple(where)] = offset
+
+
 def assert_every_copy_was_read(play: Play) -> None:
     assert [row for row in play.reads if not row["reached"]] == []
     copies = {(r["topic"], r["partition"], r["replica"], r["isolation"]) for r in play.reads}
@@ -228,6 +237,34 @@ def test_a_killed_leader_costs_retries_and_no_acked_record(
     assert keys(acked(ledger)) - everything == set()
     assert everything - keys(ledger) == set()
     assert {r["reader"] for r in play.reads if r["kind"] == "replica"} >= {"replica-1-uncommitted"}
+    assert_sessions_only_move_on(seen)
+
+
+def test_a_fenced_producer_goes_on_under_new_streams(play: Play, cluster: Cluster, topic: Callable[..., Topic]) -> None:
+    plain = topic()
+    spec = Producer(
+        name="fenced", topics=(plain.name,), rate_per_s=800, transactions=Transactions(records=40, abort_share=0.3)
+    )
+    load = play.start([plain], [spec], [])
+    intruder = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap(), "transactional.id": "fenced"})
+    intruder.init_transactions(30)
+    wait_for(load.stats, until=lambda s: s["incarnations"]["fenced"] > 1, deadline_s=60, what="a new incarnation")
+    before = load.stats()["transactions"]["fenced"].get("committed", 0)
+    wait_for(
+        load.stats,
+        until=lambda s: s["transactions"]["fenced"].get("committed", 0) > before + 3,
+        deadline_s=60,
+        what="commits after the fencing",
+    )
+    play.drain()
+    assert load.doubts() == []
+    assert_every_copy_was_read(play)
+    ledger, read = play.table("ledger"), keys(by_reader(play.table("observations"), "leader-committed"))
+    assert_no_holes(ledger)
+    ends = dict(zip(*(play.table("transactions")[c].to_pylist() for c in ("txn_id", "outcome")), strict=True))
+    outcomes = pa.array([ends.get(txn) for txn in ledger["txn_id"].to_pylist()], pa.string())
+    assert keys(ledger.filter(pc.equal(outcomes, "committed"))) - read == set()
+    assert keys(ledger.filter(pc.equal(outcomes, "aborted"))) & read == set()
 
 
 def test_answers_that_get_lost_show_as_retries(play: Play, cluster: Cluster, topic: Callable[..., Topic]) -> None:
