@@ -1,0 +1,250 @@
+"""Each fault on a real cluster under load: it bites, it heals, and what it claims to have seen is so."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.faults.conduct import conduct, doubts
+from harness.faults.registry import check_steps
+from harness.faults.stage import Stage
+from harness.kafka.admin import AdminView
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape, Producer, Scenario, Step, Topic
+from harness.workload.load import Load
+
+pytestmark = pytest.mark.kafka
+
+Row = dict[str, Any]
+
+LED_BY_ONE = ((1, 2, 3), (1, 3, 2))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(controllers=3), progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[AdminView]:
+    controllers = {node: cluster.direct_address(node) for node in cluster.controllers}
+    with AdminView({node: cluster.direct_address(node) for node in cluster.brokers}, controllers) as view:
+        yield view
+
+
+@dataclass
+class Play:
+    """A cluster under load, and the rows of what was done to it."""
+
+    stage: Stage
+    scenario: Scenario
+
+    def __call__(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
+        """Steps are (name, arguments with `do`); afterwards everything is healed and every ISR full."""
+        plan = tuple(Step(do=args.pop("do"), name=name, args=args) for name, args in (*steps, ("whole", WHOLE.copy())))
+        check_steps(Scenario(**{**plain(self.scenario), "steps": plan}))
+        rows = conduct(self.stage, plan)
+        assert doubts(rows) == []
+        assert self.stage.cluster.links.active() == []  # type: ignore[attr-defined]
+        return rows
+
+
+WHOLE = {"do": "wait_healthy"}
+
+
+def plain(scenario: Scenario) -> dict[str, Any]:
+    return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}
+
+
+@pytest.fixture
+def play(cluster: Cluster, admin: AdminView, tmp_path: Path) -> Iterator[Play]:
+    """Two partitions led by broker 1 under a steady load, and one for bursts alone."""
+    scenario = Scenario(
+        name="play",
+        title="",
+        guards="",
+        topics=(
+            Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
+            Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
+        ),
+        producers=(
+            Producer(name="steady", topics=("busy",), rate_per_s=600),
+            Producer(name="counted", topics=("counted",), when="steps"),
+        ),
+    )
+    names = [t.name for t in scenario.topics]
+    admin.delete_topics(names)
+    ids = admin.create_topics(scenario.topics)
+    with_load = Load(
+        scenario,
+        bootstrap=cluster.bootstrap(),
+        topic_ids=ids,
+        bundle=BundleWriter(tmp_path / "bundle"),
+        run=secrets.randbits(60),
+        seed=1,
+    )
+    with_load.start()
+    try:
+        with_load.wait_flowing(60)
+        yield Play(
+            Stage(cluster=cluster, admin=admin, load=with_load, rng=Random(1), topics=scenario.topics, say=print),
+            scenario,
+        )
+    finally:
+        with_load.stop_producers()
+        with_load.stop_readers()
+        cluster.heal()
+
+
+@pytest.mark.parametrize("do", ["kill", "terminate", "pause"])
+def test_a_leader_that_goes_is_replaced_and_comes_back(play: Play, do: str) -> None:
+    down, *_ = play(("down", {"do": do, "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "down"}))
+    assert down["resolved"]["nodes"] == [1]
+    assert "leader epoch rose" in down["bite"]["because"]
+    assert down["healed_ns"] > down["started_ns"]
+    assert play.stage.cluster.running(1)
+
+
+def test_a_paused_follower_leaves_the_isr(play: Play) -> None:
+    down, *_ = play(("down", {"do": "pause", "node": "follower(busy/0)", "for_s": 5.0}))
+    assert down["resolved"]["nodes"] == [2]
+    assert "[2] left the ISR" in down["bite"]["because"] or "acks stopped" in down["bite"]["because"]
+
+
+def test_the_active_controller_hands_over(play: Play) -> None:
+    down, moved, *_ = play(
+        ("down", {"do": "kill", "node": "controller"}),
+        ("moved", {"do": "wait_elsewhere", "node": "controller", "since": "down"}),
+    )
+    (old,) = down["resolved"]["nodes"]
+    assert moved["resolved"]["nodes"] != [old]
+    assert f"moved from {old}" in down["bite"]["because"]
+
+
+def test_every_broker_is_killed_and_comes_back(play: Play) -> None:
+    down, *_ = play(("down", {"do": "kill", "node": "brokers"}))
+    assert down["resolved"]["nodes"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["silent", "refusing"])
+def test_a_cut_follower_leaves_the_isr(play: Play, mode: str) -> None:
+    arguments = {"do": "cut", "src": "follower(busy/0)", "dst": "leader(busy/0)", "mode": mode}
+    cut, *_ = play(("cut", arguments))
+    assert cut["resolved"]["links"] == [["b2", "b1"]]
+    assert "[2] left the ISR" in cut["bite"]["because"]
+
+
+def test_clients_that_are_cut_off_stall(play: Play) -> None:
+    cut, *_ = play(("cut", {"do": "isolate", "node": "leader(busy/0)", "away_from": ["clients"], "for_s": 1.0}))
+    assert cut["resolved"]["links"] == [["client", "b1"]]
+
+
+def test_an_isolated_leader_is_replaced(play: Play) -> None:
+    arguments = {"do": "isolate", "node": "leader(busy/0)", "away_from": ["brokers", "controllers"]}
+    island, *_ = play(("island", arguments))
+    assert "leader epoch rose" in island["bite"]["because"]
+
+
+def test_a_narrow_link_shrinks_the_isr_and_a_late_one_shows(play: Play) -> None:
+    narrow, late, *_ = play(
+        ("narrow", {"do": "slow", "src": "follower(busy/0)", "dst": "leader(busy/0)", "rate_kb_s": 2, "for_s": 0.1}),
+        ("late", {"do": "slow", "src": "broker(3)", "dst": "leader(busy/0)", "latency_ms": 400, "for_s": 0.1}),
+    )
+    assert narrow["bite"]["held"]
+    assert late["bite"]["held"]
+
+
+def test_lost_answers_are_answered_by_retries(play: Play) -> None:
+    lost, *_ = play(("lost", {"do": "lose_answers", "node": "leader(busy/0)", "for_s": 1.5}))
+    assert "the clients retried" in lost["bite"]["because"]
+
+
+def test_leadership_moves_and_is_brought_back(play: Play) -> None:
+    *_, back, _ = play(
+        ("down", {"do": "terminate", "node": "leader(busy/0)"}),
+        ("up", {"do": "heal", "fault": "down"}),
+        ("whole_again", WHOLE.copy()),
+        ("back", {"do": "elect_preferred"}),
+    )
+    assert back["resolved"]["busy/0"]["leader"][1] == 1
+    assert [e["kind"] for e in back["events"]][:1] == ["leader_change"]
+
+
+def test_partitions_move_to_other_brokers_and_home_again(play: Play, admin: AdminView) -> None:
+    admin.reassign({("busy", 0): [1, 2], ("busy", 1): [1, 3]})
+    play(("settled", {"do": "wait_isr_full", "on": ["busy/*"]}))
+    move, *_ = play(("move", {"do": "reassign", "on": ["busy/*"], "shift": 1}))
+    assert move["resolved"]["moves"]["busy/0"] == {"replicas": [[1, 2], [2, 3]]}
+
+
+def test_a_rolling_restart_misses_every_broker(play: Play) -> None:
+    roll, *_ = play(("roll", {"do": "rolling_restart"}))
+    assert sorted(roll["bite"]["seen"]) == ["1", "2", "3"]
+
+
+def test_an_unclean_election_measures_what_survives(play: Play, admin: AdminView) -> None:
+    rows = play(
+        ("kept", {"do": "produce", "producer": "counted", "to": "counted/0", "records": 70}),
+        ("cut", {"do": "cut_followers", "of": "counted/0"}),
+        ("tail", {"do": "produce", "producer": "counted", "to": "counted/0", "records": 30}),
+        ("alone", {"do": "wait_isr_alone", "on": ["counted/0"]}),
+        ("down", {"do": "kill", "node": "leader(counted/0)"}),
+        ("gone", {"do": "wait_no_leader", "on": ["counted/0"]}),
+        ("joined", {"do": "heal", "fault": "cut"}),
+        ("elect", {"do": "elect_unclean", "on": ["counted/0"]}),
+        ("up", {"do": "heal", "fault": "down"}),
+    )
+    elect = next(row for row in rows if row["name"] == "elect")
+    (event,) = [e for e in elect["events"] if e["kind"] == "unclean_election"]
+    assert event["log_end"] == 70
+    assert event["leader"] in (2, 3)
+    assert admin.high_watermark(["counted"])["counted", 0] == 70
+
+
+def test_records_are_deleted_up_to_the_offset_that_is_told(play: Play, admin: AdminView) -> None:
+    *_, delete, _ = play(
+        ("some", {"do": "produce", "producer": "counted", "to": "counted/0", "records": 100}),
+        ("delete", {"do": "delete_records", "on": ["counted/0"], "share": 0.25}),
+    )
+    (event,) = [e for e in delete["events"] if e["kind"] == "delete_records"]
+    assert event["before_offset"] == 25
+    assert admin.replica_offsets(["counted"])["counted", 0, 1][0] == 25
+
+
+def test_a_fault_without_load_does_not_bite(cluster: Cluster, admin: AdminView, play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    rows = conduct(play.stage, [Step(do="kill", name="down", args={"node": "leader(busy/0)"})])
+    ((name, text),) = doubts(rows)
+    assert name == "no_bite"
+    assert "acks in the last second" in text
+
+
+def test_an_interrupt_leaves_nothing_broken(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> Callable[[], None]:
+        raise KeyboardInterrupt
+
+    from harness.faults import waits
+
+    monkeypatch.setattr(waits.Hold, "perform", interrupt)
+    steps = [
+        Step(do="pause", name="frozen", args={"node": "broker(3)"}),
+        Step(do="cut", name="cut", args={"src": "broker(2)", "dst": "broker(1)"}),
+        Step(do="hold", name="stop", args={"seconds": 1.0}),
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        conduct(play.stage, steps)
+    assert play.stage.cluster.links.active() == []  # type: ignore[attr-defined]
+    assert not play.stage.cluster.paused(3)  # type: ignore[attr-defined]

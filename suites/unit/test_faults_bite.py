@@ -1,0 +1,145 @@
+"""Bites are judged by what was seen before and after; each proof beside its near miss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from harness.faults import bite
+from harness.faults.bite import acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, named, retries_rose
+from harness.faults.stage import Stage
+from harness.kafka.admin import PartitionState
+from harness.model.clock import now_ns
+from harness.model.scenario import Topic
+
+P0, P1 = ("t", 0), ("t", 1)
+
+
+def state(partition: int, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
+    return PartitionState(
+        topic="t", topic_id="i", partition=partition, leader=leader, leader_epoch=epoch, isr=isr, replicas=(1, 2, 3)
+    )
+
+
+@dataclass
+class World:
+    """What the scripted admin and load tell; tests change it between looks."""
+
+    states: list[PartitionState] = field(default_factory=lambda: [state(0, 1, 5), state(1, 2, 5)])
+    acks_ago_s: dict[tuple[str, int], float] = field(default_factory=lambda: {P0: 0.1, P1: 0.1})
+    sent_again: int = 0
+    ends: dict[tuple[str, int, int], int] = field(default_factory=dict)
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        return [s for s in self.states if s.topic in topics]
+
+    def replica_offsets(self, topics: list[str]) -> Mapping[tuple[str, int, int], tuple[int, int]]:
+        return {key: (0, end) for key, end in self.ends.items() if key[0] in topics}
+
+    def last_ack_ns(self, topic: str, partition: int) -> int:
+        ago_s = self.acks_ago_s.get((topic, partition))
+        return 0 if ago_s is None else now_ns() - int(ago_s * 1e9)
+
+    def retries(self) -> int:
+        return self.sent_again
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(bite, "ACKS_DEADLINE_S", 0.1)
+    return World()
+
+
+@pytest.fixture
+def stage(world: World) -> Stage:
+    return Stage(
+        cluster=cast(Any, None),
+        admin=cast(Any, world),
+        load=cast(Any, world),
+        rng=Random(1),
+        topics=(Topic(name="t", partitions=2),),
+        say=lambda _: None,
+    )
+
+
+def test_a_leader_bites_when_every_partition_it_led_has_a_newer_epoch(stage: Stage, world: World) -> None:
+    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader in (1, 2)))
+    assert not probe().held
+    world.states = [state(0, 3, 6), state(1, 2, 5)]
+    assert "t/1 did not rise" in probe().because
+    world.states = [state(0, 3, 6), state(1, 3, 6)]
+    assert probe().held
+    assert probe().seen["t/0"] == {"leader": [1, 3], "leader_epoch": [5, 6]}
+
+
+def test_a_dead_process_alone_is_no_bite(stage: Stage, world: World) -> None:
+    world.acks_ago_s = {P0: 5.0}
+    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader == 1))
+    world.states = [state(0, 3, 6), state(1, 3, 6)]
+    assert not probe().held
+    assert "no partition that had acks in the last second" in probe().because
+
+
+def test_a_partition_nobody_answers_about_has_not_moved(stage: Stage, world: World) -> None:
+    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader == 1))
+    world.states = []
+    assert not probe().held
+
+
+def test_a_follower_bites_when_it_leaves_an_isr(stage: Stage, world: World) -> None:
+    probe = isr_lost(stage, {3}, await_recent_acks(stage, lambda s: 3 in s.isr))
+    assert not probe().held
+    world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
+    assert not probe().held  # another one left
+    world.states = [state(0, 1, 5, isr=(1, 2)), state(1, 2, 5)]
+    assert probe().held
+
+
+def test_acks_stall_after_half_a_second_of_silence(stage: Stage, world: World) -> None:
+    probe = acks_stalled(stage, [P0, P1])
+    assert not probe().held
+    world.acks_ago_s[P1] = 0.6
+    assert probe().held
+    assert list(probe().seen["silent_s"]) == ["t/1"]
+
+
+def test_retries_count_from_when_the_fault_began(stage: Stage, world: World) -> None:
+    world.sent_again = 7
+    probe = retries_rose(stage)
+    assert not probe().held
+    world.sent_again = 9
+    assert probe().because == "the clients retried 2 requests"
+
+
+def test_followers_are_behind_when_they_stand_still_below_the_leader(stage: Stage, world: World) -> None:
+    probe = bite.followers_behind(stage, {P0: state(0, 1, 5)})
+    world.ends = {("t", 0, 1): 10, ("t", 0, 2): 8, ("t", 0, 3): 10}
+    assert not probe().held  # one look tells nothing: it may be about to fetch
+    world.ends = {("t", 0, 1): 12, ("t", 0, 2): 11, ("t", 0, 3): 11}
+    assert not probe().held  # both moved
+    world.ends = {("t", 0, 1): 14, ("t", 0, 2): 11, ("t", 0, 3): 14}
+    assert probe().held
+
+
+def test_under_an_open_fault_those_count_that_had_acks_before_it(stage: Stage, world: World) -> None:
+    stage.busy, stage.faults_open = {P0}, 1
+    world.acks_ago_s = {P0: 9.0, P1: 9.0}
+    assert set(await_recent_acks(stage, lambda _: True)) == {P0}
+    stage.busy, stage.faults_open = set(), 0
+    assert await_recent_acks(stage, lambda _: True) == {}
+
+
+def test_any_of_tells_the_first_that_holds_or_everything_seen(stage: Stage, world: World) -> None:
+    probe = any_of(acks_stalled(stage, [P0]), retries_rose(stage))
+    assert probe().because == "acks went on on t/0; the clients retried nothing"
+    world.sent_again = 1
+    assert probe().because == "the clients retried 1 requests"
+
+
+def test_many_partitions_are_named_by_their_first_five() -> None:
+    assert named([P1, P0]) == "t/0, t/1"
+    assert named([("t", p) for p in range(8)]).endswith("t/4 and 3 more")
