@@ -294,6 +294,7 @@ def test_verify_prints_json_and_nothing_else(
     said = capsys.readouterr().out
     assert "FAIL of scenario by_hand" in said
     assert "offsets 100 to 149" in said
+    assert "<failure" in (bundle / "junit.xml").read_text()
 
 
 def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damaged_bundle(

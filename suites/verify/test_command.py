@@ -47,14 +47,6 @@ def test_the_lost_record_of_the_format_is_found_and_nothing_else_is_said(example
     assert "WARN" not in done.stderr
 
 
-def test_the_summary_says_where_it_vanished(example: Path) -> None:
-    done = durability("verify", str(example))
-    assert done.returncode == Exit.FAIL, done.stderr
-    assert "lost: 1 record of orders-0, offset 1 (stream 1, sequence 1)" in done.stdout
-    assert f"durability verify {example}" in done.stdout
-    assert "<failure" in (example / "junit.xml").read_text()
-
-
 def test_every_kind_of_finding_is_listed_with_who_looks_for_it() -> None:
     done = durability("list", "checks")
     assert done.returncode == 0, done.stderr
