@@ -146,22 +146,25 @@ class Held:
         return self.bite
 
 
-def followers_behind(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
-    """Replicas' logs end below the leader's at two looks apart in time, without having grown in between."""
-    first: dict[tuple[str, int, int], int] = {}
+def followers_behind(stage: Stage, followers: Collection[int], leaders: Collection[int]) -> Probe:
+    """Logs of followers end below their leader's at two looks apart in time, without having grown in between."""
+    last: dict[tuple[str, int, int], int] = {}
 
     def probe() -> Bite:
-        ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in before})).items()}
-        stuck = {
-            f"{t}/{p}": {"leader": ends.get((t, p, s.leader)), "follower": ends[t, p, b], "broker": b}
-            for (t, p), s in before.items()
-            for b in s.replicas
-            if b != s.leader and (t, p, b) in ends and ends[t, p, b] == first.get((t, p, b))
-            if ends.get((t, p, s.leader), -1) > ends[t, p, b]
-        }
-        first.update(ends)
+        led = {place: s for place, s in stage.all_states().items() if s.leader in leaders}
+        ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in led})).items()}
+        stuck = {}
+        for (topic, partition), state in led.items():
+            goal = ends.get((topic, partition, state.leader), -1)
+            for broker in set(state.replicas) & set(followers) - {state.leader}:
+                key = (topic, partition, broker)
+                if key in ends and ends[key] == last.get(key) and ends[key] < goal:
+                    stuck[f"{topic}/{partition}"] = {"leader": goal, "follower": ends[key], "broker": broker}
+        last.clear()
+        last.update(ends)
         if stuck:
-            return Bite(True, f"the logs of followers stood still below the leader's on {', '.join(stuck)}", stuck)
-        return Bite(False, f"the followers of {named(before)} kept up")
+            because = f"the logs of followers stood still below the leader's on {', '.join(sorted(stuck))}"
+            return Bite(True, because, stuck)
+        return Bite(False, f"the followers of {named(led)} kept up")
 
     return probe

@@ -74,7 +74,7 @@ class CutFollowers(Fault):
         followers = [b for b in state.replicas if b != state.leader]
         links = between(map(party, followers), [party(state.leader)])
         before = {place: state}
-        probe = any_of(isr_lost(stage, followers, before), followers_behind(stage, before))
+        probe = any_of(isr_lost(stage, followers, before), followers_behind(stage, followers, [state.leader]))
         with broken(stage.cluster.links, links, lambda a, b: stage.cluster.links.cut(a, b, self.mode)):
             yield Injection(
                 resolved={"links": [list(link) for link in links], "leader": state.leader, "followers": followers},

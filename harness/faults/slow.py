@@ -10,7 +10,16 @@ from typing import ClassVar
 
 from harness.clusters.base import party
 from harness.faults.base import Bite, Direction, Fault, Injection, NodesExpr, PartitionView, Place
-from harness.faults.bite import Held, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, retries_rose
+from harness.faults.bite import (
+    Held,
+    Probe,
+    acks_stalled,
+    any_of,
+    await_recent_acks,
+    followers_behind,
+    isr_lost,
+    retries_rose,
+)
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.model.waiting import wait_for
@@ -42,7 +51,7 @@ class Slow(Fault):
 
         with broken(stage.cluster.links, links, slow):
             # What a delay does to acks shows only at its beginning: afterwards they flow as before, only later.
-            give_up_at = time.monotonic() + FIRST_LOOK_S
+            give_up_at = time.monotonic() + (FIRST_LOOK_S if self.src == CLIENT else 0)
             while not held.ask().held and time.monotonic() < give_up_at:
                 time.sleep(0.05)
             resolved = {"links": [list(link) for link in links]}
@@ -53,7 +62,11 @@ class Slow(Fault):
         if self.src == CLIENT:
             return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
         sources = stage.nodes(self.src)
-        return any_of(isr_lost(stage, sources, led), _replicated_late(stage, sources, led, self.latency_ms / 1000))
+        return any_of(
+            isr_lost(stage, sources, led),
+            followers_behind(stage, sources, targets),
+            _replicated_late(stage, sources, led, self.latency_ms / 1000),
+        )
 
 
 def _replicated_late(

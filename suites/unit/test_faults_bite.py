@@ -116,7 +116,7 @@ def test_retries_count_from_when_the_fault_began(stage: Stage, world: World) -> 
 
 
 def test_followers_are_behind_when_they_stand_still_below_the_leader(stage: Stage, world: World) -> None:
-    probe = bite.followers_behind(stage, {P0: state(0, 1, 5)})
+    probe = bite.followers_behind(stage, {2, 3}, {1})
     world.ends = {("t", 0, 1): 10, ("t", 0, 2): 8, ("t", 0, 3): 10}
     assert not probe().held  # one look tells nothing: it may be about to fetch
     world.ends = {("t", 0, 1): 12, ("t", 0, 2): 11, ("t", 0, 3): 11}
