@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import confluent_kafka
 import numpy as np
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -136,14 +136,23 @@ class RecordingProducer:
 
     def poll(self, timeout_s: float) -> None:
         """Waits up to `timeout_s` for delivery reports and records them."""
-        self.client.poll(timeout_s)
-        self.record()
+        self._serve(self.client.poll, timeout_s)
 
     def flush(self, deadline_s: float) -> bool:
-        """Waits until everything queued is reported; False when `deadline_s` ran out first."""
-        left = self.client.flush(deadline_s)
-        self.record()
-        return not left
+        """Waits until everything queued is reported; False when `deadline_s` ran out first, or on a fatal error."""
+        return self._serve(self.client.flush, deadline_s) == 0
+
+    def _serve(self, call: Callable[[float], int], timeout_s: float) -> int | None:
+        """A call that runs callbacks. The client raises a fatal error out of it in place of calling `error_cb`."""
+        try:
+            return call(timeout_s)
+        except KafkaException as failure:
+            self._note_fatal(failure.args[0])
+            if self.fatal is None:
+                raise
+            return None
+        finally:
+            self.record()
 
     def record(self) -> None:
         """Writes what the callbacks have collected. The time of a report is that of the poll it came with."""

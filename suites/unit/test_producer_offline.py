@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from harness.evidence.writer import BundleWriter
 from harness.model.errors import BadInput
@@ -125,3 +126,27 @@ def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
 def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
     with pytest.raises(BadInput, match="acks=1"):
         Offline(bundle, acks="1")
+
+
+class Raising:
+    """librdkafka's binding raises a fatal error out of the call that serves callbacks; `error_cb` never hears of it."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self.error = error
+
+    def poll(self, _: float) -> int:
+        raise KafkaException(self.error)
+
+    flush = poll
+
+
+def test_a_fatal_error_is_noted_and_another_is_passed_on(bundle: BundleWriter) -> None:
+    producer = Offline(bundle).producer
+    producer.client = Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
+    producer.poll(0)
+    assert producer.fatal == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert not producer.flush(0)
+    producer.open()
+    producer.client = Raising(KafkaError(KafkaError._STATE, "used wrongly"))
+    with pytest.raises(KafkaException, match="used wrongly"):
+        producer.poll(0)
