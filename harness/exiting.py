@@ -24,22 +24,29 @@ class Terminated(BaseException):
 
 def guarded(body: Callable[[], Exit]) -> Exit:
     """Runs a command and returns the exit code, whatever happens in it; says why on standard error."""
-    with _signals():
+    with _signals() as arrived:
         try:
             code = body()
             sys.stdout.flush()
         except Terminated:
-            return _said("terminated; everything that was started is stopped", Exit.TERMINATED)
+            return _ended_by(signal.SIGTERM)
         except (KeyboardInterrupt, click.Abort, EOFError):
-            return _said("interrupted; everything that was started is stopped", Exit.INTERRUPTED)
+            return _ended_by(signal.SIGINT)
         except click.ClickException as usage:
             usage.show()
             return Exit.USAGE
         except BadInput as refusal:
             return _said(str(refusal), Exit.USAGE)
         except BaseException as crash:
-            return _crashed(crash)
+            # What a signal broke off may say so in its own words: the bridge to Spark's Java does.
+            return _ended_by(arrived[0]) if arrived else _crashed(crash)
         return code
+
+
+def _ended_by(number: int) -> Exit:
+    if number == signal.SIGINT:
+        return _said("interrupted; everything that was started is stopped", Exit.INTERRUPTED)
+    return _said("terminated; everything that was started is stopped", Exit.TERMINATED)
 
 
 def _crashed(crash: BaseException) -> Exit:
@@ -80,24 +87,26 @@ def _replace_closed_stdout() -> None:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """The first signal unwinds the stack, so that everything heals and stops; the third one leaves at once."""
-    arrived = 0
+def _signals() -> Iterator[list[int]]:
+    """The first signal unwinds the stack, so that everything heals and stops; the third one leaves at once.
+
+    Yields the signals that have arrived so far.
+    """
+    arrived: list[int] = []
 
     def unwind(number: int, frame: FrameType | None) -> None:
-        nonlocal arrived
         del frame
-        arrived += 1
-        if arrived == 2:
+        arrived.append(number)
+        if len(arrived) == 2:
             os.write(2, b"\ndurability: still cleaning up; once more leaves at once\n")
-        elif arrived == 1 or arrived > 2:
+        else:
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     wanted = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     # What is ignored on purpose (nohup) stays ignored.
     before = {s: signal.signal(s, unwind) for s in wanted if signal.getsignal(s) != signal.SIG_IGN}
     try:
-        yield
+        yield arrived
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -27,6 +27,7 @@ from harness.model.scenario import ClusterShape, Scenario
 from harness.model.verdict import Status, Verdict
 from harness.options import GateOptions, GateResult, Progress
 
+TRIES_MAX: Final = 2
 VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "toxiproxy-python")
 
 
@@ -73,10 +74,10 @@ def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What became of one task: a bundle, or a sentence on why there is none."""
+    """What became of one task: its bundles in the order of the tries, or a sentence on why there is none."""
 
     name: str
-    driven: Driven | None
+    driven: tuple[Driven, ...] = ()
     error: str | None = None
 
 
@@ -113,18 +114,24 @@ def _drive_all(tasks: Sequence[Task], release: Release, options: GateOptions, pr
 
 
 def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
+    """A run that was in doubt while it ran is tried once more, on a new cluster; both are judged and shown."""
+    tries: list[Driven] = []
     try:
-        cluster = shelf.take(task.scenario)
-        if missing := _unavailable(task.scenario, cluster):
-            return _Attempt(task.scenario.name, None, missing)
-        driven = drive(task, cluster, progress)
-        shelf.give_back(task.scenario, healthy=driven.healthy)
+        while not tries or (tries[-1].doubts and len(tries) < TRIES_MAX and task.weakened is None):
+            again = replace(task, out=task.out.with_name(f"{task.out.name}-again")) if tries else task
+            cluster = shelf.take(task.scenario)
+            if missing := _unavailable(task.scenario, cluster):
+                return _Attempt(task.scenario.name, error=missing)
+            tries.append(drive(again, cluster, progress))
+            shelf.give_back(task.scenario, healthy=tries[-1].healthy)
+            for doubt in tries[-1].doubts:
+                progress.line(f"    doubt: {doubt}")
     except HarnessError as error:
         shelf.retire()
-        return _Attempt(task.scenario.name, None, str(error))
-    for doubt in driven.doubts:
-        progress.line(f"    doubt: {doubt}")
-    return _Attempt(task.scenario.name, driven)
+        if not tries:
+            return _Attempt(task.scenario.name, error=str(error))
+        progress.line(f"    the second try came to nothing: {error}")
+    return _Attempt(task.scenario.name, tuple(tries))
 
 
 def _one_by_one(
@@ -141,7 +148,7 @@ def _one_by_one(
 
 
 def _judged(attempts: Sequence[_Attempt], progress: Progress) -> list[ScenarioResult]:
-    bundles = [Bundle.open(a.driven.bundle, allow_unfinished=True) for a in attempts if a.driven]
+    bundles = [Bundle.open(d.bundle, allow_unfinished=True) for a in attempts for d in a.driven]
     verdicts: dict[str, Verdict] = {}
     if bundles:
         judged = judge_bundles(bundles, None, progress)
@@ -150,10 +157,14 @@ def _judged(attempts: Sequence[_Attempt], progress: Progress) -> list[ScenarioRe
 
 
 def _result(attempt: _Attempt, verdicts: dict[str, Verdict]) -> ScenarioResult:
-    if attempt.driven is None:
+    """The last try counts, unless an earlier one is a FAIL: nothing makes that unhappen."""
+    folders = [driven.bundle.name for driven in attempt.driven]
+    if not folders:
         return ScenarioResult(name=attempt.name, status=None, error=attempt.error)
-    folder = attempt.driven.bundle.name
-    return ScenarioResult(name=attempt.name, status=verdicts[folder].status, bundle=folder)
+    failed = next((folder for folder in folders if verdicts[folder].status is Status.FAIL), None)
+    counts = failed or folders[-1]
+    earlier = tuple(folder for folder in folders if folder != counts)
+    return ScenarioResult(name=attempt.name, status=verdicts[counts].status, bundle=counts, earlier=earlier)
 
 
 class _Shelf:
