@@ -30,7 +30,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.VANISHED, "gone"): "a live reader was given it, and after healing nothing stands there",
     (Kind.VANISHED, "hidden"): "a read_committed reader was given it, and now only read_uncommitted shows it",
     (Kind.CONFLICTING, ""): "another record stands at this offset for the read after healing",
-    (Kind.ABORTED_READ, "drain"): lambda run: f"read_committed shows it after healing; aborted {_span(run, 'txn')}",
+    (Kind.ABORTED_READ, "drain"): lambda run: f"read_committed shows it; aborted {_span(run, 'txn')}",
     (Kind.ABORTED_READ, "reader"): "read_committed returned it, though its transaction was aborted",
     (Kind.TORN_TRANSACTION, "committed"): lambda run: f"other records of the committed {_span(run, 'txn')} are visible",
     (Kind.TORN_TRANSACTION, "unknown"): lambda run: f"a part of {_span(run, 'txn')} is visible, this is not",

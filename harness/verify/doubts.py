@@ -10,7 +10,7 @@ from harness.model.verdict import Doubt
 from harness.verify.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.counts import Counts
 from harness.verify.rows import UNJUDGED, UNREAD
-from harness.verify.standing import nodes_down, settled
+from harness.verify.standing import excusable, settled
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -122,8 +122,8 @@ def _cluster(case: Case) -> Iterator[Doubt]:
             yield Doubt("no_watermark", f"the leader of {topic}/{partition} did not tell its watermarks")
     if (case.run.get("recovered") or {}).get("ok") is None:
         yield Doubt("recovery_unknown", "nobody waited for the cluster to recover")
-    elif nodes_down(case):
-        yield Doubt("node_down", f"the cluster did not come back: {case.run['recovered'].get('last_seen')}")
+    elif case.run["recovered"]["ok"] is False and excusable(case):
+        yield Doubt("not_back", f"the cluster did not come back: {case.run['recovered'].get('last_seen')}")
     if settled(case) is False:
         seen = case.run["transactions_settled"].get("last_seen")
         yield Doubt("transactions_late", f"transactions were not over in time: {seen}")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.verify.case import Case
 from harness.verify.checks.log_start import beyond_log
 from harness.verify.detail import promise
+
+# Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
+_OF_CLIENTS: Final = ("producer", "client_hung")
 
 
 def standing(case: Case) -> list[Finding]:
@@ -23,9 +27,11 @@ def settled(case: Case) -> bool | None:
     return answer if isinstance(answer, bool) else None
 
 
-def nodes_down(case: Case) -> bool:
-    """The cluster did not come back because a node was not running, which is another matter than not recovering."""
-    return str((case.run.get("recovered") or {}).get("last_seen", "")).find("not running") >= 0
+def excusable(case: Case) -> bool:
+    """Whether something else kept the cluster from coming back: a node that does not run, or a client that died."""
+    seen = str((case.run.get("recovered") or {}).get("last_seen", ""))
+    clients = any(doubt["name"] in _OF_CLIENTS for doubt in case.run.get("doubts") or [])
+    return "not running" in seen or ("no acks" in seen and clients)
 
 
 def _hanging(case: Case) -> Iterator[Finding]:
@@ -51,7 +57,7 @@ def _hanging(case: Case) -> Iterator[Finding]:
 
 def _not_recovered(case: Case) -> Iterator[Finding]:
     recovered = case.run.get("recovered") or {}
-    if recovered.get("ok") is False and not nodes_down(case):
+    if recovered.get("ok") is False and not excusable(case):
         yield Finding(
             kind=Kind.NOT_RECOVERED,
             detail=f"with every node up: {recovered.get('last_seen')}",

@@ -62,10 +62,10 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["not_reached"],
     ),
     "a read says reached and is not": (changed(lambda b: b.reads[3].update(target=9)), ["not_reached"]),
-    "nothing was acked": (History("uu").build(), ["empty_ledger"]),
+    "nothing was acked": (History("uu").build(), ["empty_ledger", "empty_drain", "reader_saw_nothing"]),
     "nobody drained": (
         changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
-        ["unread", "empty_drain", "no_drain"],
+        ["empty_drain", "unread", "no_drain"],
     ),
     "nobody drained as a live reader reads": (
         changed(
@@ -87,7 +87,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "nobody asked whether it recovered": (run(recovered=SILENT), ["recovery_unknown"]),
     "a node stays down": (
         run(recovered={"ok": False, "waited_s": 90, "last_seen": "last saw 'not running: [2]'"}),
-        ["node_down"],
+        ["not_back"],
+    ),
+    "a client died, so that acks ceased": (
+        run(
+            recovered={"ok": False, "waited_s": 90, "last_seen": "no acks since healing on t-0"},
+            doubts=[{"name": "producer", "text": "producer p died"}],
+        ),
+        ["producer", "not_back"],
     ),
     "transactions end late": (
         run(transactions_settled={"ok": False, "waited_s": 75, "last_seen": "t-0 at 2 of 4"}),

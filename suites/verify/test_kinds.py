@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["conflicting 1"],
     ),
     "the drains disagree": (
-        built("AAUA").change("observations", {"seq": 6}, reader="leader-uncommitted", offset=2),
+        built("AAU").change("observations", {"seq": 3}, reader="leader-uncommitted", offset=2),
         ["conflicting 1"],
     ),
     # --- duplicated, reordered

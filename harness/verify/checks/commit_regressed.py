@@ -101,7 +101,7 @@ def _commits(given: Prepared) -> DataFrame:
 
 
 def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    for at, snapshot in enumerate(case.cluster["snapshots"]):
+    for at, snapshot in enumerate(case.cluster["snapshots"] if case.complete else ()):
         for row in snapshot["groups"] if snapshot["phase"] != "start" else []:
             asked_ns = row.get("at_ns") or snapshot["at_ns"]
             yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns
