@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-import confluent_kafka
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.workload.meters import Place
@@ -96,15 +95,17 @@ class CopyReader:
         isolation: str,
         broker: int | None,
         patience: Patience,
+        again: bool = False,
     ) -> None:
         self._desk = desk
-        self._isolation = isolation
-        self._broker = broker
+        self.isolation = isolation
+        self.broker = broker
         self._patience = patience
         self._serving: dict[Place, tuple[int, int]] = {}
         self._statistics = 0
         self._cancelled = threading.Event()
-        self.name = f"{'leader' if broker is None else f'replica-{broker}'}-{isolation.removeprefix('read_')}"
+        whose = "leader" if broker is None else f"replica-{broker}"
+        self.name = f"{whose}-{isolation.removeprefix('read_')}{'-again' if again else ''}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
         self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
 
@@ -116,15 +117,17 @@ class CopyReader:
             self._desk.run,
             reader=self.name,
             kind=self._kind,
-            isolation=self._isolation,
+            isolation=self.isolation,
             replicas={place: read.replica for place, read in self.reads.items()},
         )
         consumer = Consumer(self._settings())
         try:
             consumer.assign(self._starts())
-            if self._broker is not None:
+            if self.broker is not None:
                 self._wait_for_followers(consumer)
             self._read(consumer, observer)
+        except KafkaException as failure:  # a read that broke off is evidence: its partitions were not reached
+            self._give_up([read for read in self.reads.values() if not read.reached], f"after {failure.args[0].str()}")
         finally:
             consumer.close()
         observations.close()
@@ -133,16 +136,20 @@ class CopyReader:
         """Ends the read at once, from any thread; what it has not reached stays unreached."""
         self._cancelled.set()
 
+    def misserved(self) -> list[Place]:
+        """Partitions that another broker served, at least in part: not the copy that was meant."""
+        return [p for p, read in self.reads.items() if self.broker is not None and read.served_by != {self.broker}]
+
     @property
     def _kind(self) -> str:
-        return "drain" if self._broker is None else "replica"
+        return "drain" if self.broker is None else "replica"
 
     def _read_of(self, copy: Copy, sentinel: int | None) -> Read:
-        broker = copy.leader if self._broker is None else self._broker
+        broker = copy.leader if self.broker is None else self.broker
         return Read(
             reader=self.name,
             kind=self._kind,
-            isolation=self._isolation,
+            isolation=self.isolation,
             replica=broker,
             topic=copy.topic,
             topic_id=self._desk.targets[copy.topic].topic_id,
@@ -153,10 +160,8 @@ class CopyReader:
         )
 
     def _settings(self) -> dict[str, Any]:
-        settings = consumer_settings(
-            self._desk.bootstrap, f"{self.name}-{self._desk.run:x}", self.name, self._isolation
-        )
-        rack = {} if self._broker is None else {"client.rack": f"r{self._broker}"}
+        settings = consumer_settings(self._desk.bootstrap, f"{self.name}-{self._desk.run:x}", self.name, self.isolation)
+        rack = {} if self.broker is None else {"client.rack": f"r{self.broker}"}
         return (
             settings
             | rack
@@ -189,14 +194,14 @@ class CopyReader:
             consumer.consume(POLL_RECORDS, _POLL_S)
         for place in self._elsewhere():
             broker = self._serving.get(place, (None, 0))[0]
-            self.reads[place].stuck_reason = f"broker {broker} served it instead of broker {self._broker}"
+            self.reads[place].stuck_reason = f"broker {broker} served it instead of broker {self.broker}"
         for start in self._starts():
             consumer.seek(start)
         for read in self.reads.values():
             read.served_by.clear()
 
     def _elsewhere(self) -> list[Place]:
-        return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self._broker]
+        return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self.broker]
 
     def _read(self, consumer: Consumer, observer: Observer) -> None:
         observer.new_session(list(self.reads))
@@ -207,7 +212,7 @@ class CopyReader:
             now_s = time.monotonic()
             late = now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s
             if late or self._cancelled.is_set():
-                self._give_up(missing, now_s - started_s)
+                self._give_up(missing, f"after {now_s - started_s:.0f} s")
                 break
         self._confirm_brokers(consumer, observer)
 
@@ -225,7 +230,7 @@ class CopyReader:
         error, topic = event.error(), event.topic()
         assert error is not None
         if error.fatal():
-            raise confluent_kafka.KafkaException(error)
+            raise KafkaException(error)
         if topic is None:
             return False
         read = self.reads[topic, int(event.partition() or 0)]
@@ -237,11 +242,11 @@ class CopyReader:
             from_the_start(consumer, (read.topic, read.partition))
         return False
 
-    def _give_up(self, missing: list[Read], after_s: float) -> None:
+    def _give_up(self, missing: list[Read], why: str) -> None:
         for read in missing:
             read.stuck_reason = read.stuck_reason or (
                 f"{read.topic}[{read.partition}] is stuck at offset {read.position} of {read.target} "
-                f"after {after_s:.0f} s, read as {self._isolation} from broker {sorted(read.served_by)}"
+                f"{why}, read as {self.isolation} from broker {sorted(read.served_by)}"
             )
 
     def _confirm_brokers(self, consumer: Consumer, observer: Observer) -> None:
@@ -251,7 +256,7 @@ class CopyReader:
             self._turn(consumer, observer)
         for place, read in self.reads.items():
             read.served_by |= {self._serving[place][0]} if place in self._serving else set()
-            if self._broker is not None and read.served_by != {self._broker}:
+            if self.broker is not None and read.served_by != {self.broker}:
                 read.stuck_reason = read.stuck_reason or (
-                    f"brokers {sorted(read.served_by)} served it instead of broker {self._broker} alone"
+                    f"brokers {sorted(read.served_by)} served it instead of broker {self.broker} alone"
                 )

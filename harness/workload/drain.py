@@ -8,7 +8,7 @@ can wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -48,6 +48,17 @@ def drain(
     sentinels = write_sentinels(plan, bundle, numbers)
     reads = [read for read in _reads_of(plan, sentinels) if read.reads]
     progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
+    _run_all(reads, bundle)
+    rows = {(read.name, place): row for read in reads for place, row in read.reads.items()}
+    again = {first.name: second for first, second in _second_tries(plan, sentinels, reads)}
+    if again:
+        progress(f"reading again what other brokers served to {', '.join(again)}")
+        _run_all(list(again.values()), bundle)
+    rows |= {(name, place): row for name, second in again.items() for place, row in second.reads.items()}
+    return [row.as_row() for row in rows.values()]
+
+
+def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter) -> None:
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="drain") as pool:
         running = [pool.submit(read.run, bundle.table("observations", read.name)) for read in reads]
         try:
@@ -57,18 +68,36 @@ def drain(
             for read in reads:
                 read.cancel()
             raise
-    return [row.as_row() for read in reads for row in read.reads.values()]
 
 
 def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReader]:
-    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run)
     brokers = sorted({broker for copy in plan.copies for broker in copy.logs})
     whose: list[tuple[int | None, str]] = [(None, isolation) for isolation in ISOLATIONS]
     whose += [(broker, isolation) for broker in brokers for isolation in plan.follower_isolations]
-    return [
-        CopyReader(desk, plan.copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience)
-        for broker, isolation in whose
-    ]
+    return [_reader(plan, plan.copies, sentinels, broker, isolation) for broker, isolation in whose]
+
+
+def _second_tries(
+    plan: DrainPlan, sentinels: Mapping[Place, int], reads: Sequence[CopyReader]
+) -> Iterator[tuple[CopyReader, CopyReader]]:
+    """A leader may take a reader back from a follower for a moment; what it gave meanwhile is no follower's copy."""
+    for first in reads:
+        if misserved := set(first.misserved()):
+            copies = [copy for copy in plan.copies if copy.place in misserved]
+            yield first, _reader(plan, copies, sentinels, first.broker, first.isolation, again=True)
+
+
+def _reader(
+    plan: DrainPlan,
+    copies: Sequence[Copy],
+    sentinels: Mapping[Place, int],
+    broker: int | None,
+    isolation: str,
+    *,
+    again: bool = False,
+) -> CopyReader:
+    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run)
+    return CopyReader(desk, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, again=again)
 
 
 def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> dict[Place, int]:
