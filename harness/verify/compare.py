@@ -97,7 +97,7 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
         for n, case in enumerate(given.cases)
         if case.complete
         for r in case.reads
-        if r["kind"] == "replica" and _from_its_own_copy(r)
+        if r["kind"] == "replica" and from_its_own_copy(r)
     ]
     return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
 
@@ -106,7 +106,8 @@ def _span(read: Mapping[str, Any]) -> tuple[int, int]:
     return read["start"], read["position"] - 1
 
 
-def _from_its_own_copy(read: Mapping[str, Any]) -> bool:
+def from_its_own_copy(read: Mapping[str, Any]) -> bool:
+    """Whether the broker whose copy was meant served the whole read."""
     return list(read["served_by"]) == [read["replica"]]
 
 

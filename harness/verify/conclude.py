@@ -24,6 +24,7 @@ NOT_COVERED: Final = (
     "tiered storage",
     "the release's own Java client: all load comes from librdkafka",
 )
+_COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def conclude(known: Seen) -> Verdict:
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),
-        notes=tuple(_notes(case, known.runs)),
+        notes=tuple(_notes(known)),
         score=score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
         promised=promised - excused,
         durable=promised - lost,
@@ -120,7 +121,8 @@ def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
 
 
-def _notes(case: Case, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _notes(known: Seen) -> list[str]:
+    case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
     moved = [run for run in runs if run["kind"] == DISPLACED]
     if moved:
@@ -129,6 +131,9 @@ def _notes(case: Case, runs: Sequence[Mapping[str, Any]]) -> list[str]:
             f"displaced: {moved[0]['all_records']} records stand at another offset than was acknowledged "
             f"({', '.join(places[:5])}); librdkafka was seen to report such offsets on correct brokers"
         )
+    condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
+    if condemned and not known.counts.rows["batches"]:
+        notes.append("no batch headers were read, so the client's part in second copies and their order is unknown")
     return notes
 
 

@@ -13,18 +13,24 @@ from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
+from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, frame
 
 _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
 
 
+_SIZED: Final = ("batches", "offset_commits", "transactions")
+
+
 @dataclass(slots=True)
 class Counts:
-    """Of one bundle. sent: figures by place; read: rows by (kind, isolation, reader); unreserved: streams without."""
+    """Of one bundle. sent: figures by place; read: rows by (kind, isolation, reader); unreserved: streams without a
+    reservation; rows: of other tables."""
 
     sent: dict[Place, dict[str, int]] = field(default_factory=dict)
     read: dict[tuple[str, str, str], int] = field(default_factory=dict)
     unreserved: int = 0
+    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SIZED, 0))
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -42,6 +48,10 @@ def counts(given: Prepared) -> list[Counts]:
         out[row[BUNDLE]].read[row["kind"], row["isolation"], row["reader"]] = row["count"]
     for row in given.streams.where("producer IS NULL").groupBy(BUNDLE).count().collect():
         out[row[BUNDLE]].unreserved = row["count"]
+    sized = dict(zip(_SIZED, (given.batches, given.offset_commits, given.transactions), strict=True))
+    sizes = [table.groupBy(BUNDLE).count().withColumn("table", F.lit(name)) for name, table in sized.items()]
+    for row in union(sizes).collect():
+        out[row[BUNDLE]].rows[row["table"]] = row["count"]
     return out
 
 

@@ -34,7 +34,10 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.ABORTED_READ, "reader"): "read_committed returned it, though its transaction was aborted",
     (Kind.TORN_TRANSACTION, "committed"): lambda run: f"other records of the committed {_span(run, 'txn')} are visible",
     (Kind.TORN_TRANSACTION, "unknown"): lambda run: f"a part of {_span(run, 'txn')} is visible, this is not",
-    (Kind.TORN_TRANSACTION, "offsets"): lambda run: f"records of {_span(run, 'txn')} and its offsets had other fates",
+    (
+        Kind.TORN_TRANSACTION,
+        "offsets",
+    ): "its records and its offsets had different fates, so the group stands where it must not",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
     (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group is behind its last acked commit {run['other_last']}",
     (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody committed this; the last acked was {run['other_last']}",

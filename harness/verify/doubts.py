@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.model.finding import Kind
 from harness.model.verdict import Doubt
 from harness.verify.case import COMMITTED, UNCOMMITTED, Case, places_of
+from harness.verify.checks.commit_regressed import asks_for_groups
+from harness.verify.compare import from_its_own_copy
 from harness.verify.counts import Counts
 from harness.verify.rows import UNJUDGED, UNREAD
 from harness.verify.standing import excusable, settled
@@ -21,7 +24,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     if not case.complete:
         found.append(Doubt("unfinished", "the run ended half way: what is there was judged, not what is absent"))
         return list(dict.fromkeys(found))
-    found += [*_load(case, counts), *_reading(case, counts, runs), *_readers(case, counts), *_cluster(case)]
+    found += [*_load(case, counts), *_reading(case, counts, runs), *_readers(case, counts), *_cluster(case, counts)]
     found += [*_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))
 
@@ -68,19 +71,26 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     """Reads that stopped short, unless what they did not reach is in no log at all."""
     if not any(kind == "drain" for kind, _, _ in counts.read):
         yield Doubt("empty_drain", "the read after healing saw nothing at all")
+    unread: Counter[str] = Counter()
     for run in runs:
         place = f"{run['topic']}/{run['partition']}"
         if run["kind"] == UNREAD:
-            yield Doubt("unread", f"{run['count']} acknowledged records of {place} were not reached by any read")
+            unread[place] += run["count"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
             yield Doubt("unjudged", f"the log of {place} starts at {start}, and no batch sizes say whether it may")
+    for place, records in unread.items():
+        yield Doubt("unread", f"{records} acknowledged records of {place} were not reached by any read")
     for read in case.reads:
         if not read["reached"] or read["position"] < read["target"]:
             why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
             yield Doubt("not_reached", f"the read {what} did not come to its end: {why}")
+        elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
+            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+            yield Doubt("served_by_another", f"the read {what} was served by brokers {read['served_by']}")
     yield from _unread_places(case, counts)
+    yield from _unread_copies(case)
 
 
 def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -95,8 +105,24 @@ def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
             yield Doubt("no_drain", f"nobody read {name} as {COMMITTED} after healing")
         elif UNCOMMITTED in live and facts.uncommitted is None:
             yield Doubt("no_drain", f"nobody read {name} as {UNCOMMITTED} after healing, though live readers did")
+        if facts is not None and facts.as_of_ns is None and case.last_snapshot is not None:
+            yield Doubt("no_snapshot", f"no broker said anything of {name} after healing")
         if facts is not None and facts.as_of_ns is not None and facts.log_end is None:
             yield Doubt("replica_silent", f"not every replica of {name} told where its log ends")
+
+
+def _unread_copies(case: Case) -> Iterator[Doubt]:
+    """This harness reads every copy with both isolations; what others sealed may lack some."""
+    if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
+        return
+    done = {(r["topic"], r["partition"], r["isolation"], r["replica"]) for r in case.reads}
+    for p in case.last_snapshot["partitions"]:
+        for isolation in (COMMITTED, UNCOMMITTED):
+            unread = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
+            if unread:
+                yield Doubt(
+                    "copy_unread", f"nobody read the copies of {p['topic']}/{p['partition']} on {unread} as {isolation}"
+                )
 
 
 def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -106,16 +132,17 @@ def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
             yield Doubt("reader_saw_nothing", f"live reader {reader['name']} was given not one record")
 
 
-def _cluster(case: Case) -> Iterator[Doubt]:
+def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     last = case.last_snapshot
     if last is None:
         yield Doubt("no_snapshot", "nobody asked the brokers for their offsets after healing")
         return
-    told = {(p["topic"], p["partition"]): p for p in last["partitions"]}
-    for topic, partition in case.run.get("targets") or []:
-        if (topic, partition) not in told:
-            yield Doubt("no_snapshot", f"no broker said anything of {topic}/{partition} after healing")
-    for (topic, partition), p in told.items():
+    if counts.rows["offset_commits"] and not asks_for_groups(case):
+        yield Doubt("no_group_offsets", "groups committed, and nobody asked for their offsets after healing")
+    if "disk.read" in (case.run.get("capabilities") or []) and not counts.rows["batches"]:
+        yield Doubt("no_batches", "the disks could be read, and nobody read them")
+    for p in last["partitions"]:
+        topic, partition = p["topic"], p["partition"]
         if set(p["isr"]) != set(p["replicas"]):
             yield Doubt("isr_not_full", f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}")
         if p["high_watermark"] is None or p["last_stable_offset"] is None:

@@ -17,13 +17,20 @@ from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
 from harness.verify.prepared import Prepared
-from harness.verify.tables import BUNDLE, frame
+from harness.verify.tables import BUNDLE, PLACE, frame
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
 # acks=1 answers before any follower has the record; a follower that was in sync may lead without it. What a reader was
 # given lay below the high watermark, so that never goes: VANISHED is not permitted by it.
 _OF_ACKS: Final = (Kind.LOST,)
+_OF_COMPACTION: Final = (
+    Kind.LOST,
+    Kind.VANISHED,
+    Kind.TORN_TRANSACTION,
+    Kind.SKIPPED_READ,
+    Kind.REPLICA_DIVERGENCE,
+)
 _OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 _EXCUSES: Final[Columns] = {
@@ -40,6 +47,30 @@ _ANY_TIME: Final = 2**62
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
+    return _superseded(_by_clauses(rows, given), given)
+
+
+def _superseded(rows: DataFrame, given: Prepared) -> DataFrame:
+    """On compacted topics a record may go, on each replica at its own time, once its key was written again."""
+    topics = [
+        (n, name)
+        for n, case in enumerate(given.cases)
+        for name, topic in case.contract.topics.items()
+        if topic.compacted
+    ]
+    if not topics:
+        return rows
+    compacted = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
+    key = [*PLACE, "key_hash"]
+    newest = given.ledger.where("promised AND key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"], "left_semi")
+    newest = newest.groupBy(*key).agg(F.max("offset").alias("newest"))
+    may_go = F.col("kind").isin([kind.value for kind in _OF_COMPACTION]) & (F.col("offset") < F.col("newest"))
+    why = F.concat(F.lit("compaction of "), F.col("topic"), F.lit(": the key was written again later"))
+    joined = rows.join(newest, key, "left")
+    return joined.withColumn("excused_by", F.coalesce("excused_by", F.when(may_go, why))).drop("newest")
+
+
+def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))

@@ -38,7 +38,7 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with producer, outcome, transaction and times of the send, where there was one."""
     wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
     sends = given.ledger.join(wanted, RECORD, "left_semi").select(
-        *RECORD, "outcome", "txn", "txn_id", "called_ns", "returned_ns"
+        *RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns"
     )
     producers = given.streams.select(BUNDLE, "stream", "producer")
     return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "nothing was acked": (History("uu").build(), ["empty_ledger", "empty_drain", "reader_saw_nothing"]),
     "nobody drained": (
         changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
-        ["empty_drain", "unread", "no_drain"],
+        ["empty_drain", "unread", "no_drain", "copy_unread", "copy_unread"],
     ),
     "nobody drained as a live reader reads": (
         changed(
@@ -74,7 +74,33 @@ CASES: dict[str, tuple[Built, list[str]]] = {
                 b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
             )
         ),
-        ["no_drain"],
+        ["no_drain", "copy_unread"],
+    ),
+    "by hand, nobody read the replicas": (
+        changed(
+            lambda b: (
+                b.drop("observations", kind="replica"),
+                b.reads.__delitem__(slice(2, None)),
+                b.manifest.update(sealed_by="hand"),
+            )
+        ),
+        [],
+    ),
+    "nobody read the replicas": (
+        changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
+        ["copy_unread", "copy_unread"],
+    ),
+    "the leader served a replica's read": (
+        changed(lambda b: b.reads[2].update(served_by=[1])),
+        ["served_by_another"],
+    ),
+    "by hand, groups commit and nobody asks for them": (
+        changed(lambda b: (b.drained.update(groups=[]), b.manifest.update(sealed_by="hand"))),
+        ["no_group_offsets"],
+    ),
+    "disks that could be read were not": (
+        changed(lambda b: (b.tables["batches"].clear(), b.run.update(capabilities=["disk.read"]))),
+        ["no_batches"],
     ),
     "a live reader saw nothing": (without("observations", reader="grouped"), ["reader_saw_nothing"]),
     "no snapshot after healing": (changed(lambda b: b.cluster["snapshots"].pop()), ["no_snapshot"]),

@@ -28,6 +28,16 @@ def built(*texts: str, **how: object) -> Built:
     return History(*texts, **how).build()  # type: ignore[arg-type]
 
 
+def offsets_of_one(history: Built, told: int | None) -> Built:
+    """The only commit of the group is offset 3 in the transaction; the coordinator tells another one, or none."""
+    end = history.drained["partitions"][0]["high_watermark"]
+    history.drop("offset_commits", offset=end // 2)
+    history.change("offset_commits", {"offset": 3, "txn_id": 1}, offset=end)
+    groups = history.drained["groups"]
+    history.drained["groups"] = [] if told is None else [groups[0] | {"offset": told}]
+    return history
+
+
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {
     # --- legal
@@ -106,6 +116,20 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "an unknown transaction is shown on one of two": (
         History("<AA>A", "<A>").build(show(0, 1)),
         ["torn_transaction 2"],
+    ),
+    "an unknown transaction is shown and its offsets count": (offsets_of_one(built("{AA}A"), told=3), []),
+    "an unknown transaction is shown and its offsets do not count": (
+        offsets_of_one(built("{AA}A"), told=None),
+        ["torn_transaction 1"],
+    ),
+    "an unknown transaction is not shown, nor do its offsets count": (offsets_of_one(built("<AA>A"), told=None), []),
+    "an unknown transaction is not shown and its offsets count": (
+        offsets_of_one(built("<AA>A"), told=3),
+        ["torn_transaction 1"],
+    ),
+    "offsets of a committed transaction do not count": (
+        offsets_of_one(built("(AA)A"), told=None),
+        ["commit_regressed 1"],
     ),
     # --- readers
     "a live reader skips": (built("AAAA").drop("observations", reader="live", offset=2), ["skipped_read 1"]),

@@ -44,5 +44,5 @@ CHECKS: Final[dict[str, Check]] = {
     "replica_divergence": lambda of: replica_divergence(of.compared),
     "disks": lambda of: disks(of.given),
     "log_start": lambda of: log_start(of.given),
-    "commit_regressed": lambda of: commit_regressed(of.given),
+    "commit_regressed": lambda of: commit_regressed(of.drill),
 }

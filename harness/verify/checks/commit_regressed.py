@@ -12,9 +12,10 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
-from harness.verify.prepared import Prepared
+from harness.verify.drill import Drill
+from harness.verify.prepared import Prepared, at_place
 from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, frame
+from harness.verify.tables import BUNDLE, RECORD, frame
 
 # A commit that was never answered may be carried out late, by a broker that had not read it yet.
 _LATE_NS: Final = 60 * 10**9
@@ -31,37 +32,44 @@ _ASKED: Final[Columns] = {
 _FIRST: Final = -1
 
 
-def commit_regressed(given: Prepared) -> DataFrame:
+def commit_regressed(drill: Drill) -> DataFrame:
     """Every offset that a coordinator told, against the commits that were acknowledged before it was asked.
 
     Legal: the last of these, whatever was tried after it, and a commit without an answer from shortly before it. A
-    commit inside a transaction counts from the transaction's end, and only if that committed.
+    commit inside a transaction counts from the transaction's end, and only if that committed. Whether one of unknown
+    outcome did, its records tell; offsets that had another fate are a torn transaction.
     """
-    commits = _commits(given)
+    given = drill.given
+    commits = _commits(drill).localCheckpoint()
     asked = frame(given.spark, _ASKED, [row for n, case in enumerate(given.cases) for row in _asked(n, case)])
     asked = asked.unionByName(_unasked(given, commits))
     tried = asked.join(commits, _AT).where("called_ns <= asked_ns")
     key = [*_AT, "asked"]
     acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
-    last = tried.groupBy(*key).agg(F.max(F.when(acked, F.struct("order_ns", "offset"))).alias("last"))
+    last = tried.groupBy(*key).agg(F.max(F.when(acked, F.struct("order_ns", "offset", "by_records"))).alias("last"))
     after = F.col("order_ns") >= F.coalesce(
         F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("last.order_ns") - _LATE_NS).otherwise(
             F.col("last.order_ns")
         ),
         F.lit(0),
     )
-    legal = tried.join(last, key).where((F.col("offset") == F.col("told")) & after).select(*key).distinct()
-    rows = asked.join(last, key, "left").join(legal, key, "left_anti")
+    same = tried.join(last, key).where(F.col("offset") == F.col("told"))
+    legal = same.where(after & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
+    undone = same.where(F.col("by_records") & (F.col("fate") == Outcome.REFUSED.value))
+    undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
+    rows = asked.join(last, key, "left").join(legal, key, "left_anti").join(undone, key, "left")
     rows = rows.where("told IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
     how = (
-        F.when(F.col("told").isNull(), F.lit("gone"))
+        F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
+        .when(F.col("told").isNull(), F.lit("gone"))
         .when(F.col("told") < F.col("last.offset"), F.lit("behind"))
         .otherwise(F.lit("nobody"))
     )
     rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).count()
+    torn = F.col("how") == "offsets"
     return found(
         rows,
-        Kind.COMMIT_REGRESSED,
+        F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.COMMIT_REGRESSED.value)),
         F.col("how"),
         offset="told",
         reader="group",
@@ -69,13 +77,19 @@ def commit_regressed(given: Prepared) -> DataFrame:
     )
 
 
-def _commits(given: Prepared) -> DataFrame:
-    """Commits with their fate, their place in time (`order_ns`), and when they were done."""
+def _commits(drill: Drill) -> DataFrame:
+    """Commits with their fate, their place in time (`order_ns`), and when they were done.
+
+    `by_records`: the transaction's end was never answered, and its records tell what became of it.
+    """
+    given = drill.given
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
     rows = given.offset_commits.where(given.complete).join(ends, [BUNDLE, "txn_id"], "left")
+    rows = rows.join(_told_by_records(drill), [BUNDLE, "txn_id"], "left")
     fate = (
         F.when(F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value), F.col("outcome"))
-        .when(F.col("ended") == TxnOutcome.ABORTED.value, F.lit(Outcome.REFUSED.value))
+        .when((F.col("ended") == TxnOutcome.ABORTED.value) | ~F.col("visible"), F.lit(Outcome.REFUSED.value))
+        .when(F.col("visible"), F.col("outcome"))
         .otherwise(F.lit(Outcome.UNKNOWN.value))
     )
     rows = rows.select(
@@ -85,7 +99,8 @@ def _commits(given: Prepared) -> DataFrame:
         fate.alias("fate"),
         F.coalesce("ended_ns", "called_ns").alias("order_ns"),
         F.coalesce("ended_ns", "returned_ns").alias("done_ns"),
-    ).where(F.col("fate") != Outcome.REFUSED.value)
+        F.col("visible").isNotNull().alias("by_records"),
+    )
     before = [
         (n, g["group"], g["topic"], g["partition"], g["offset"])
         for n, case in enumerate(given.cases)
@@ -97,7 +112,20 @@ def _commits(given: Prepared) -> DataFrame:
     there = frame(given.spark, columns, before)
     for column in ("called_ns", "order_ns", "done_ns"):
         there = there.withColumn(column, F.lit(_FIRST).cast("bigint"))
+    there = there.withColumn("by_records", F.lit(False))
     return rows.unionByName(there.withColumn("fate", F.lit(Outcome.ACKED.value)))
+
+
+def _told_by_records(drill: Drill) -> DataFrame:
+    """Transactions of unknown outcome of which read_committed shows records, or passed acknowledged ones by."""
+    rows = drill.sent.where(F.col("txn") == TxnOutcome.UNKNOWN.value)
+    rows = at_place(rows.join(drill.shown.select(*RECORD, "rc"), RECORD, "left"), drill.given.places)
+    shown = F.coalesce("rc", F.lit(False))
+    passed = (F.col("outcome") == Outcome.ACKED.value) & (F.col("committed") > F.col("offset"))
+    by_txn = rows.groupBy(BUNDLE, "txn_id").agg(
+        F.max(shown).alias("visible"), F.count_if(passed & (F.col("offset") >= F.col("log_start"))).alias("passed_n")
+    )
+    return by_txn.where("visible OR passed_n > 0").select(BUNDLE, "txn_id", "visible")
 
 
 def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -114,18 +142,23 @@ def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
         (n, at, s["at_ns"], row["group"], row["topic"], row["partition"])
         for n, case in enumerate(given.cases)
         for at, s in enumerate(case.cluster["snapshots"])
-        if s["phase"] in ("healed", "drained") and _asks_for_groups(case)
+        if s["phase"] in ("healed", "drained") and asks_for_groups(case)
         for row in [*s["groups"], {"group": None, "topic": None, "partition": None}]
     ]
     columns = {"asked": "int64", "asked_ns": "int64", "group": "string", "topic": "string", "partition": "int32"}
     told = frame(given.spark, columns, asked)
     snapshots = told.select(BUNDLE, "asked", "asked_ns").distinct()
-    wanted = commits.select(*_AT).distinct().join(F.broadcast(snapshots), BUNDLE)
+    wanted = (
+        commits.where(F.col("fate") != Outcome.REFUSED.value)
+        .select(*_AT)
+        .distinct()
+        .join(F.broadcast(snapshots), BUNDLE)
+    )
     silent = wanted.join(told.where("group IS NOT NULL").select(*_AT, "asked"), [*_AT, "asked"], "left_anti")
     return silent.withColumn("told", F.lit(None).cast("bigint"))
 
 
-def _asks_for_groups(case: Case) -> bool:
+def asks_for_groups(case: Case) -> bool:
     """This harness always does. By hand, an empty list in every snapshot says that nobody asked."""
     return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])
 
