@@ -28,10 +28,10 @@ def bucket_of(column: str) -> Column:
     return F.shiftright(column, BUCKET_BITS)
 
 
-def fingerprint(prefix: str, among: Column) -> list[Column]:
+def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
     """Count, exclusive or and sum over the rows `among` a group: who they are and where they stand."""
-    identity = F.xxhash64("stream", "seq", "topic", "topic_id", "partition", "offset")
-    counted = F.when(among, identity)
+    whole = F.xxhash64("stream", "seq", "topic", "topic_id", "partition", "offset")
+    counted = F.when(among, whole if identity is None else identity)
     return [
         F.count(counted).alias(f"{prefix}_n"),
         F.coalesce(F.bit_xor(counted), F.lit(0)).alias(f"{prefix}_xor"),
@@ -74,7 +74,8 @@ def place_buckets(rows: DataFrame, keys: list[str]) -> DataFrame:
     """Fingerprint of rows by place and bucket of offsets, and by further keys; with the bucket's extreme offsets."""
     extremes = [F.min("offset").alias("low"), F.max("offset").alias("high")]
     by = rows.groupBy(*PLACE, *keys, bucket_of("offset").alias("bucket"))
-    return by.agg(*fingerprint("all", F.lit(True)), *extremes)
+    who = F.xxhash64("stream", "seq", "offset")  # the place is the key
+    return by.agg(*fingerprint("all", F.lit(True), who), *extremes)
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
