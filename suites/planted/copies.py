@@ -1,0 +1,134 @@
+"""Copies of one bundle, each changed in its tables or documents and sealed again. The original is never written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.evidence import Bundle
+from harness.evidence.columns import arrow_schema
+from harness.evidence.parts import write_parquet
+from harness.evidence.seal import seal_directory
+from harness.model.schemas import TABLES
+
+Row = dict[str, Any]
+
+
+class Original:
+    """The bundle of the real run, its Parquet parts read once for all copies."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.parts = {
+            file.relative_to(path).as_posix(): pq.read_table(file)
+            for table in TABLES
+            for file in sorted((path / table).glob("*.parquet"))
+        }
+
+    @cached_property
+    def documents(self) -> dict[str, Any]:
+        """Every JSON document by its name without the ending. Not to be changed."""
+        return {file.stem: json.loads(file.read_text()) for file in self.path.glob("*.json")}
+
+    def rows(self, table: str, **wanted: Any) -> list[Row]:
+        """Rows that match, of all parts, ordered by place and offset where the table has them."""
+        found = [
+            row
+            for name, part in self.parts.items()
+            if name.startswith(f"{table}/")
+            for row in part.filter(_matching(part, wanted)).to_pylist()
+        ]
+        order = [c for c in ("topic", "partition", "offset", "base_offset") if c in TABLES[table]]
+        return sorted(found, key=lambda row: [-1 if row[c] is None else row[c] for c in order])
+
+
+class Copy:
+    """One copy. Conditions name columns: a value, or a collection of which it is one."""
+
+    def __init__(self, original: Original, path: Path) -> None:
+        self.original = original
+        self.path = path
+        self._parts = dict(original.parts)
+        self._documents: dict[str, Any] = {}
+
+    def drop(self, table: str, **wanted: Any) -> int:
+        """Takes rows away and says how many; at least one must match."""
+        gone = 0
+        for name, part, mask in self._touched(table, wanted):
+            self._parts[name] = part.filter(pc.invert(mask))
+            gone += pc.sum(mask).as_py()
+        return gone
+
+    def change(self, table: str, to: Mapping[str, Any], **wanted: Any) -> int:
+        """Sets columns of rows and says of how many; at least one must match."""
+        changed = 0
+        for name, part, mask in self._touched(table, wanted):
+            for column, value in to.items():
+                kind = part.schema.field(column).type
+                new = pc.if_else(mask, pa.scalar(value, kind), part[column])
+                part = part.set_column(part.schema.get_field_index(column), part.schema.field(column), new)
+            self._parts[name] = part
+            changed += pc.sum(mask).as_py()
+        return changed
+
+    def add(self, table: str, rows: Sequence[Row]) -> None:
+        """Adds rows, as a part of their own."""
+        name = f"{table}/planted-0.parquet"
+        schema = arrow_schema(table)
+        added = pa.Table.from_pylist(list(rows), schema)
+        self._parts[name] = pa.concat_tables([self._parts[name], added]) if name in self._parts else added
+
+    @contextmanager
+    def document(self, name: str) -> Iterator[Any]:
+        """A document to be changed in place; it is written when the copy is sealed."""
+        if name not in self._documents:
+            self._documents[name] = json.loads((self.original.path / f"{name}.json").read_text())
+        yield self._documents[name]
+
+    def sealed(self) -> Bundle:
+        """Writes the copy: files that did not change are links to the original's."""
+        shutil.copytree(self.original.path, self.path, copy_function=os.link)
+        for name in self._parts.keys() | self.original.parts.keys():
+            part = self._parts[name]
+            if part is not self.original.parts.get(name):
+                (self.path / name).parent.mkdir(exist_ok=True)
+                (self.path / name).unlink(missing_ok=True)  # else the original would be written to
+                write_parquet(part, self.path / name)
+        for name, content in self._documents.items():
+            file = self.path / f"{name}.json"
+            file.unlink()
+            file.write_text(json.dumps(content))
+        return seal_directory(self.path)
+
+    def _touched(self, table: str, wanted: Mapping[str, Any]) -> list[tuple[str, pa.Table, pa.ChunkedArray]]:
+        masks = [
+            (name, part, _matching(part, wanted)) for name, part in self._parts.items() if name.startswith(f"{table}/")
+        ]
+        touched = [(name, part, mask) for name, part, mask in masks if pc.any(mask).as_py()]
+        assert touched, f"nothing in {table} is {wanted}"
+        return touched
+
+
+def _matching(part: pa.Table, wanted: Mapping[str, Any]) -> pa.ChunkedArray:
+    mask = pa.chunked_array([pa.array([True] * len(part), pa.bool_())])
+    for column, value in wanted.items():
+        mask = pc.and_(mask, pc.fill_null(_is(part[column], value), False))
+    return mask
+
+
+def _is(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
+    if value is None:
+        return pc.is_null(column)
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return pc.is_in(column, pa.array(sorted(value), column.type))
+    return pc.equal(column, pa.scalar(value, column.type))

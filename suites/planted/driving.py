@@ -1,0 +1,46 @@
+"""The real run that all changed copies come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from harness import clusters, scenarios
+from harness.drive import Task, drive
+from harness.kafka.cache import default_cache
+from harness.kafka.release import Release, resolve
+from harness.model.contract import contract_of
+from harness.model.errors import HarnessFailure
+from harness.model.scenario import Scenario
+
+SCENARIO: Final = Path(__file__).with_name("planted.toml")
+SEED: Final = 20_734
+RECORDS: Final = 10_000  # at least so many are acked, if the steps leave any wanting
+
+
+def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callable[[str], None]) -> Path:
+    """Drives planted.toml on a cluster of its own; the folder of its bundle. HarnessFailure when it is doubtful."""
+    scenario = scenarios.load(str(SCENARIO))
+    release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)
+    cluster = clusters.start(release, scenario.shape, progress=say)
+    try:
+        driven = drive(_task(scenario, release, out / scenario.name), cluster, say)
+    finally:
+        cluster.stop()
+    if not driven.healthy:
+        raise HarnessFailure(f"the run that copies are made of is doubtful itself: {'; '.join(driven.doubts)}")
+    return driven.bundle
+
+
+def _task(scenario: Scenario, release: Release, out: Path) -> Task:
+    return Task(
+        scenario=scenario,
+        contract=contract_of(scenario),
+        weakened=None,
+        seed=SEED,
+        run=SEED,
+        records=RECORDS,
+        out=out,
+        facts={"release": {"version": release.version, "commit": release.commit, "source": release.source}},
+    )

@@ -1,0 +1,98 @@
+"""What the verdict on a changed copy must say, to the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Status
+
+# kind, topic, partition, offset. Without an offset: an ack that told none, a group that has none, a whole cluster.
+Broken = tuple[str, str | None, int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record at its place, as its producer and every reader know it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    stream: int
+    seq: int
+    txn_id: int | None = None
+
+    @property
+    def at(self) -> dict[str, Any]:
+        """The condition for its observations."""
+        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The condition for its row of the ledger."""
+        return {"stream": self.stream, "seq": self.seq}
+
+    def moved(self, offset: int, partition: int | None = None) -> Record:
+        """The same record at another place."""
+        return replace(self, offset=offset, partition=self.partition if partition is None else partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """All of it: what is not listed must not be said. `displaced`: that many records are in the note of that name."""
+
+    status: Status
+    broken: frozenset[Broken] = frozenset()
+    excused: frozenset[Broken] = frozenset()
+    explained: frozenset[Broken] = frozenset()
+    doubts: frozenset[str] = frozenset()
+    displaced: int = 0
+    counted: bool = True  # False: too much is broken to list it
+
+    def with_excused(self, excused: Iterable[Broken]) -> Expected:
+        """The same, and besides what the contract permits."""
+        return replace(self, excused=frozenset(excused))
+
+
+def of(kind: Kind, *records: Record) -> list[Broken]:
+    """One breach a record."""
+    return [(kind.value, r.topic, r.partition, r.offset) for r in records]
+
+
+def fails(*broken: Iterable[Broken], doubts: Iterable[str] = (), displaced: int = 0) -> Expected:
+    """FAIL for these and nothing else."""
+    every = frozenset(one for part in broken for one in part)
+    return Expected(status=Status.FAIL, broken=every, doubts=frozenset(doubts), displaced=displaced)
+
+
+def passes(*, displaced: int = 0, excused: Iterable[Broken] = (), explained: Iterable[Broken] = ()) -> Expected:
+    """PASS, with no finding that condemns and no doubt."""
+    return Expected(status=Status.PASS, displaced=displaced, excused=frozenset(excused), explained=frozenset(explained))
+
+
+def doubtful(*doubts: str) -> Expected:
+    """INCONCLUSIVE for these reasons, each by its name."""
+    return Expected(status=Status.INCONCLUSIVE, doubts=frozenset(doubts))
+
+
+def said(findings: Iterable[Finding]) -> list[Broken]:
+    """Findings taken apart into records, as a list: one that is said twice stands in it twice."""
+    return sorted((one for finding in findings for one in _records(finding)), key=sort_key)
+
+
+def sort_key(one: Broken) -> tuple[str, str, int, int]:
+    """An order in which None has a place."""
+    kind, topic, partition, offset = one
+    return kind, topic or "", -1 if partition is None else partition, -1 if offset is None else offset
+
+
+def _records(finding: Finding) -> Iterable[Broken]:
+    place = (finding.kind.value, finding.topic, finding.partition)
+    if finding.offset_first is None or finding.offset_last is None:
+        return [(*place, None)] * finding.count
+    offsets = range(finding.offset_first, finding.offset_last + 1)
+    assert len(offsets) == finding.count, f"{finding} counts otherwise than its offsets"
+    return [(*place, offset) for offset in offsets]

@@ -1,0 +1,319 @@
+"""Plants in replicas, disks and in what brokers say of themselves, each beside its near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Row
+from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
+from suites.planted.plants import AFTERWARDS, COMMITTED, last_partition, middle, plant, records
+
+# --- replica_divergence, as read ---
+
+
+@plant
+def replica_lacks_a_record(copy: Copy) -> Expected:
+    (record,) = middle(copy.original)
+    copy.drop("observations", kind="replica", replica=_follower(copy, record), **record.at)
+    return fails(of(Kind.REPLICA_DIVERGENCE, record))
+
+
+@plant
+def replica_hides_a_record_from_read_committed(copy: Copy) -> Expected:
+    record = records(copy.original, "paid", 1, txn_id=_txns(copy, "committed"))[30]
+    replica = _follower(copy, record)
+    copy.drop("observations", kind="replica", replica=replica, isolation=COMMITTED, **record.at)
+    return fails(of(Kind.REPLICA_DIVERGENCE, record))
+
+
+@plant
+def replica_has_another_record(copy: Copy) -> Expected:
+    one, other = middle(copy.original, count=2)
+    copy.change("observations", other.sent, kind="replica", replica=_follower(copy, one), **one.at)
+    return fails(of(Kind.REPLICA_DIVERGENCE, one))
+
+
+@plant
+def replica_has_one_more(copy: Copy) -> Expected:
+    """An unanswered send that no other copy has."""
+    (record,) = middle(copy.original)
+    copy.change("ledger", {"outcome": "unknown", "offset": None}, **record.sent)
+    keeps = _follower(copy, record)
+    others = {1, 2, 3} - {keeps}
+    copy.drop("observations", kind=["drain", "live"], **record.at)
+    copy.drop("observations", kind="replica", replica=others, **record.at)
+    return fails(of(Kind.REPLICA_DIVERGENCE, record))
+
+
+@plant
+def near_replica_that_keeps_more(copy: Copy) -> Expected:
+    """Every replica deletes by itself: below the leader's log start a follower may still have records."""
+    start = _start(copy, "sized")
+    below = [r for r in _ledger(copy, "sized") if start - 5 <= r.offset < start]
+    follower = _follower(copy, below[0])
+    with copy.document("cluster") as cluster:
+        for log in last_partition(cluster, "sized", 0)["logs"]:
+            log["log_start"] -= 5 if log["broker"] == follower else 0
+    with copy.document("reads") as reads:
+        for read in reads:
+            if read["kind"] == "replica" and (read["topic"], read["replica"]) == ("sized", follower):
+                read["start"] -= 5
+    shown = copy.original.rows("observations", topic="sized", kind="replica", replica=follower, offset=start)
+    copy.add("observations", [row | {"offset": r.offset, **r.sent} for row in shown for r in below])
+    return passes()
+
+
+@plant
+def near_replica_read_from_the_leader(copy: Copy) -> Expected:
+    """Two brokers served that read: what it lacks says nothing of the replica, and the run proved less."""
+    (record,) = middle(copy.original)
+    replica = _follower(copy, record)
+    copy.drop("observations", kind="replica", replica=replica, **record.at)
+    with copy.document("reads") as reads:
+        for read in reads:
+            if (read["kind"], read["replica"], read["topic"], read["partition"]) == ("replica", replica, "plain", 0):
+                read["served_by"] = [1, 2, 3]
+                read["reached"] = False
+                read["stuck_reason"] = f"brokers [1, 2, 3] served it instead of broker {replica} alone"
+    return doubtful("not_reached")
+
+
+# --- replica_divergence, as the disks have it ---
+
+
+@plant
+def disk_with_another_batch(copy: Copy) -> Expected:
+    batch = _batch(copy)
+    copy.change("batches", {"digest": batch["digest"] + 1}, **_where(batch))
+    return fails(_offsets_of(batch))
+
+
+@plant
+def disk_with_another_epoch(copy: Copy) -> Expected:
+    """KIP-101: the same records under another leader epoch are another history."""
+    batch = _batch(copy)
+    copy.change("batches", {"leader_epoch": batch["leader_epoch"] + 7}, **_where(batch))
+    return fails(_offsets_of(batch))
+
+
+@plant
+def disk_with_a_broken_batch(copy: Copy) -> Expected:
+    batch = _batch(copy)
+    copy.change("batches", {"crc_ok": False}, **_where(batch))
+    return fails(_offsets_of(batch))
+
+
+@plant
+def disk_without_a_batch(copy: Copy) -> Expected:
+    batch = _batch(copy)
+    copy.drop("batches", **_where(batch))
+    return fails(_offsets_of(batch))
+
+
+@plant
+def near_disk_rolled_elsewhere(copy: Copy) -> Expected:
+    """When a segment is rolled is each broker's own affair."""
+    batch = _batch(copy)
+    copy.change("batches", {"segment": batch["base_offset"]}, **_where(batch))
+    return passes()
+
+
+@plant
+def near_disk_that_nobody_read(copy: Copy) -> Expected:
+    copy.drop("batches", broker=2)
+    return passes()
+
+
+def _batch(copy: Copy) -> Row:
+    batches = copy.original.rows("batches", topic="plain", partition=0, broker=2, control=None)
+    return batches[len(batches) // 2]
+
+
+def _where(batch: Row) -> Row:
+    return {name: batch[name] for name in ("broker", "topic", "partition", "base_offset")}
+
+
+def _offsets_of(batch: Row) -> list[Broken]:
+    offsets = range(batch["base_offset"], batch["last_offset"] + 1)
+    return [(Kind.REPLICA_DIVERGENCE.value, batch["topic"], batch["partition"], offset) for offset in offsets]
+
+
+# --- log_start ---
+
+
+@plant
+def log_start_raised(copy: Copy) -> Expected:
+    """Nothing but the figure, on all brokers: the contract keeps these records for seven days."""
+    _raise_start(copy, "plain", 3)
+    return fails(of(Kind.LOG_START, *_ledger(copy, "plain")[:3]))
+
+
+@plant
+def log_start_raised_on_one_replica(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        last_partition(cluster, "plain", 0)["logs"][-1]["log_start"] = 3
+    return fails(of(Kind.LOG_START, *_ledger(copy, "plain")[:3]))
+
+
+@plant
+def log_start_raised_and_records_gone(copy: Copy) -> Expected:
+    """They are lost by the log's start: one finding, which says why."""
+    gone = _delete_first_three(copy)
+    return fails(of(Kind.LOG_START, *gone))
+
+
+@plant
+def log_start_by_an_unpermitted_step(copy: Copy) -> Expected:
+    gone = _delete_first_three(copy)
+    _deleted_by_step(copy, permitted=False)
+    return fails(of(Kind.LOG_START, *gone))
+
+
+@plant
+def near_log_start_by_delete_records(copy: Copy) -> Expected:
+    _delete_first_three(copy)
+    _deleted_by_step(copy, permitted=True)
+    return passes()
+
+
+@plant
+def near_log_start_by_size(copy: Copy) -> Expected:
+    """As far as size permits: what every replica keeps is still retention.bytes."""
+    start = _start(copy, "sized")
+    _raise_start(copy, "sized", _lowest_start_left(copy))
+    assert _lowest_start_left(copy) > start
+    return passes()
+
+
+@plant
+def log_start_beyond_size(copy: Copy) -> Expected:
+    """One batch further than size permits."""
+    permitted = _lowest_start_left(copy)
+    batches = copy.original.rows("batches", topic="sized", broker=3)
+    over = next(row for row in batches if row["base_offset"] == permitted)
+    _raise_start(copy, "sized", over["last_offset"] + 1)
+    gone = [r for r in _ledger(copy, "sized") if over["base_offset"] <= r.offset <= over["last_offset"]]
+    return fails(of(Kind.LOG_START, *gone))
+
+
+def _lowest_start_left(copy: Copy) -> int:
+    """The highest base offset of a batch with at least retention.bytes from there on."""
+    kept = 0
+    for row in reversed(copy.original.rows("batches", topic="sized", broker=3)):
+        kept += row["size_bytes"]
+        if kept >= 1048576:
+            return int(row["base_offset"])
+    raise AssertionError("the topic never had as much as its retention keeps")
+
+
+def _raise_start(copy: Copy, topic: str, start: int) -> None:
+    with copy.document("cluster") as cluster:
+        for log in last_partition(cluster, topic, 0)["logs"]:
+            log["log_start"] = start
+
+
+def _delete_first_three(copy: Copy) -> list[Record]:
+    gone = _ledger(copy, "plain")[:3]
+    assert [r.offset for r in gone] == [0, 1, 2]
+    _raise_start(copy, "plain", 3)
+    with copy.document("reads") as reads:
+        for read in reads:
+            if (read["topic"], read["partition"]) == ("plain", 0):
+                read["start"] = 3
+    for record in gone:
+        copy.drop("observations", kind=set(AFTERWARDS), **record.at)
+    return gone
+
+
+def _deleted_by_step(copy: Copy, *, permitted: bool) -> None:
+    with copy.document("steps") as steps:
+        at_ns = steps[-1]["ended_ns"]
+        event = {"kind": "delete_records", "topic": "plain", "partition": 0, "at_ns": at_ns, "before_offset": 3}
+        steps[-1]["events"].append(event)
+    with copy.document("run") as run:
+        run["contract"]["topics"]["plain"]["delete_records"] = permitted
+
+
+# --- hanging_transaction, not_recovered ---
+
+
+@plant
+def hanging_transaction(copy: Copy) -> Expected:
+    """The last stable offset stands still. By necessity the wait for it was in vain, which is a doubt as well."""
+    with copy.document("cluster") as cluster:
+        place = last_partition(cluster, "paid", 0)
+        place["last_stable_offset"] -= 5
+    _unsettled(copy)
+    high = place["high_watermark"]
+    offsets = range(high - 5, high)
+    return fails(
+        [(Kind.HANGING_TRANSACTION.value, "paid", 0, offset) for offset in offsets], doubts=["transactions_late"]
+    )
+
+
+@plant
+def near_hanging_transaction_that_ended_late(copy: Copy) -> Expected:
+    """Not over when everything had healed, over in the end."""
+    with copy.document("cluster") as cluster:
+        healed = next(s for s in cluster["snapshots"] if s["phase"] == "healed")
+        for place in healed["partitions"]:
+            if place["topic"] == "paid":
+                place["last_stable_offset"] -= 5
+    return passes()
+
+
+def _unsettled(copy: Copy) -> None:
+    with copy.document("run") as run:
+        seen = "paid/0: last stable offset 5 below the high watermark"
+        run["transactions_settled"] = {"ok": False, "waited_s": 75.0, "last_seen": seen}
+
+
+@plant
+def not_recovered(copy: Copy) -> Expected:
+    _recovered(copy, False, "plain/0: the ISR is [1, 2] of [1, 2, 3]")
+    return fails([(Kind.NOT_RECOVERED.value, None, None, None)])
+
+
+@plant
+def near_not_recovered_but_slow(copy: Copy) -> Expected:
+    _recovered(copy, True, "")
+    return passes()
+
+
+@plant
+def near_not_recovered_with_a_node_down(copy: Copy) -> Expected:
+    """Not everything was up, so that nothing was owed: a doubt."""
+    _recovered(copy, False, "broker 2 is not running")
+    return doubtful("node_down")
+
+
+def _recovered(copy: Copy, ok: bool, last_seen: str) -> None:
+    with copy.document("run") as run:
+        run["recovered"] = {"ok": ok, "waited_s": 119.0, "last_seen": last_seen}
+
+
+# --- helpers ---
+
+
+def _follower(copy: Copy, record: Record) -> int:
+    rows: list[dict[str, Any]] = copy.original.documents["reads"]
+    replicas = {
+        r["replica"]
+        for r in rows
+        if r["kind"] == "replica" and (r["topic"], r["partition"]) == (record.topic, record.partition)
+    }
+    return int(min(replicas))
+
+
+def _start(copy: Copy, topic: str) -> int:
+    return int(last_partition(copy.original.documents["cluster"], topic, 0)["logs"][0]["log_start"])
+
+
+def _ledger(copy: Copy, topic: str) -> list[Record]:
+    rows = copy.original.rows("ledger", topic=topic, partition=0, outcome="acked")
+    return [Record(**{name: row[name] for name in Record.__dataclass_fields__}) for row in rows]
+
+
+def _txns(copy: Copy, outcome: str) -> set[int]:
+    return {row["txn_id"] for row in copy.original.rows("transactions", outcome=outcome)}

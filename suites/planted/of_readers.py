@@ -1,0 +1,248 @@
+"""Plants in what single readers and replicas were given, each beside its near miss."""
+
+from __future__ import annotations
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Row
+from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.plants import (
+    AFTERWARDS,
+    COMMITTED,
+    UNCOMMITTED,
+    forget,
+    last_partition,
+    middle,
+    plant,
+    records,
+    transaction,
+)
+
+
+def _rows_of(copy: Copy, reader: str, topic: str = "plain", partition: int = 0) -> list[Row]:
+    return copy.original.rows("observations", reader=reader, topic=topic, partition=partition)
+
+
+def _unanswered(copy: Copy, record: Record) -> None:
+    copy.change("ledger", {"outcome": "unknown", "offset": None}, **record.sent)
+
+
+# --- skipped_read ---
+
+
+@plant
+def skipped_read_by_an_assigned_reader(copy: Copy) -> Expected:
+    (skipped,) = middle(copy.original)
+    copy.drop("observations", reader="committed", **skipped.at)
+    return fails(of(Kind.SKIPPED_READ, skipped))
+
+
+@plant
+def skipped_read_by_a_group(copy: Copy) -> Expected:
+    (skipped,) = middle(copy.original)
+    copy.drop("observations", reader="grouped", **skipped.at)
+    return fails(of(Kind.SKIPPED_READ, skipped))
+
+
+@plant
+def skipped_read_by_a_group_between_two_sessions(copy: Copy) -> Expected:
+    """It goes on where it had committed, so a new session is no leave to skip."""
+    skipped = middle(copy.original, count=5)
+    _new_session_from(copy, "grouped", skipped[-1].offset + 1)
+    for record in skipped:
+        copy.drop("observations", reader="grouped", **record.at)
+    return fails(of(Kind.SKIPPED_READ, *skipped))
+
+
+@plant
+def skipped_read_of_an_aborted_record(copy: Copy) -> Expected:
+    """A reader of uncommitted records is owed those, too."""
+    record = transaction(copy.original, "aborted")[1][1]
+    copy.drop("observations", reader="uncommitted", **record.at)
+    return fails(of(Kind.SKIPPED_READ, record))
+
+
+@plant
+def skipped_read_by_the_uncommitted_drain(copy: Copy) -> Expected:
+    """read_committed shows it at its place, so it is there, whoever else was given it before."""
+    (skipped,) = middle(copy.original)
+    forget(copy, skipped, kinds=["drain"], isolation=UNCOMMITTED)
+    return fails(of(Kind.SKIPPED_READ, skipped))
+
+
+@plant
+def near_skipped_read_at_the_end(copy: Copy) -> Expected:
+    """The load stopped, and so did the reader: after its last record nothing is owed."""
+    last = [row["offset"] for row in _rows_of(copy, "committed")][-3:]
+    copy.drop("observations", reader="committed", topic="plain", partition=0, offset=last)
+    return passes()
+
+
+@plant
+def near_skipped_read_between_two_sessions(copy: Copy) -> Expected:
+    """An assigned reader that sought or began anew: a jump between sessions is its own doing."""
+    skipped = middle(copy.original, count=5)
+    _new_session_from(copy, "committed", skipped[-1].offset + 1)
+    for record in skipped:
+        copy.drop("observations", reader="committed", **record.at)
+    return passes()
+
+
+@plant
+def near_skipped_read_of_what_is_aborted(copy: Copy) -> Expected:
+    """Offsets of aborted records and of markers are holes to read_committed; one more transaction becomes such."""
+    parts = transaction(copy.original, "committed")
+    gone = [record for part in parts.values() for record in part]
+    copy.change("transactions", {"outcome": "aborted"}, txn_id=gone[0].txn_id)
+    forget(copy, *gone, isolation=COMMITTED)
+    return passes()
+
+
+@plant
+def near_skipped_read_given_twice(copy: Copy) -> Expected:
+    """A new session that goes back is given records again."""
+    again = _rows_of(copy, "committed")[10:50]
+    copy.add("observations", [row | {"session": row["session"] + 1000} for row in again])
+    return passes()
+
+
+def _new_session_from(copy: Copy, reader: str, offset: int) -> None:
+    later = {row["offset"] for row in _rows_of(copy, reader) if row["offset"] >= offset}
+    session = 1 + max(row["session"] for row in _rows_of(copy, reader))
+    copy.change("observations", {"session": session}, reader=reader, topic="plain", partition=0, offset=later)
+
+
+# --- vanished ---
+
+
+@plant
+def vanished_of_unknown_outcome(copy: Copy) -> Expected:
+    """Never acknowledged, but one reader was given it."""
+    (gone,) = middle(copy.original)
+    _unanswered(copy, gone)
+    forget(copy, gone, kinds=AFTERWARDS)
+    copy.drop("observations", reader={"committed", "uncommitted"}, **gone.at)
+    return fails(of(Kind.VANISHED, gone))
+
+
+@plant
+def vanished_above_every_log(copy: Copy) -> Expected:
+    """A reader was given an unanswered send at an offset that no log has any more."""
+    (like,) = middle(copy.original)
+    sent = copy.original.rows("ledger", stream=like.stream)
+    with copy.document("cluster") as cluster:
+        above = last_partition(cluster, "plain", 0)["high_watermark"] + 3
+    row = _rows_of(copy, "uncommitted")[-1]
+    seq = max(row["seq"] for row in sent) + 1
+    copy.add("observations", [row | {"offset": above, "stream": like.stream, "seq": seq}])
+    # Between the reader's last record and this one nothing is owed but what the drain shows.
+    between = [r for r in records(copy.original, "plain", 0) if row["offset"] < r.offset]
+    copy.add("observations", [row | {"offset": r.offset, **r.sent} for r in between])
+    return fails([(Kind.VANISHED.value, "plain", 0, above)])
+
+
+@plant
+def vanished_at_a_marker(copy: Copy) -> Expected:
+    """A live reader was given a record where the log has the marker of a transaction."""
+    marker = transaction(copy.original, "committed")[0][-1].offset + 1
+    assert copy.original.rows("batches", topic="paid", partition=0, base_offset=marker, control="commit")
+    sent = transaction(copy.original, "committed")[0][-1]
+    seq = max(row["seq"] for row in copy.original.rows("ledger", stream=sent.stream)) + 1
+    row = next(r for r in _rows_of(copy, "committed", "paid") if r["offset"] == sent.offset)
+    copy.add("observations", [row | {"offset": marker, "seq": seq}])
+    return fails([(Kind.VANISHED.value, "paid", 0, marker)])
+
+
+@plant
+def near_vanished_below_the_log_start(copy: Copy) -> Expected:
+    """Retention took what a live reader was given, whatever had become of the send."""
+    (first,) = copy.original.rows("ledger", topic="sized", offset=0)
+    assert copy.original.rows("observations", topic="sized", reader="committed", offset=0)
+    copy.change("ledger", {"outcome": "unknown", "offset": None}, stream=first["stream"], seq=first["seq"])
+    return passes()
+
+
+@plant
+def near_vanished_unknown_and_unseen(copy: Copy) -> Expected:
+    """A record of unknown outcome that a reader could have been given, and was not."""
+    gone = records(copy.original, "plain", 0)[-2]
+    _unanswered(copy, gone)
+    copy.drop("observations", **gone.at)
+    return passes()
+
+
+# --- conflicting ---
+
+
+@plant
+def conflicting_with_a_live_reader(copy: Copy) -> Expected:
+    one, other = middle(copy.original, count=2)
+    copy.change("observations", other.sent, reader="committed", **one.at)
+    return fails(of(Kind.CONFLICTING, one))
+
+
+@plant
+def conflicting_with_an_earlier_unanswered_record(copy: Copy) -> Expected:
+    """Another stream's record of unknown outcome stood there when the reader came by."""
+    (there,) = middle(copy.original)
+    other = next(r for r in records(copy.original, "plain", 0) if r.stream != there.stream)
+    seq = max(row["seq"] for row in copy.original.rows("ledger", stream=other.stream)) + 1
+    copy.change("observations", {"stream": other.stream, "seq": seq}, reader="uncommitted", **there.at)
+    return fails(of(Kind.CONFLICTING, there))
+
+
+@plant
+def near_conflicting_after_a_permitted_election(copy: Copy) -> Expected:
+    """What stood above the surviving log end was replaced: an unclean election that the contract permits."""
+    one, other = middle(copy.original, count=2)
+    copy.change("observations", other.sent, reader="committed", **one.at)
+    elect_uncleanly(copy, one, permitted=True)
+    return passes(excused=of(Kind.CONFLICTING, one))
+
+
+def elect_uncleanly(copy: Copy, first: Record, *, permitted: bool) -> None:
+    """An unclean election at the end of the first step, with the log surviving below `first`."""
+    with copy.document("steps") as steps:
+        # Sends that it may have cost came before the step; here it is put after all of them.
+        at_ns = max(row["returned_ns"] for row in copy.original.rows("ledger")) + 1
+        step = steps[0]
+        step["started_ns"] = step["ended_ns"] = step["healed_ns"] = at_ns
+        step["events"].append(
+            {
+                "kind": "unclean_election",
+                "topic": first.topic,
+                "topic_id": first.topic_id,
+                "partition": first.partition,
+                "at_ns": at_ns,
+                "leader": 2,
+                "leader_epoch": 99,
+                "log_end": first.offset,
+            }
+        )
+    with copy.document("run") as run:
+        run["contract"]["topics"][first.topic]["unclean_election"] = permitted
+
+
+@plant
+def lost_in_an_election_that_is_not_permitted(copy: Copy) -> Expected:
+    gone = middle(copy.original, count=3)
+    forget(copy, *gone)
+    elect_uncleanly(copy, gone[0], permitted=False)
+    return fails(of(Kind.LOST, *gone))
+
+
+@plant
+def lost_below_a_permitted_election(copy: Copy) -> Expected:
+    """The log survived up to the second record: only from there on it excuses anything."""
+    gone = middle(copy.original, count=3)
+    forget(copy, *gone)
+    elect_uncleanly(copy, gone[1], permitted=True)
+    expected = fails(of(Kind.LOST, gone[0]))
+    return expected.with_excused(of(Kind.LOST, *gone[1:]))
+
+
+@plant
+def near_lost_in_a_permitted_election(copy: Copy) -> Expected:
+    gone = middle(copy.original, count=3)
+    forget(copy, *gone)
+    elect_uncleanly(copy, gone[0], permitted=True)
+    return passes(excused=of(Kind.LOST, *gone))

@@ -1,0 +1,320 @@
+"""Plants in what the read after healing shows of single records, each beside its near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy
+from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.plants import (
+    AFTERWARDS,
+    COMMITTED,
+    EVERYBODY,
+    append,
+    border,
+    forget,
+    last_partition,
+    middle,
+    plant,
+    records,
+)
+
+UNANSWERED = {"outcome": "unknown", "offset": None, "error": "_MSG_TIMED_OUT"}
+
+
+@plant
+def unchanged(copy: Copy) -> Expected:
+    return passes()
+
+
+# --- lost ---
+
+
+@plant
+def lost_from_both_drains(copy: Copy) -> Expected:
+    """Followers and live readers still show it: that the leader does not is one finding, not four."""
+    (gone,) = middle(copy.original)
+    forget(copy, gone, kinds=["drain"])
+    return fails(of(Kind.LOST, gone))
+
+
+@plant
+def lost_from_every_copy(copy: Copy) -> Expected:
+    (gone,) = middle(copy.original)
+    forget(copy, gone)
+    return fails(of(Kind.LOST, gone))
+
+
+@plant
+def lost_run_of_three(copy: Copy) -> Expected:
+    gone = middle(copy.original, count=3)
+    forget(copy, *gone)
+    return fails(of(Kind.LOST, *gone))
+
+
+@plant
+def lost_to_read_committed_only(copy: Copy) -> Expected:
+    (gone,) = middle(copy.original)
+    forget(copy, gone, kinds=["drain"], isolation=COMMITTED)
+    return fails(of(Kind.LOST, gone))
+
+
+@plant
+def lost_that_was_acked_without_an_offset(copy: Copy) -> Expected:
+    (gone,) = middle(copy.original)
+    copy.change("ledger", {"offset": None}, **gone.sent)
+    forget(copy, gone)
+    return fails([(Kind.LOST.value, "plain", 0, None)])
+
+
+@plant
+def lost_first_record_of_a_log(copy: Copy) -> Expected:
+    first = records(copy.original, "plain", 1)[0]
+    forget(copy, first)
+    return fails(of(Kind.LOST, first))
+
+
+@plant
+def lost_above_every_log_end(copy: Copy) -> Expected:
+    """Nothing but the log ends: brokers, asked after the read, say that acked offsets lie above every log."""
+    gone = _above_every_log_end(copy)
+    return fails(of(Kind.LOST, *gone))
+
+
+@plant
+def lost_above_every_log_end_and_unread(copy: Copy) -> Expected:
+    gone = _above_every_log_end(copy)
+    for record in gone:
+        copy.drop("observations", **record.at)
+    return fails(of(Kind.LOST, *gone))
+
+
+def _above_every_log_end(copy: Copy) -> list[Record]:
+    gone = records(copy.original, "plain", 1)[-3:]
+    with copy.document("cluster") as cluster:
+        for log in last_partition(cluster, "plain", 1)["logs"]:
+            log["log_end"] = gone[0].offset
+    return gone
+
+
+@plant
+def near_lost_log_end_of_one_replica(copy: Copy) -> Expected:
+    """One replica behind by its own word, and its copy shows everything: it was asked before it had caught up."""
+    with copy.document("cluster") as cluster:
+        last_partition(cluster, "plain", 1)["logs"][-1]["log_end"] -= 1
+    return passes()
+
+
+@plant
+def near_lost_unknown_and_absent(copy: Copy) -> Expected:
+    (gone,) = middle(copy.original)
+    copy.change("ledger", UNANSWERED, **gone.sent)
+    forget(copy, gone)
+    return passes()
+
+
+@plant
+def near_lost_unknown_and_there(copy: Copy) -> Expected:
+    (there,) = middle(copy.original)
+    copy.change("ledger", UNANSWERED, **there.sent)
+    return passes()
+
+
+@plant
+def near_lost_acked_without_an_offset(copy: Copy) -> Expected:
+    (there,) = middle(copy.original)
+    copy.change("ledger", {"offset": None}, **there.sent)
+    return passes()
+
+
+@plant
+def near_lost_reserved_and_absent(copy: Copy) -> Expected:
+    """The harness lost the row of a send that never landed: reserved, so its outcome is unknown."""
+    (gone,) = middle(copy.original)
+    copy.drop("ledger", **gone.sent)
+    forget(copy, gone)
+    return passes()
+
+
+# --- corrupt ---
+
+
+@plant
+def corrupt_in_both_drains(copy: Copy) -> Expected:
+    (bad,) = middle(copy.original)
+    copy.change("observations", {"intact": False}, kind="drain", **bad.at)
+    return fails(of(Kind.CORRUPT, bad))
+
+
+@plant
+def corrupt_beyond_decoding(copy: Copy) -> Expected:
+    """Nobody can say which record it is; the ledger can say which stood there."""
+    (bad,) = middle(copy.original)
+    copy.change("observations", {"intact": False, "stream": -1, "seq": -1}, kind=set(AFTERWARDS), **bad.at)
+    return fails(of(Kind.CORRUPT, bad))
+
+
+@plant
+def corrupt_on_one_replica(copy: Copy) -> Expected:
+    (bad,) = middle(copy.original)
+    copy.change("observations", {"intact": False}, kind="replica", replica=3, **bad.at)
+    return fails(of(Kind.CORRUPT, bad))
+
+
+@plant
+def corrupt_for_one_live_reader(copy: Copy) -> Expected:
+    (bad,) = middle(copy.original)
+    copy.change("observations", {"intact": False}, reader="grouped", **bad.at)
+    return fails(of(Kind.CORRUPT, bad))
+
+
+@plant
+def near_corrupt_other_timestamp(copy: Copy) -> Expected:
+    """The payload certifies itself; a broker may set the time."""
+    (there,) = middle(copy.original)
+    copy.change("observations", {"timestamp_ms": 1}, kind="drain", **there.at)
+    return passes()
+
+
+# --- reordered ---
+
+
+@plant
+def reordered_for_everybody(copy: Copy) -> Expected:
+    first, second = middle(copy.original, count=2)
+    _exchange(copy, first, second, EVERYBODY)
+    return fails(of(Kind.REORDERED, second.moved(first.offset)), displaced=2)
+
+
+@plant
+def reordered_in_the_drains(copy: Copy) -> Expected:
+    """By necessity live readers and followers show something else at both offsets."""
+    first, second = middle(copy.original, count=2)
+    _exchange(copy, first, second, ["drain"])
+    return fails(of(Kind.REORDERED, second.moved(first.offset)), of(Kind.CONFLICTING, first, second), displaced=2)
+
+
+@plant
+def near_reordered_two_streams(copy: Copy) -> Expected:
+    """There is no order between streams. That each stands where the other was acked is for the note to say."""
+    first, second = border(copy.original)
+    _exchange(copy, first, second, EVERYBODY)
+    return passes(displaced=2)
+
+
+def _exchange(copy: Copy, first: Record, second: Record, kinds: Any) -> None:
+    """Each stands where the other stood. One that is moved away for a moment must not be taken for the other."""
+    aside = {"stream": -2, "seq": -2}
+    copy.change("observations", aside, kind=set(kinds), **first.at, **first.sent)
+    copy.change("observations", first.sent, kind=set(kinds), **second.at, **second.sent)
+    copy.change("observations", second.sent, kind=set(kinds), **first.at, **aside)
+
+
+# --- duplicated ---
+
+
+@plant
+def duplicated_by_the_broker(copy: Copy) -> Expected:
+    """Both batches carry one producer id and epoch: the broker took a repetition for something new."""
+    (record,) = middle(copy.original)
+    return fails(of(Kind.DUPLICATED, append(copy, record)))
+
+
+@plant
+def duplicated_without_batches(copy: Copy) -> Expected:
+    """Nobody could read the disks, so nothing explains it."""
+    (record,) = middle(copy.original)
+    new = append(copy, record)
+    copy.drop("batches")
+    return fails(of(Kind.DUPLICATED, new))
+
+
+@plant
+def near_duplicated_by_the_client(copy: Copy) -> Expected:
+    """A higher producer epoch: no broker can tell that it is a repetition."""
+    (record,) = middle(copy.original)
+    return passes(explained=of(Kind.DUPLICATED, append(copy, record, epoch_higher_by=1)))
+
+
+@plant
+def near_duplicated_without_idempotence(copy: Copy) -> Expected:
+    (record,) = middle(copy.original)
+    with copy.document("run") as run:
+        for producer in run["contract"]["producers"].values():
+            producer["idempotent"] = producer["transactional"]
+    return passes(excused=of(Kind.DUPLICATED, append(copy, record)))
+
+
+# --- misrouted ---
+
+
+@plant
+def misrouted_to_another_partition(copy: Copy) -> Expected:
+    (record,) = middle(copy.original)
+    forget(copy, record)
+    with copy.document("cluster") as cluster:
+        there = record.moved(last_partition(cluster, "plain", 1)["high_watermark"], partition=1)
+    return fails(of(Kind.MISROUTED, append(copy, there)))
+
+
+@plant
+def misrouted_copy(copy: Copy) -> Expected:
+    """Still at home as well: what stands elsewhere is no second copy of its partition."""
+    (record,) = middle(copy.original)
+    return fails(of(Kind.MISROUTED, append(copy, record.moved(0, partition=1))))
+
+
+@plant
+def near_misrouted_to_another_offset(copy: Copy) -> Expected:
+    """The last record of a partition, one offset above the one that was acked: librdkafka reports such offsets."""
+    last = records(copy.original, "plain", 1)[-1]
+    append(copy, last)
+    forget(copy, last, kinds=AFTERWARDS)
+    return passes(displaced=1)
+
+
+# --- phantom ---
+
+
+@plant
+def phantom_of_an_unreserved_sequence(copy: Copy) -> Expected:
+    (record,) = middle(copy.original)
+    ghost = _with_seq(record, 10**9)
+    return fails(of(Kind.PHANTOM, append(copy, ghost)))
+
+
+@plant
+def phantom_of_an_unknown_stream(copy: Copy) -> Expected:
+    (record,) = middle(copy.original)
+    ghost = _with_seq(record, 0, stream=4711)
+    return fails(of(Kind.PHANTOM, append(copy, ghost)))
+
+
+@plant
+def phantom_of_a_refused_send(copy: Copy) -> Expected:
+    (there,) = middle(copy.original)
+    copy.change("ledger", {"outcome": "refused", "offset": None, "error": "_QUEUE_FULL"}, **there.sent)
+    return fails(of(Kind.PHANTOM, there))
+
+
+@plant
+def near_phantom_reserved_and_unwritten(copy: Copy) -> Expected:
+    """Its sender died before it could write the row: unknown, and it landed."""
+    (record,) = middle(copy.original)
+    sent = copy.original.rows("ledger", stream=record.stream)
+    append(copy, _with_seq(record, max(row["seq"] for row in sent) + 1))
+    return passes()
+
+
+@plant
+def near_phantom_refused_and_absent(copy: Copy) -> Expected:
+    (gone,) = middle(copy.original)
+    copy.change("ledger", {"outcome": "refused", "offset": None, "error": "_QUEUE_FULL"}, **gone.sent)
+    forget(copy, gone)
+    return passes()
+
+
+def _with_seq(record: Record, seq: int, stream: int | None = None) -> Record:
+    fields = {name: getattr(record, name) for name in Record.__dataclass_fields__}
+    return Record(**fields | {"seq": seq, "stream": record.stream if stream is None else stream})

@@ -1,0 +1,242 @@
+"""Plants in transactions and in the offsets of groups, each beside its near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Row
+from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.plants import COMMITTED, forget, plant, transaction
+
+READERS = "readers"  # the group that commits by itself
+PAYMENTS = "payments"  # the group whose offsets transactions carry
+
+
+def _both(parts: dict[int, list[Record]]) -> list[Record]:
+    return [record for part in parts.values() for record in part]
+
+
+def _ended(copy: Copy, parts: dict[int, list[Record]], outcome: str) -> None:
+    copy.change("transactions", {"outcome": outcome}, txn_id=parts[0][0].txn_id)
+
+
+# --- aborted_read ---
+
+
+@plant
+def aborted_read_in_the_drain(copy: Copy) -> Expected:
+    """By necessity no follower and no live reader shows it as committed; one finding says it all."""
+    record = transaction(copy.original, "aborted")[0][0]
+    _given_as_committed(copy, record, "leader-committed")
+    return fails(of(Kind.ABORTED_READ, record))
+
+
+@plant
+def aborted_read_by_everybody(copy: Copy) -> Expected:
+    record = transaction(copy.original, "aborted")[1][0]
+    readers = {r["reader"] for r in _shown(copy, record.topic, record.partition) if r["isolation"] == COMMITTED}
+    for reader in readers:
+        _given_as_committed(copy, record, reader)
+    return fails(of(Kind.ABORTED_READ, record))
+
+
+@plant
+def aborted_read_by_a_live_reader(copy: Copy) -> Expected:
+    record = transaction(copy.original, "aborted")[0][-1]
+    _given_as_committed(copy, record, "committed")
+    return fails(of(Kind.ABORTED_READ, record))
+
+
+@plant
+def near_aborted_read_absent(copy: Copy) -> Expected:
+    """Nobody shows a record of an aborted transaction any more."""
+    forget(copy, transaction(copy.original, "aborted")[0][0])
+    return passes()
+
+
+@plant
+def near_aborted_read_of_an_unknown_transaction(copy: Copy) -> Expected:
+    """Nobody was told how it ended, and all of it is there."""
+    _ended(copy, transaction(copy.original, "committed"), "unknown")
+    return passes()
+
+
+def _shown(copy: Copy, topic: str, partition: int) -> list[Row]:
+    return copy.original.rows("observations", topic=topic, partition=partition)
+
+
+def _given_as_committed(copy: Copy, record: Record, reader: str) -> None:
+    """Adds the row of one reader, in the session and poll of the record that it was given before this one."""
+    rows = [r for r in _shown(copy, record.topic, record.partition) if r["reader"] == reader]
+    before = max((r for r in rows if r["offset"] < record.offset), key=lambda r: r["offset"], default=rows[0])
+    copy.add("observations", [before | {"offset": record.offset, **record.sent}])
+
+
+# --- torn_transaction ---
+
+
+@plant
+def torn_transaction_on_one_partition(copy: Copy) -> Expected:
+    """Committed, so what is gone is lost as well."""
+    gone = transaction(copy.original, "committed")[0]
+    forget(copy, *gone)
+    return fails(of(Kind.LOST, *gone), of(Kind.TORN_TRANSACTION, *gone))
+
+
+@plant
+def torn_transaction_for_read_committed(copy: Copy) -> Expected:
+    """A part counts as aborted: read_uncommitted shows all of it."""
+    gone = transaction(copy.original, "committed")[1]
+    forget(copy, *gone, isolation=COMMITTED)
+    return fails(of(Kind.LOST, *gone), of(Kind.TORN_TRANSACTION, *gone))
+
+
+@plant
+def torn_transaction_of_unknown_end(copy: Copy) -> Expected:
+    """Both ends are legal, half of each is not."""
+    parts = transaction(copy.original, "committed")
+    _ended(copy, parts, "unknown")
+    forget(copy, *parts[0], isolation=COMMITTED)
+    return fails(of(Kind.TORN_TRANSACTION, *parts[0]))
+
+
+@plant
+def lost_transaction(copy: Copy) -> Expected:
+    """All of a committed one is gone: lost, and no part of it is there to be torn from."""
+    gone = _both(transaction(copy.original, "committed"))
+    forget(copy, *gone)
+    return fails(of(Kind.LOST, *gone))
+
+
+@plant
+def near_torn_transaction_of_unknown_end_and_absent(copy: Copy) -> Expected:
+    parts = transaction(copy.original, "committed")
+    _ended(copy, parts, "unknown")
+    forget(copy, *_both(parts), isolation=COMMITTED)
+    return passes()
+
+
+@plant
+def near_torn_transaction_aborted_and_called_unknown(copy: Copy) -> Expected:
+    _ended(copy, transaction(copy.original, "aborted"), "unknown")
+    return passes()
+
+
+@plant
+def near_torn_transaction_unknown_send_within(copy: Copy) -> Expected:
+    """A record of a committed transaction whose send was never answered, and which is not there."""
+    gone = transaction(copy.original, "committed")[0][0]
+    copy.change("ledger", {"outcome": "unknown", "offset": None}, **gone.sent)
+    forget(copy, gone)
+    return passes()
+
+
+# --- vanished, of what read_uncommitted readers were given ---
+
+
+@plant
+def vanished_of_an_aborted_transaction(copy: Copy) -> Expected:
+    """Aborted records stay in the log; a reader of uncommitted ones was given it, and it is gone."""
+    gone = transaction(copy.original, "aborted")[0][0]
+    forget(copy, gone, kinds=["drain", "replica"])
+    return fails(of(Kind.VANISHED, gone))
+
+
+# --- commit_regressed ---
+
+
+@plant
+def commit_regressed_by_one(copy: Copy) -> Expected:
+    told = _tell(copy, READERS, "plain", 0, -1)
+    return fails(_regressed("plain", told))
+
+
+@plant
+def commit_regressed_to_an_earlier_commit(copy: Copy) -> Expected:
+    commits = _commits(copy, READERS, "plain")
+    earlier = max({row["offset"] for row in commits} - {_told(copy, READERS, "plain")})
+    _tell(copy, READERS, "plain", 0, earlier - _told(copy, READERS, "plain"))
+    return fails(_regressed("plain", earlier))
+
+
+@plant
+def commit_regressed_to_nothing(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        last = cluster["snapshots"][-1]
+        last["groups"] = [g for g in last["groups"] if (g["group"], g["topic"]) != (READERS, "plain") or g["partition"]]
+    return fails(_regressed("plain", None))
+
+
+@plant
+def commit_regressed_ahead_of_every_commit(copy: Copy) -> Expected:
+    """Nobody committed that: what lies between would never be read."""
+    return fails(_regressed("plain", _tell(copy, READERS, "plain", 0, 1000)))
+
+
+@plant
+def commit_regressed_inside_a_transaction(copy: Copy) -> Expected:
+    """The offsets that the last committed transaction carried did not come into force."""
+    return fails(_regressed("paid", _tell(copy, PAYMENTS, "paid", 0, -1)))
+
+
+@plant
+def commit_row_removed(copy: Copy) -> Expected:
+    """What the group tells is then an offset that nobody committed."""
+    told = _told(copy, READERS, "plain")
+    copy.drop("offset_commits", group=READERS, topic="plain", partition=0, offset=told)
+    return fails(_regressed("plain", told))
+
+
+@plant
+def near_commit_regressed_unknown_commit_higher(copy: Copy) -> Expected:
+    """A later commit was never answered, and it counts."""
+    _unanswered_commit(copy, 1000)
+    _tell(copy, READERS, "plain", 0, 1000)
+    return passes()
+
+
+@plant
+def near_commit_regressed_unknown_commit_ignored(copy: Copy) -> Expected:
+    _unanswered_commit(copy, 1000)
+    return passes()
+
+
+@plant
+def near_commit_regressed_rewound_on_purpose(copy: Copy) -> Expected:
+    """An acknowledged commit may go back: the last one counts, not the highest."""
+    _unanswered_commit(copy, -1, outcome="acked")
+    _tell(copy, READERS, "plain", 0, -1)
+    return passes()
+
+
+def _regressed(topic: str, offset: int | None) -> list[Any]:
+    return [(Kind.COMMIT_REGRESSED.value, topic, 0, offset)]
+
+
+def _commits(copy: Copy, group: str, topic: str) -> list[Row]:
+    rows = copy.original.rows("offset_commits", group=group, topic=topic, partition=0)
+    return sorted(rows, key=lambda row: row["called_ns"])
+
+
+def _told(copy: Copy, group: str, topic: str) -> int:
+    groups = copy.original.documents["cluster"]["snapshots"][-1]["groups"]
+    (row,) = [g for g in groups if (g["group"], g["topic"], g["partition"]) == (group, topic, 0)]
+    return int(row["offset"])
+
+
+def _tell(copy: Copy, group: str, topic: str, partition: int, by: int) -> int:
+    """Changes what the group's coordinator told last."""
+    with copy.document("cluster") as cluster:
+        groups = cluster["snapshots"][-1]["groups"]
+        (row,) = [g for g in groups if (g["group"], g["topic"], g["partition"]) == (group, topic, partition)]
+        row["offset"] += by
+        return int(row["offset"])
+
+
+def _unanswered_commit(copy: Copy, by: int, outcome: str = "unknown") -> None:
+    """One more commit of the group, after the last and before its coordinator was asked in the end."""
+    last = _commits(copy, READERS, "plain")[-1]
+    asked_ns = min(g["at_ns"] for g in copy.original.documents["cluster"]["snapshots"][-1]["groups"])
+    at = {"called_ns": asked_ns - 2 * 10**6, "returned_ns": asked_ns - 10**6}
+    copy.add("offset_commits", [last | at | {"offset": last["offset"] + by, "outcome": outcome}])

@@ -1,0 +1,154 @@
+"""What can be planted: functions that change one copy and say what the verdict on it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any, Final
+
+from suites.planted.copies import Copy, Original, Row
+from suites.planted.expected import Expected, Record
+
+Plant = Callable[[Copy], Expected]
+PLANTS: Final[dict[str, Plant]] = {}
+
+COMMITTED: Final = "read_committed"
+UNCOMMITTED: Final = "read_uncommitted"
+LIVE: Final = ("committed", "grouped", "uncommitted")  # the live readers of planted.toml
+AFTERWARDS: Final = ("drain", "replica")  # kinds of readers that read after healing
+EVERYBODY: Final = ("live", *AFTERWARDS)
+
+
+def plant(change: Plant) -> Plant:
+    """Registers a change under the name of its function."""
+    assert change.__name__ not in PLANTS, change.__name__
+    PLANTS[change.__name__] = change
+    return change
+
+
+def records(original: Original, topic: str, partition: int, **wanted: Any) -> list[Record]:
+    """Acknowledged records of a place that read_uncommitted shows after healing, in the order of offsets."""
+    shown = {
+        row["offset"]
+        for row in original.rows("observations", topic=topic, partition=partition, kind="drain", isolation=UNCOMMITTED)
+    }
+    rows = original.rows("ledger", topic=topic, partition=partition, outcome="acked", **wanted)
+    return [record_of(row) for row in rows if row["offset"] in shown]
+
+
+def record_of(row: Row) -> Record:
+    """The record of a row of the ledger."""
+    return Record(**{name: row[name] for name in Record.__dataclass_fields__})
+
+
+def seen_live(original: Original, topic: str, partition: int, readers: Iterable[str] = LIVE) -> set[int]:
+    """Offsets that every one of these live readers was given."""
+    seen = {
+        reader: original.rows("observations", topic=topic, partition=partition, reader=reader) for reader in readers
+    }
+    return set.intersection(*({row["offset"] for row in rows} for rows in seen.values()))
+
+
+def middle(original: Original, topic: str = "plain", partition: int = 0, count: int = 1) -> list[Record]:
+    """Neighbouring records of one stream, or of one partition of one transaction, from the middle of a place.
+
+    Every reader was given them.
+    """
+    seen = seen_live(original, topic, partition)
+    for run in _runs_of_one_stream(records(original, topic, partition, txn_id=None)):
+        if len(run) >= count + 2 and {r.offset for r in run[1 : count + 1]} <= seen and run[0].offset > min(seen):
+            return run[1 : count + 1]
+    raise AssertionError(f"{topic}/{partition} has no {count} neighbours that everybody saw")
+
+
+def border(original: Original, topic: str = "plain", partition: int = 0) -> tuple[Record, Record]:
+    """Two neighbours of different streams that every reader was given."""
+    seen = seen_live(original, topic, partition)
+    rows = records(original, topic, partition)
+    pairs = [
+        (a, b)
+        for a, b in pairwise(rows)
+        if a.stream != b.stream and b.offset == a.offset + 1 and {a.offset, b.offset} <= seen
+    ]
+    return pairs[len(pairs) // 2]
+
+
+def _runs_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:
+    runs: list[list[Record]] = []
+    for row in rows:
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.stream, last.seq + 1, last.offset + 1) == (row.stream, row.seq, row.offset):
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs[len(runs) // 2 :] + runs[: len(runs) // 2]
+
+
+def transaction(original: Original, outcome: str) -> dict[int, list[Record]]:
+    """A transaction that wrote to both partitions and ended so: its records by partition.
+
+    Live readers were given all that their isolation owes them of it.
+    """
+    by_txn: dict[int, dict[int, list[Record]]] = {
+        t["txn_id"]: {} for t in original.rows("transactions", outcome=outcome)
+    }
+    for partition in (0, 1):
+        for record in records(original, "paid", partition, txn_id=set(by_txn)):
+            by_txn[record.txn_id or 0].setdefault(partition, []).append(record)
+    readers = LIVE if outcome == "committed" else ["uncommitted"]
+    seen = {p: seen_live(original, "paid", p, readers) for p in (0, 1)}
+    whole = [
+        parts
+        for parts in by_txn.values()
+        if len(parts) == 2 and all(r.offset in seen[p] for p, part in parts.items() for r in part)
+    ]
+    return whole[len(whole) // 2]
+
+
+def forget(copy: Copy, *gone: Record, kinds: Iterable[str] = EVERYBODY, **wanted: Any) -> None:
+    """Takes what readers of these kinds were given of records out of the observations."""
+    for record in gone:
+        copy.drop("observations", kind=set(kinds), **record.at, **wanted)
+
+
+def last_partition(cluster: Any, topic: str, partition: int) -> Any:
+    """What brokers said last of a place."""
+    rows = cluster["snapshots"][-1]["partitions"]
+    return next(p for p in rows if (p["topic"], p["partition"]) == (topic, partition))
+
+
+def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
+    """Writes the record once more at the end of a log, as every broker and every reader after healing would show it.
+
+    Its batch carries the producer id and epoch of the one that holds `record` (the epoch raised, if wanted).
+    """
+    with copy.document("cluster") as cluster:
+        place = last_partition(cluster, record.topic, record.partition)
+        new = record.moved(place["high_watermark"])
+        place["high_watermark"] += 1
+        place["last_stable_offset"] += 1
+        for log in place["logs"]:
+            log["log_end"] += 1
+    with copy.document("reads") as reads:
+        for read in reads:
+            if (read["topic"], read["partition"]) == (record.topic, record.partition):
+                read["position"] += 1
+                read["target"] += 1
+    shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTERWARDS))
+    copy.add("observations", [row | {"offset": new.offset, **record.sent} for row in shown])
+    _append_batch(copy, record, new.offset, epoch_higher_by)
+    return new
+
+
+def _append_batch(copy: Copy, record: Record, offset: int, epoch_higher_by: int) -> None:
+    batches = copy.original.rows("batches", topic=record.topic, partition=record.partition, control=None)
+    for broker in sorted({row["broker"] for row in batches}):
+        on_disk = [row for row in batches if row["broker"] == broker]
+        holding = [row for row in on_disk if row["base_offset"] <= record.offset <= row["last_offset"]]
+        like = (holding or on_disk)[-1]
+        again = {"base_offset": offset, "last_offset": offset, "count": 1, "segment": on_disk[-1]["segment"]}
+        epochs = {
+            "producer_epoch": like["producer_epoch"] + epoch_higher_by,
+            "leader_epoch": on_disk[-1]["leader_epoch"],
+        }
+        copy.add("batches", [like | again | epochs])

@@ -1,0 +1,8 @@
+"""Every plant, by importing the modules that register them."""
+
+from __future__ import annotations
+
+from suites.planted import of_brokers, of_readers, of_records, of_runs, of_transactions
+from suites.planted.plants import PLANTS
+
+__all__ = ["PLANTS", "of_brokers", "of_readers", "of_records", "of_runs", "of_transactions"]

@@ -1,0 +1,91 @@
+"""Evidence that was damaged on its way is refused in one sentence, never judged."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.evidence import Bundle
+from harness.evidence.seal import seal_directory
+from harness.model.errors import BadEvidence
+from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
+from suites.planted.copies import Original
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def bundle(original: Original, tmp_path: Path) -> Path:
+    """A copy that may be written to, byte by byte."""
+    return Path(shutil.copytree(original.path, tmp_path / "bundle"))
+
+
+def _part(bundle: Path, table: str) -> Path:
+    return sorted(path for path in (bundle / table).iterdir() if path.suffix in (".parquet", ".jsonl"))[0]
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def _refused(bundle: Path, opening: Callable[[Path], Bundle] = Bundle.open) -> str:
+    with pytest.raises(BadEvidence) as refused:
+        opening(bundle)
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    assert sentence.startswith(str(bundle)), "the sentence begins with the file"
+    return sentence
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("damage", [_flip, _cut, Path.unlink], ids=["flipped", "truncated", "missing"])
+def test_damaged_part(bundle: Path, table: str, damage: Callable[[Path], None]) -> None:
+    part = _part(bundle, table)
+    damage(part)
+    assert part.name in _refused(bundle)
+
+
+@pytest.mark.parametrize("document", REQUIRED_DOCUMENTS)
+def test_missing_document(bundle: Path, document: str) -> None:
+    (bundle / document).unlink()
+    assert document in _refused(bundle)
+
+
+@pytest.mark.parametrize("document", REQUIRED_DOCUMENTS)
+def test_truncated_document(bundle: Path, document: str) -> None:
+    _cut(bundle / document)
+    assert document in _refused(bundle)
+
+
+def test_added_part(bundle: Path) -> None:
+    part = _part(bundle, "observations")
+    shutil.copy(part, part.with_name("more-0.parquet"))
+    assert "more-0.parquet" in _refused(bundle)
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table != "reservations"])
+def test_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
+    """Sealing by hand vouches for what is there; a file that nobody can read is not vouched for."""
+    part = _part(bundle, table)
+    _cut(part)
+    assert part.name in _refused(bundle, seal_directory)
+    assert "manifest.json" in _refused(bundle)
+
+
+@pytest.mark.parametrize("document", [name for name in REQUIRED_DOCUMENTS if name != "manifest.json"])
+def test_missing_document_is_not_sealed_again(bundle: Path, document: str) -> None:
+    (bundle / document).unlink()
+    assert document in _refused(bundle, seal_directory)
+
+
+def test_whole_bundle_is_opened(bundle: Path) -> None:
+    assert Bundle.open(bundle).complete

@@ -1,0 +1,87 @@
+"""What is planted is found: that kind, those records, nothing else. What is nearly wrong is acquitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.evidence.verdicts import FINDINGS
+from harness.model.finding import Kind
+from harness.model.verdict import Verdict
+from suites.planted.copies import Original
+from suites.planted.expected import Broken, Expected, said, sort_key
+from suites.planted.judging import Judged
+from suites.planted.table import PLANTS
+
+pytestmark = pytest.mark.kafka
+
+# Documents show these; no record is named in findings.parquet.
+OF_DOCUMENTS = {Kind.HANGING_TRANSACTION, Kind.NOT_RECOVERED}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_planted(name: str, judged: dict[str, Judged]) -> None:
+    found = judged[name]
+    differences = list(_differences(found.expected, found.verdict))
+    assert not differences, "\n".join([PLANTS[name].__doc__ or name, *differences])
+    assert _in_parquet(found) == _listed(found)
+
+
+def _differences(expected: Expected, verdict: Verdict) -> Iterator[str]:
+    if verdict.status is not expected.status:
+        yield f"{verdict.status.name} instead of {expected.status.name}"
+    doubts = {doubt.name for doubt in verdict.doubts}
+    if doubts != expected.doubts:
+        yield f"doubts {[d.text for d in verdict.doubts]} instead of {sorted(expected.doubts)}"
+    if not expected.counted:
+        return
+    excused = [f for f in verdict.findings if f.excused_by is not None]
+    explained = [f for f in verdict.findings if f.explained_by is not None]
+    condemning = [f for f in verdict.findings if f.condemns]
+    for what, wanted, findings in (
+        ("broken", expected.broken, condemning),
+        ("excused", expected.excused, excused),
+        ("explained", expected.explained, explained),
+    ):
+        if said(findings) != sorted(wanted, key=sort_key):
+            details = [f"{f.detail} ({f.reader or 'no reader'})" for f in findings]
+            yield f"{what}: {said(findings)} instead of {sorted(wanted, key=sort_key)}: {details}"
+    displaced = [note for note in verdict.notes if note.startswith("displaced:")]
+    wanted_note = [f"displaced: {expected.displaced} records"] if expected.displaced else []
+    if [" ".join(note.split()[:3]) for note in displaced] != wanted_note:
+        yield f"notes {displaced} instead of {wanted_note}"
+
+
+def _in_parquet(found: Judged) -> set[Broken]:
+    rows = pq.read_table(found.bundle.path / FINDINGS).to_pylist()
+    return (
+        {(row["kind"], row["topic"], row["partition"], row["offset"]) for row in rows}
+        if found.expected.counted
+        else set()
+    )
+
+
+def _listed(found: Judged) -> set[Broken]:
+    wanted = found.expected.broken | found.expected.excused | found.expected.explained
+    return {one for one in wanted if one[0] not in OF_DOCUMENTS}
+
+
+def test_every_kind_is_planted_and_has_its_near_miss(judged: dict[str, Judged]) -> None:
+    planted = {one[0] for found in judged.values() for one in found.expected.broken}
+    assert planted == {kind.value for kind in Kind}
+    assert {kind.value for kind in Kind if not _near_misses(kind.value)} == set()
+
+
+def _near_misses(kind: str) -> list[str]:
+    aliases = {"replica_divergence": ("near_replica", "near_disk")}
+    return [name for name in PLANTS if name.startswith(aliases.get(kind, (f"near_{kind}",)))]
+
+
+def test_the_original_holds_what_plants_need(original: Original) -> None:
+    """A run without aborts, deleted segments or commits would make plants of them say nothing."""
+    assert original.rows("transactions", outcome="committed")
+    assert original.rows("transactions", outcome="aborted")
+    assert {row["group"] for row in original.rows("offset_commits")} == {"readers", "payments"}
+    assert 8_000 < len(original.rows("ledger")) < 40_000
