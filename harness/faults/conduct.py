@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.faults.base import Action, Bite, Fault, Injection, Kind, PartitionView, Place
 from harness.faults.bite import Held, with_recent_acks
-from harness.faults.registry import Heal, build_step, is_disturbance
+from harness.faults.registry import Heal, WaitBite, build_step, is_disturbance
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
@@ -84,7 +84,9 @@ class _Conductor:
         self.stage.log(f"{step.name}: {_words(step)}")
         try:
             if isinstance(kind, Heal):
-                self._heal(next(o for o in self.open if o.step == kind.fault))
+                self._heal(self._open_fault(kind.fault))
+            elif isinstance(kind, WaitBite):
+                self._await_bite(self._open_fault(kind.fault))
             elif isinstance(kind, Fault):
                 self._break(step, kind, row)
             elif isinstance(kind, Action):
@@ -134,6 +136,9 @@ class _Conductor:
         if kind.for_s > 0:
             self._hold(active, kind.for_s)
             self._heal(active)
+
+    def _open_fault(self, name: str) -> _Open:
+        return next(active for active in self.open if active.step == name)
 
     def _hold(self, active: _Open, seconds: float) -> None:
         until_ns = now_ns() + int(seconds * 1e9)

@@ -39,6 +39,14 @@ class Heal(Kind):
     fault: StepRef
 
 
+@dataclass(frozen=True, kw_only=True)
+class WaitBite(Kind):
+    """Waits until the fault of an earlier step has bitten, where the next step must not come before it."""
+
+    do: ClassVar[str] = "wait_bite"
+    fault: StepRef
+
+
 # A new kind of step is one file and one word here.
 KINDS: tuple[type[Kind], ...] = (
     kill.Kill,
@@ -69,6 +77,7 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitAcks,
     waits.Hold,
     Heal,
+    WaitBite,
 )
 BY_NAME: Mapping[str, type[Kind]] = {kind.do: kind for kind in KINDS}
 
@@ -84,13 +93,18 @@ def build_step(step: Step, where: str = "") -> Kind:
 def check_steps(scenario: Scenario) -> None:
     """BadInput on the first step that cannot be built or refers to something that is not there."""
     earlier: dict[str, Kind] = {}
+    active: set[str] = set()
     for step in scenario.steps:
         where = f"scenario {scenario.name}: step {step.name}"
         kind = build_step(step, f"scenario {scenario.name}: ")
         for name, marker, value in marked(kind):
             _check_reference(marker, value, scenario, earlier, f"{where}: {name}")
-        if isinstance(kind, Heal) and not isinstance(earlier[kind.fault], Fault):
-            raise BadInput(f"{where}: {kind.fault!r} is no fault, there is nothing to heal")
+        if isinstance(kind, Heal | WaitBite):
+            _check_active(kind.fault, earlier, active, where)
+        if isinstance(kind, Heal):
+            active.discard(kind.fault)
+        if isinstance(kind, Fault) and kind.for_s <= 0:
+            active.add(step.name)
         earlier[step.name] = kind
 
 
@@ -111,6 +125,13 @@ def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
 def is_disturbance(kind: Kind) -> bool:
     """True for steps that count as a fault in the record, and so must bite."""
     return isinstance(kind, Fault) or (isinstance(kind, Action) and kind.disturbs)
+
+
+def _check_active(fault: str, earlier: Mapping[str, Kind], active: set[str], where: str) -> None:
+    if not isinstance(earlier[fault], Fault):
+        raise BadInput(f"{where}: {fault!r} is no fault, there is nothing to heal")
+    if fault not in active:
+        raise BadInput(f"{where}: {fault!r} is healed by then; remove this step or the for_s of that fault")
 
 
 def _check_reference(marker: str, value: Any, scenario: Scenario, earlier: Mapping[str, Kind], where: str) -> None:

@@ -146,6 +146,13 @@ def test_healing_waits_for_the_bite_and_no_longer_than_its_bound() -> None:
     assert text.startswith("step b did not bite: asked ")
 
 
+def test_a_step_can_wait_for_a_bite_and_leave_the_fault_open() -> None:
+    bitten = Step(do="wait_bite", name="bitten", args={"fault": "a"})
+    rows = conduct(stage_of(), [breaking("a", bites=4), bitten, ACT, healing("a")])
+    assert CALLS == ["break a", "act", "heal a"]
+    assert rows[0]["bite"]["because"] == "asked 4 times"
+
+
 def test_some_bites_show_only_after_healing() -> None:
     rows = conduct(stage_of(), [breaking("a", after_heal=True), ACT, healing("a")])
     assert rows[0]["bite"]["because"] == "asked 1 times"  # never asked before

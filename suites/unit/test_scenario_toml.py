@@ -76,6 +76,7 @@ def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
         ('since = "down"', 'since = "dwon"', "no earlier step 'dwon'; did you mean 'down'?"),
         ('fault = "down"', 'fault = "up"', "no earlier step 'up' to heal"),
         ('fault = "down"', 'fault = "wait_leader_changed"', "'wait_leader_changed' is no fault"),
+        ('node = "leader(plain/0)"', 'node = "brokers", for_s = 1', "'down' is healed by then"),
         ('do = "heal", fault = "down"', 'do = "hold", seconds = "2"', "seconds: '2' where a number belongs"),
         ('topics = ["plain"]', 'topics = ["plane"]', "no topic 'plane'; did you mean 'plain'?"),
         ('topics = ["plain"]', 'topics = ["plain"]\nacks = "2"', "acks = '2'; it is one of all, 1, 0"),
