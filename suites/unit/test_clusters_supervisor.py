@@ -50,7 +50,10 @@ def start(supervision: Supervision, directory: Path, name: str = "b1", argv: lis
 
 
 def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # also when it goes between two looks
+        return True
 
 
 def wait_gone(*pids: int) -> None:
@@ -118,8 +121,10 @@ def test_children_die_with_the_supervisor(run: tuple[RunState, Supervision]) -> 
 
 
 HARNESS = """
-import multiprocessing, os, sys, time
+import multiprocessing, os, signal, sys, time
 from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and children inherit
 from harness.clusters.slots import take_slot
 from harness.clusters.state import new_run
 from harness.clusters.supervision import Supervision
