@@ -134,7 +134,12 @@ class LiveReader:
 
 
 def from_the_start(consumer: Consumer, place: Place) -> None:
-    """Reads a partition from its log's start after the client gave its position up; a seek fails in that state."""
+    """Reads a partition from its log's start after the client gave its position up; a seek fails in that state.
+
+    A group may have taken the partition away while the error was on its way: then there is nothing to begin again.
+    """
+    if place not in {(mine.topic, mine.partition) for mine in consumer.assignment()}:
+        return
     consumer.incremental_unassign([TopicPartition(*place)])
     consumer.incremental_assign([TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING)])
 
