@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -46,12 +48,13 @@ def judge(
     progress("starting Spark")
     spark = open_session(master)
     files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
-    judged = judge_tables(spark, cases, read_tables(spark, files), progress=progress)
-    if write:
-        progress("writing verdicts")
-        write_records(judged.records, [bundle.path for bundle in bundles])
-        for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
-            write_verdict(bundle.path, verdict)
+    with tempfile.TemporaryDirectory(prefix="durability-judge-") as scratch:
+        judged = judge_tables(spark, cases, read_tables(spark, files, Path(scratch)), progress=progress)
+        if write:
+            progress("writing verdicts")
+            write_records(judged.records, [bundle.path for bundle in bundles])
+            for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
+                write_verdict(bundle.path, verdict)
     return judged.verdicts
 
 

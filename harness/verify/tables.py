@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -32,29 +33,61 @@ def spark_schema(columns: Mapping[str, str]) -> T.StructType:
 
 
 def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
-    """A small frame from Python rows: facts of documents, never records. Its first column is the bundle."""
-    return spark.createDataFrame(list(rows), spark_schema({BUNDLE: "int32", **columns}))
+    """A small frame from Python rows: facts of documents, never records. Its first column is the bundle.
+
+    As constants of the query: createDataFrame would start Python workers for a handful of rows, and the optimizer would
+    not know that most of these are empty.
+    """
+    schema = spark_schema({BUNDLE: "int32", **columns})
+    lines = [f"({', '.join(_literal(value) for value in row)})" for row in rows]
+    names = ", ".join(f"`{name}`" for name in schema.names)
+    typed = [f"CAST(`{field.name}` AS {field.dataType.simpleString()}) AS `{field.name}`" for field in schema]
+    values = ",\n".join(lines) or f"({', '.join(['NULL'] * len(schema))})"
+    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {values} AS facts({names}) WHERE {bool(lines)}")
 
 
-def read_tables(spark: SparkSession, files: Mapping[str, Mapping[int, Sequence[Path]]]) -> Frames:
-    """Frames by table name from the part files of each bundle, by its number. A table without files is empty."""
-    return {name: _read(spark, name, files.get(name, {})) for name in TABLES}
+def _literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return f"{value}L" if abs(value) < 1 << 63 else "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    raise TypeError(f"{type(value).__name__} cannot stand in a frame of facts")
 
 
-def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]]) -> DataFrame:
-    paths = [str(path.resolve()) for parts in files.values() for path in parts]
-    if not paths:
+def read_tables(spark: SparkSession, files: Mapping[str, Mapping[int, Sequence[Path]]], scratch: Path) -> Frames:
+    """Frames by table name from the part files of each bundle, by its number. A table without files is empty.
+
+    `scratch`, a folder that stays as long as the frames are used, gets links to the files.
+    """
+    return {name: _read(spark, name, files.get(name, {}), scratch / name) for name in TABLES}
+
+
+def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]], links: Path) -> DataFrame:
+    """One scan over the files of all bundles. The bundle's number is a partition column, which costs nothing a row."""
+    if not any(files.values()):
         return frame(spark, TABLES[name], [])
-    schema = spark_schema(TABLES[name])
+    schema = spark_schema({**TABLES[name], BUNDLE: "int32"})
     reader = spark.read.schema(schema)
-    whole = reader.json(paths) if name == "reservations" else reader.parquet(*paths)
-    return whole.withColumn(BUNDLE, _bundle_of(files)).select(BUNDLE, *TABLES[name])
+    local = spark.sparkContext.master.startswith("local")
+    if local:
+        for number, parts in files.items():
+            folder = links / f"{BUNDLE}={number}"
+            folder.mkdir(parents=True)
+            for nth, part in enumerate(parts):
+                (folder / f"{nth}{part.suffix}").symlink_to(part.resolve())
+        return _parts(reader, name, [str(links)]).select(BUNDLE, *TABLES[name])
+    # Elsewhere the workers see the bundles, and not our links.
+    bundles = [
+        _parts(reader, name, [str(part.resolve()) for part in parts]).withColumn(BUNDLE, F.lit(number))
+        for number, parts in files.items()
+        if parts
+    ]
+    return reduce(DataFrame.unionByName, bundles).select(BUNDLE, *TABLES[name])
 
 
-def _bundle_of(files: Mapping[int, Sequence[Path]]) -> Column:
-    """The number of the bundle from the file's folder; Spark tells it as a URL."""
-    folders = {str(parts[0].resolve().parent): number for number, parts in files.items() if parts}
-    numbers = F.create_map([F.lit(x) for folder, number in folders.items() for x in (folder, number)])
-    url = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
-    path = F.regexp_replace(F.url_decode(url), "^file:/+", "/")
-    return numbers[F.regexp_replace(path, "/[^/]*$", "")]
+def _parts(reader: DataFrameReader, name: str, paths: list[str]) -> DataFrame:
+    return reader.json(paths) if name == "reservations" else reader.parquet(*paths)

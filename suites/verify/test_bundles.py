@@ -1,0 +1,93 @@
+"""Bundles on disk: several in one judgement, wherever they lie; what is written beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.evidence import Bundle
+from harness.evidence.seal import seal_directory
+from harness.evidence.verdicts import read_verdict
+from harness.model.errors import BadEvidence
+from harness.model.verdict import Status
+from harness.verify import judge
+from suites.unit.evidence_examples import write_example
+from suites.verify.judging import told
+
+
+def example(folder: Path, *, whole: bool = False) -> Path:
+    """FORMAT.md's three records, one of them lost; or none lost."""
+    write_example(folder)
+    drain = folder / "observations" / "drain.jsonl"
+    if whole:
+        row = json.loads(drain.read_text().splitlines()[0]) | {"offset": 1, "seq": 1}
+        drain.write_text(drain.read_text().rstrip("\n") + "\n" + json.dumps(row) + "\n")
+    return folder
+
+
+def opened(folder: Path) -> Bundle:
+    seal_directory(folder)
+    return Bundle.open(folder)
+
+
+@pytest.mark.usefixtures("spark")
+def test_bundles_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
+    names = ["a b", "100%", "x+y", "ü#", "plain"]
+    bundles = [opened(example(tmp_path / name, whole=name != "x+y")) for name in names]
+    verdicts = judge(bundles)
+    assert [told(v) for v in verdicts] == [[], [], ["lost 1"], [], []]
+    assert [v.facts["records"]["acked"] for v in verdicts] == [3] * 5
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_verdict_and_every_record_stand_beside_the_evidence(tmp_path: Path) -> None:
+    lossy, clean = opened(example(tmp_path / "lossy")), opened(example(tmp_path / "clean", whole=True))
+    verdicts = judge([lossy, clean])
+    assert [v.status for v in verdicts] == [Status.FAIL, Status.PASS]
+    assert read_verdict(lossy.path) == verdicts[0]
+    records = pq.read_table(lossy.path / "findings.parquet").to_pylist()
+    assert [(r["kind"], r["topic"], r["offset"], r["stream"], r["seq"]) for r in records] == [
+        ("lost", "orders", 1, 1, 1)
+    ]
+    assert pq.read_table(clean.path / "findings.parquet").num_rows == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_evidence_may_lie_where_nothing_can_be_written(tmp_path: Path) -> None:
+    bundle = opened(example(tmp_path / "b"))
+    before = sorted(tmp_path.rglob("*"))
+    (verdict,) = judge([bundle], write=False)
+    assert verdict.status is Status.FAIL
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_document_that_lacks_something_is_named(tmp_path: Path) -> None:
+    folder = example(tmp_path / "b")
+    reads = json.loads((folder / "reads.json").read_text())
+    del reads[0]["position"]
+    (folder / "reads.json").write_text(json.dumps(reads))
+    with pytest.raises(BadEvidence, match=r"b: a document lacks something \(KeyError\('position'\)\)"):
+        judge([opened(folder)])
+
+
+def test_nothing_to_judge_starts_nothing() -> None:
+    assert judge([]) == []
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_torn_last_line_of_reservations_is_no_stream(tmp_path: Path) -> None:
+    folder = example(tmp_path / "b", whole=True)
+    with (folder / "reservations" / "app.jsonl").open("a") as lines:
+        lines.write('{"stream": 2, "produc')
+    (verdict,) = judge([opened(folder)])
+    assert verdict.status is Status.PASS
+
+
+def test_every_session_of_a_process_is_one(spark: SparkSession) -> None:
+    from harness.verify.session import open_session
+
+    assert open_session() is spark

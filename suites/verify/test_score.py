@@ -1,0 +1,104 @@
+"""Figures of a verdict, and which step a moment belongs to: plain arithmetic, no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Doubt, Status
+from harness.verify.conclude import status_of
+from harness.verify.retention import limits_of, may_delete
+from harness.verify.score import nines, score
+from harness.verify.steps import episodes_of, step_at
+from suites.verify.history import MS, START_NS, History
+from suites.verify.judging import case_of_history
+
+LOST = Finding(kind=Kind.LOST, count=5, step="kill_2")
+DOUBT = Doubt("floor_after", "3 acks")
+
+
+def step(name: str, start: int, end: int | None, *, fault: bool = True, held: bool = True) -> dict[str, Any]:
+    bite = {"held": held, "because": "", "seen": {}}
+    return {
+        "name": name,
+        "started_ns": start,
+        "ended_ns": start + 1,
+        "healed_ns": end,
+        "is_fault": fault,
+        "bite": bite if fault else None,
+    }
+
+
+def test_no_loss_in_twelve_episodes_leaves_up_to_a_fifth_of_chance() -> None:
+    figures = score(acked=1000, lost=0, excused=0, episodes=[f"e{n}" for n in range(12)], findings=[])
+    assert (figures.episodes, figures.episodes_with_loss) == (12, 0)
+    assert figures.loss_bound == pytest.approx(1 - 0.05 ** (1 / 12))
+    assert (figures.share_raw, figures.nines_raw) == (1.0, None)
+
+
+def test_episodes_with_loss_are_counted_once_each() -> None:
+    findings = [LOST, LOST, replace(LOST, step="kill_1"), replace(LOST, step="kill_3", excused_by="acks=0")]
+    figures = score(acked=1000, lost=15, excused=5, episodes=["kill_1", "kill_2", "kill_3"], findings=findings)
+    assert (figures.episodes, figures.episodes_with_loss) == (3, 2)
+    assert (figures.durable_raw, figures.share_raw) == (985, 0.985)
+    assert figures.share_excused == pytest.approx(985 / 995)
+
+
+def test_a_loss_outside_of_every_episode_is_one_too() -> None:
+    figures = score(acked=10, lost=5, excused=0, episodes=[], findings=[replace(LOST, step=None)])
+    assert (figures.episodes, figures.episodes_with_loss, figures.loss_bound) == (1, 1, 1.0)
+
+
+def test_nothing_acked_is_no_share_at_all() -> None:
+    figures = score(acked=0, lost=0, excused=0, episodes=[], findings=[])
+    assert (figures.share_raw, figures.share_excused, figures.nines_raw, figures.loss_bound) == (None, None, None, 1.0)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.9, 1.0), (0.999, 3.0), (0.0, 0.0), (1.0, None), (None, None)])
+def test_nines(share: float | None, expected: float | None) -> None:
+    assert nines(share) == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_breach_outweighs_doubts_and_a_doubt_outweighs_silence() -> None:
+    excused = replace(LOST, excused_by="unclean election")
+    assert status_of([], []) is Status.PASS
+    assert status_of([excused], []) is Status.PASS
+    assert status_of([excused], [DOUBT]) is Status.INCONCLUSIVE
+    assert status_of([excused, LOST], [DOUBT]) is Status.FAIL
+    assert status_of([replace(LOST, explained_by="the client")], []) is Status.PASS
+
+
+def test_a_moment_belongs_to_the_latest_fault_that_was_open() -> None:
+    steps = [step("cut", 10, 50), step("wait", 20, None, fault=False), step("kill", 30, 40), step("late", 60, None)]
+    at = {ns: step_at(steps, ns) for ns in (5, 15, 21, 35, 45, 55, 61, 70)}
+    assert at == {5: None, 15: "cut", 21: "cut", 35: "kill", 45: "cut", 55: None, 61: "late", 70: None}
+    assert step_at(steps, None) is None
+
+
+def test_only_faults_that_bit_are_episodes() -> None:
+    steps = [step("cut", 1, 2), step("missed", 3, 4, held=False), step("wait", 5, 6, fault=False)]
+    assert episodes_of(steps) == ["cut"]
+
+
+def test_a_step_may_loosen_retention_unless_the_run_is_weakened() -> None:
+    built = History("AA").build()
+    built.steps.append(
+        step("shorter", START_NS, None, fault=False)
+        | {"do": "alter_topic", "args": {"topic": "t", "config": {"retention.ms": 1000}}, "events": []}
+    )
+    case = case_of_history(built)
+    before, after = limits_of(case, "t", START_NS - 1), limits_of(case, "t", START_NS + 2000 * MS)
+    assert before.young_ms == (START_NS - 1) // MS - 604_800_000
+    assert after.young_ms == START_NS // MS + 1000
+    built.run["weakened"] = "a step shortens retention"
+    assert limits_of(case, "t", START_NS + 2000 * MS).young_ms == START_NS // MS + 2000 - 604_800_000
+
+
+def test_a_week_of_retention_deletes_nothing_within_a_run() -> None:
+    built = History("AA").build()
+    assert not may_delete(case_of_history(built), "t")
+    built.run["contract"]["topics"]["t"]["retention_bytes"] = 10
+    assert may_delete(case_of_history(built), "t")
