@@ -92,3 +92,11 @@ def test_a_file_of_the_users_own_is_named_after_itself(tmp_path: Path) -> None:
     text = (Path(scenarios.__file__).parent / "leader_killed.toml").read_text()
     (tmp_path / "mine.toml").write_text(text)
     assert scenarios.load(str(tmp_path / "mine.toml")).name == "mine"
+
+
+@pytest.mark.parametrize("scenario", GATE, ids=ids)
+def test_the_readme_tells_what_each_guards(scenario: Scenario) -> None:
+    assert scenario.weakening is not None
+    kinds = ", ".join(f"`{kind}`" for kind in scenario.weakening.expect)
+    row = f"| {scenario.guards} | `{scenario.name}` | {scenario.weakening.what} | {kinds} |"
+    assert row in (Path(scenarios.__file__).parents[2] / "README.md").read_text().splitlines()
