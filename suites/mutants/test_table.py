@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import scenarios
 from harness.model.finding import Kind
 from suites.mutants.table import mutants, nasty
 
@@ -51,3 +52,8 @@ def test_a_row_that_says_something_unknown_is_refused(tmp_path: Path, wrong: str
     file.write_text(f'[[mutant]]\nname = "x"\narea = "acks"\nmistake = "a"\n{wrong}\n{edit}\n')
     with pytest.raises(ValueError, match=r"lots|expekt"):
         mutants(file)
+
+
+def test_rows_name_scenarios_of_the_gate() -> None:
+    known = {scenario.name for scenario in scenarios.gate()}
+    assert {name for mutant in mutants() for name in mutant.judge} <= known
