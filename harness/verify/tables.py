@@ -72,8 +72,7 @@ def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]], l
         return frame(spark, TABLES[name], [])
     schema = spark_schema({**TABLES[name], BUNDLE: "int32"})
     reader = spark.read.schema(schema)
-    local = spark.sparkContext.master.startswith("local")
-    if local:
+    if (spark.sparkContext.master or "").startswith("local"):
         for number, parts in files.items():
             folder = links / f"{BUNDLE}={number}"
             folder.mkdir(parents=True)
