@@ -238,6 +238,7 @@ def _settle_and_drain(
     disks = truth.read_disks(cluster, topics, bundle)
     for damage in disks.damage:
         record.doubt("disk_damage", damage)
-    bundle.document("cluster.json", {"snapshots": record.snapshots, "lineages": disks.lineages})
+    said = {"snapshots": record.snapshots, "group_answers": load.group_answers(), "lineages": disks.lineages}
+    bundle.document("cluster.json", said)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))

@@ -134,7 +134,7 @@ def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: D
     mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(F.min("intact").alias("intact"))
     place = [BUNDLE, "isolation", *PLACE[1:]]
     shown = drained.withColumn("bucket", bucket_of("offset")).join(
-        suspect.select(*place, "bucket").distinct(), [*place, "bucket"], "left_semi"
+        F.broadcast(suspect.select(*place, "bucket").distinct()), [*place, "bucket"], "left_semi"
     )
     shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(F.min("intact").alias("drain_intact"))
     expected = (

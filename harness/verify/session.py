@@ -25,7 +25,9 @@ _LOCAL: Final = {
     "spark.default.parallelism": "4",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    # Planning is most of the work, and runs each of its paths too seldom for the optimizing compiler to pay: without it a
+    # gate takes a fifth less CPU to judge.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
 }
 _ALWAYS: Final = {
     "spark.log.level": "ERROR",
@@ -33,6 +35,9 @@ _ALWAYS: Final = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
+    # Inferred constraints make plans of many joins slow to plan, and a union of checkpointed frames break: a frame that
+    # was cut off keeps constraints on columns that it no longer has.
+    "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 import confluent_kafka
@@ -17,6 +18,7 @@ from harness.workload.readers import LiveReader, ReadingDesk
 
 COMMIT_EVERY_S: Final = 0.5
 COMMITTED_WAIT_S: Final = 10.0
+ASKED_WAIT_S: Final = 1.0
 _SESSION: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
@@ -35,7 +37,7 @@ class GroupReader(LiveReader):
         self._mine: set[Place] = set()
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
-        self.fetched: list[dict[str, Any]] = []  # what the coordinator said at each assignment
+        self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | _SESSION | self.spec.config
@@ -64,23 +66,38 @@ class GroupReader(LiveReader):
         if not places:
             return
         self._observer.new_session(places)
-        try:
-            starts = consumer.committed(partitions, COMMITTED_WAIT_S)
-        except KafkaException:
+        starts = self._ask(consumer, places, COMMITTED_WAIT_S)
+        if starts is None:
             return  # the client asks again by itself
-        self._note_starts(starts)
         for start in starts:
             start.offset = start.offset if start.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
         consumer.incremental_assign(starts)
 
-    def _note_starts(self, starts: list[TopicPartition]) -> None:
-        """What the coordinator handed out is evidence too: a lost commit shows here before a later one covers it."""
+    def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
+        """The group's offsets as its coordinator has them; None without an answer.
+
+        They are evidence: a commit that is lost shows here before the next one covers it. An answer that equals the
+        last acknowledged commit says nothing new and is not kept.
+        """
+        asked_ns = now_ns()
+        try:
+            answers: list[TopicPartition] = consumer.committed([TopicPartition(*place) for place in places], timeout_s)
+        except KafkaException:
+            return None
         at_ns = now_ns()
-        self.fetched += [
-            {"group": self.spec.group, "topic": s.topic, "partition": s.partition, "offset": s.offset, "at_ns": at_ns}
-            for s in starts
-            if s.error is None and s.offset >= 0
+        self.answers += [
+            {
+                "group": self.spec.group,
+                "topic": a.topic,
+                "partition": a.partition,
+                "offset": a.offset if a.offset >= 0 else None,
+                "asked_ns": asked_ns,
+                "at_ns": at_ns,
+            }
+            for a in answers
+            if a.error is None and a.offset != self._committed.get((a.topic, a.partition))
         ]
+        return answers
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._commit(consumer)
@@ -90,7 +107,10 @@ class GroupReader(LiveReader):
         self._mine -= {(p.topic, p.partition) for p in partitions}
 
     def _commit(self, consumer: Consumer) -> None:
-        """Commits the position of every partition that moved, and records what the coordinator said of each."""
+        """Commits the position of every partition that moved, and records what the coordinator said of each.
+
+        Before that it is asked for the last ones: nobody else would see that a coordinator forgot them for a while.
+        """
         moved = {
             place: offset
             for place, offset in self._observer.next_offset.items()
@@ -98,6 +118,8 @@ class GroupReader(LiveReader):
         }
         if not moved:
             return
+        if known := moved.keys() & self._committed.keys():
+            self._ask(consumer, known, ASKED_WAIT_S)
         called_ns = now_ns()
         errors = _commit(consumer, moved)
         returned_ns = now_ns()

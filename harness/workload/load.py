@@ -114,9 +114,9 @@ class Load:
             for jump in r.jumps
         ]
 
-    def group_starts(self) -> list[dict[str, Any]]:
-        """What coordinators handed out at each assignment: {group, topic, partition, offset, at_ns} each."""
-        return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.fetched]
+    def group_answers(self) -> list[dict[str, Any]]:
+        """Offsets that coordinators told while the load ran: the `group_answers` of cluster.json."""
+        return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.answers]
 
     def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> BurstResult:
         """Sends `records` records by a producer with when = "steps" and waits up to `deadline_s` for their outcomes."""

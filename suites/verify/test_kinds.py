@@ -20,7 +20,7 @@ from suites.verify.edits import (
     swap,
     without_drain,
 )
-from suites.verify.history import RC, START_NS, Built, History
+from suites.verify.history import MS, RC, START_NS, Built, History
 from suites.verify.judging import told, verdicts
 
 
@@ -35,6 +35,17 @@ def offsets_of_one(history: Built, told: int | None) -> Built:
     history.change("offset_commits", {"offset": 3, "txn_id": 1}, offset=end)
     groups = history.drained["groups"]
     history.drained["groups"] = [] if told is None else [groups[0] | {"offset": told}]
+    return history
+
+
+def answered(history: Built, told: int | None, *, after: int | None, took_ns: int = 0) -> Built:
+    """While the run goes on the coordinator is asked, right after its answer to the commit of an offset, or at once."""
+    commits = {row["offset"]: row["returned_ns"] for row in history.tables["offset_commits"]}
+    asked_ns = START_NS if after is None else commits[after] + 1000
+    place = {"group": "g", "topic": "t", "partition": 0}
+    history.cluster["group_answers"] = [
+        place | {"offset": told, "asked_ns": asked_ns, "at_ns": asked_ns + took_ns},
+    ]
     return history
 
 
@@ -195,6 +206,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "all commits are forgotten": (built("AAAA"), ["commit_regressed 1"]),
     "an offset that nobody committed": (built("AAAA"), ["commit_regressed 1"]),
     "an unknown commit after the last": (built("AAAA"), []),
+    "a commit is forgotten until the next": (answered(built("AAAA"), 2, after=4), ["commit_regressed 1"]),
+    "all commits are forgotten for a while": (answered(built("AAAA"), None, after=2), ["commit_regressed 1"]),
+    "an answer before the last commit": (answered(built("AAAA"), 2, after=2), []),
+    "an answer while the last commit is on its way": (answered(built("AAAA"), 4, after=2, took_ns=MS), []),
+    "a group that begins has no offset": (answered(built("AAAA"), None, after=None), []),
     "a commit of an aborted transaction": (built("AAAA[A]"), ["commit_regressed 1"]),
     # --- log starts
     "the log starts late for no reason": (History("AAAA").build(start_at(2)), ["log_start 2"]),

@@ -27,6 +27,7 @@ _ASKED: Final[Columns] = {
     "partition": "int32",
     "told": "int64?",  # null = the group has no offset there
     "asked_ns": "int64",
+    "answered_ns": "int64",
 }
 # What the first snapshot shows was there before the run, as good as a commit.
 _FIRST: Final = -1
@@ -35,7 +36,8 @@ _FIRST: Final = -1
 def commit_regressed(drill: Drill) -> DataFrame:
     """Every offset that a coordinator told, against the commits that were acknowledged before it was asked.
 
-    Legal: the last of these, whatever was tried after it, and a commit without an answer from shortly before it. A
+    Legal: the last of these, whatever was tried after it until the answer, and a commit without an answer from shortly
+    before it. A
     commit inside a transaction counts from the transaction's end, and only if that committed. Whether one of unknown
     outcome did, its records tell; offsets that had another fate are a torn transaction.
     """
@@ -43,7 +45,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
     commits = _commits(drill).localCheckpoint()
     asked = frame(given.spark, _ASKED, [row for n, case in enumerate(given.cases) for row in _asked(n, case)])
     asked = asked.unionByName(_unasked(given, commits))
-    tried = asked.join(commits, _AT).where("called_ns <= asked_ns")
+    tried = asked.join(commits, _AT).where("called_ns <= answered_ns")
     key = [*_AT, "asked"]
     acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
     last = tried.groupBy(*key).agg(F.max(F.when(acked, F.struct("order_ns", "offset", "by_records"))).alias("last"))
@@ -129,10 +131,16 @@ def _told_by_records(drill: Drill) -> DataFrame:
 
 
 def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    for at, snapshot in enumerate(case.cluster["snapshots"] if case.complete else ()):
+    if not case.complete:
+        return
+    snapshots = case.cluster["snapshots"]
+    for at, snapshot in enumerate(snapshots):
         for row in snapshot["groups"] if snapshot["phase"] != "start" else []:
             asked_ns = row.get("at_ns") or snapshot["at_ns"]
-            yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns
+            yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns, asked_ns
+    for at, row in enumerate(case.cluster.get("group_answers") or [], len(snapshots)):
+        place = (row["group"], row["topic"], row["partition"])
+        yield number, at, *place, row["offset"], row["asked_ns"], row["at_ns"]
 
 
 def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
@@ -155,7 +163,7 @@ def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
         .join(F.broadcast(snapshots), BUNDLE)
     )
     silent = wanted.join(told.where("group IS NOT NULL").select(*_AT, "asked"), [*_AT, "asked"], "left_anti")
-    return silent.withColumn("told", F.lit(None).cast("bigint"))
+    return silent.withColumns({"told": F.lit(None).cast("bigint"), "answered_ns": F.col("asked_ns")})
 
 
 def asks_for_groups(case: Case) -> bool:
