@@ -19,7 +19,7 @@ from harness.verify.case import Case
 from harness.verify.prepared import Prepared
 from harness.verify.retention import Limits, limits_of
 from harness.verify.rows import UNJUDGED, found
-from harness.verify.tables import PLACE, frame
+from harness.verify.tables import BUNDLE, PLACE, frame
 
 # The broker's clock and ours are one machine's, ours without steps: allowed between them.
 _CLOCKS_MS: Final = 500
@@ -40,12 +40,18 @@ def log_start(given: Prepared) -> DataFrame:
     """Records below the farthest start of a log that neither size nor time nor DeleteRecords explains."""
     samples = frame(given.spark, _SAMPLES, [row for n, case in enumerate(given.cases) for row in _samples(n, case)])
     key = [*PLACE, "sample"]
+    # The most complete copy tells what there was to keep: a hole in another is for replica_divergence to say.
     kept = (
-        given.batches.join(F.broadcast(samples.select(*key, "broker", "start")), [*PLACE, "broker"])
+        given.batches.join(F.broadcast(samples.select(*key, "start")), PLACE)
         .where("last_offset >= start")
-        .groupBy(*key)
+        .groupBy(*key, "broker")
         .agg(F.sum("size_bytes").alias("kept"), F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"))
+        .groupBy(*key)
+        .agg(F.max(F.struct("kept", "kept_n")).alias("most"))
+        .select(*key, "most.*")
     )
+    # Where disks were read, a log of which no batch is left keeps nothing.
+    on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
     below = F.broadcast(samples.select(*key, "start", "young_ms"))
     young = (
         given.ledger.join(below, PLACE)
@@ -54,12 +60,14 @@ def log_start(given: Prepared) -> DataFrame:
         .groupBy(*key)
         .agg(F.min("offset").alias("first_young"))
     )
-    judged = samples.join(kept, key, "left").join(young, key, "left")
+    judged = samples.join(kept, key, "left").join(young, key, "left").join(F.broadcast(on_disk), BUNDLE, "left")
+    judged = judged.withColumn("kept", F.coalesce("kept", "on_disk"))
     by_time = F.col("young_ms").isNotNull() & F.col("first_young").isNull()
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
     wrong = judged.where(~by_time & ~by_size)
     # Of what went by size only so much must have stayed as the limit lacks, told in records of the kept ones' size.
-    short_n = F.ceil((F.col("keep_bytes") - F.col("kept")) * F.col("kept_n") / F.col("kept"))
+    short = F.ceil((F.col("keep_bytes") - F.col("kept")) * F.col("kept_n") / F.col("kept"))
+    short_n = F.when(F.col("kept") > 0, short)
     low = F.coalesce("first_young", F.col("start") - 1)
     wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
     unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()

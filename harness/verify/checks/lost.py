@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
+from harness.model.outcome import Outcome
 from harness.verify.drill import Drill
 from harness.verify.prepared import Prepared, at_place
 from harness.verify.rows import UNREAD, found
@@ -25,9 +26,11 @@ def lost(drill: Drill) -> DataFrame:
         .join(drill.shown.where("rc").select(*RECORD), RECORD, "left_anti")
         .join(drill.shown.select(*RECORD, "ru"), RECORD, "left")
     )
-    missing = at_place(missing, given.places).join(_deleted_until(drill), PLACE, "left")
-    # An ack that told no offset: deleted perhaps, if it was sent before the newest record that is surely deleted.
-    deleted = F.coalesce(F.col("offset") < F.col("log_start"), F.col("called_ns") <= F.col("deleted_until_ns"))
+    missing = at_place(missing, given.places)
+    missing = missing.join(_kept_since(given, missing), PLACE, "left")
+    # An ack that told no offset: deleted perhaps, unless it was sent when what was kept had been acknowledged already.
+    perhaps = (F.col("log_start") > 0) & F.coalesce(F.col("called_ns") <= F.col("kept_since_ns"), F.lit(True))
+    deleted = F.coalesce(F.col("offset") < F.col("log_start"), perhaps)
     passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
     beyond_every_log = F.coalesce(
         (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns")), F.lit(False)
@@ -50,8 +53,9 @@ def lost_of_unfinished(given: Prepared) -> DataFrame:
     return found(beyond, Kind.LOST, "beyond_every_log")
 
 
-def _deleted_until(drill: Drill) -> DataFrame:
-    """The end of the newest send that is below the log's start, by place. Only buckets that differ can hold one."""
-    cut = drill.given.places.where("log_start > 0").select(*PLACE, "log_start")
-    below = drill.sent.join(F.broadcast(cut), PLACE).where("outcome = 'acked' AND offset < log_start")
-    return below.groupBy(*PLACE).agg(F.max("returned_ns").alias("deleted_until_ns"))
+def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
+    """By place, where it matters, the first ack at or above the log's start: what is sent later comes to stand behind."""
+    cut = missing.where("offset IS NULL AND log_start > 0").select(*PLACE, "log_start").distinct()
+    acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
+    kept = acked.join(F.broadcast(cut), PLACE).where("offset >= log_start - 1")
+    return kept.groupBy(*PLACE).agg(F.min("returned_ns").alias("kept_since_ns"))
