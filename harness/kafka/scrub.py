@@ -70,8 +70,8 @@ class Scrubbed:
 def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], table: Rows) -> Scrubbed:
     """Writes a row a batch of every replica of the topics into `table`. `directories`: log directories by broker.
 
-    A segment that retention removes meanwhile is left out. Damage is returned and never raised: wrong checksums,
-    headers that make no sense, and what lies behind the last batch that could be told.
+    What a broker removes or renames meanwhile, a segment or a whole replica, is left out. Damage is returned and never
+    raised: wrong checksums, headers that make no sense, and what lies behind the last batch that could be told.
     """
     seen = Scrubbed()
     for broker, paths in sorted(directories.items()):
@@ -107,7 +107,11 @@ def _scrub_replica(broker: int, replica: PartitionDirectory, table: Rows, seen: 
         seen.note(Damage(*place, segment=-1, position=0, base_offset=None, what=str(damaged)))
     common = {"broker": broker, "topic": replica.topic, "topic_id": known_id, "partition": replica.partition}
     before: Batch | None = None
-    for segment in segments(replica.path):
+    try:
+        found = segments(replica.path)
+    except FileNotFoundError:
+        return  # deleted, or renamed to be deleted
+    for segment in found:
         try:
             before = _scrub_segment(place, segment, before, common, table, seen)
         except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import BundleWriter
+from harness.kafka import scrub as scrubbing
 from harness.kafka.scrub import Scrubbed, lineages_of, scrub
 from harness.model.schemas import BATCHES
 from suites.unit.test_records import batch_bytes, marker
@@ -128,6 +130,21 @@ def test_a_damaged_topic_id_is_told_and_does_not_stop_the_scrub(tmp_path: Path) 
     assert seen.batches == 1
     assert "names no topic id" in whats(seen)[0]
     assert table.appended[0]["topic_id"] == ""
+
+
+def test_a_replica_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = replica(tmp_path, "orders-0", {0: FIRST})
+    replica(tmp_path, "orders-1", {0: FIRST})
+
+    def deleting(path: Path) -> str | None:
+        if path == gone and path.exists():
+            shutil.rmtree(path)
+        return TOPIC_ID
+
+    monkeypatch.setattr(scrubbing, "topic_id", deleting)
+    seen, table = scrubbed(tmp_path)
+    assert (whats(seen), seen.batches) == ([], 1)
+    assert [columns["partition"] for columns in table.appended] == [1]
 
 
 def test_lineages(tmp_path: Path) -> None:
