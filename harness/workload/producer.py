@@ -234,7 +234,7 @@ class RecordingProducer:
         offsets = _offsets(messages)
         for number in np.unique(streams).tolist():
             mine = streams == number
-            self._write_rows(self._by_number[number], sequences[mine], error, offsets[mine], returned_ns)
+            self._write_rows(self._by_number[number], sequences[mine], error, only_told(offsets[mine]), returned_ns)
 
     def _write_rows(
         self,
@@ -324,6 +324,22 @@ def _offsets(messages: list[Message]) -> Int64s:
     if None in told:
         told = [NONE if offset is None else offset for offset in told]
     return np.array(told, np.int64)
+
+
+def only_told(offsets: Int64s) -> Int64s:
+    """Offsets of one partition in the order of delivery, without those that no broker told.
+
+    librdkafka counts on from the base offset of an answer, record by record. When that is -1 (a duplicate that the
+    broker recognised and no longer knows the place of) it reports -1, 0, 1, 2, ... for the batch: only the first of
+    these shows that it is none. An offset too many is taken away where a batch that was told happens to go on counting.
+    """
+    if not len(offsets) or offsets.min() >= 0:
+        return offsets
+    at = np.arange(len(offsets))
+    untold = np.maximum.accumulate(np.where(offsets < 0, at, -1))  # the last offset that was not told
+    counted = (untold >= 0) & ((offsets == at - untold - 1) | (offsets < 0))
+    stopped = np.maximum.accumulate(np.where(counted, -1, at))  # the last offset that does not count on from it
+    return np.where(counted & (stopped < untold), NONE, offsets)
 
 
 def _error_of(message: dict[str, Any]) -> str | None:

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.evidence.writer import BundleWriter
 from harness.model.errors import BadInput
 from harness.model.scenario import Producer
 from harness.workload.meters import Meters
-from harness.workload.producer import Desk, RecordingProducer, Tally, Target
+from harness.workload.producer import Desk, RecordingProducer, Tally, Target, only_told
 from harness.workload.streams import WINDOW, Numbers
 
 PLACE = ("t", 0)
@@ -126,6 +129,33 @@ def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
 def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
     with pytest.raises(BadInput, match="acks=1"):
         Offline(bundle, acks="1")
+
+
+@pytest.mark.parametrize(
+    ("reported", "told"),
+    [
+        ([], []),
+        ([5, 6, 7], [5, 6, 7]),
+        ([0, 1, 2], [0, 1, 2]),
+        ([-1, 0, 1, 2], [-1, -1, -1, -1]),
+        ([7, 8, -1, 0, 1, 9, 10], [7, 8, -1, -1, -1, 9, 10]),
+        ([-1, 0, -1, 0, 1, 40], [-1, -1, -1, -1, -1, 40]),  # two batches in a row
+        ([-1, 5, 1, 2], [-1, 5, 1, 2]),  # once broken off, the count is not taken up again
+        ([-1, 0, 2, 3], [-1, -1, 2, 3]),
+        ([-1, -1, -1], [-1, -1, -1]),  # acks=0
+    ],
+)
+def test_what_a_client_counts_on_from_no_offset_is_no_offset(reported: list[int], told: list[int]) -> None:
+    assert only_told(np.array(reported, np.int64)).tolist() == told
+
+
+@given(st.lists(st.integers(-1, 4), max_size=12))
+def test_counted_offsets_are_told_from_others_record_by_record(reported: list[int]) -> None:
+    told, expected = [], None
+    for offset in reported:
+        expected = 0 if offset < 0 else expected + 1 if offset == expected else None
+        told.append(offset if expected is None else -1)
+    assert only_told(np.array(reported, np.int64)).tolist() == told
 
 
 class Raising:
