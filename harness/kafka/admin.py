@@ -217,13 +217,15 @@ class AdminView:
     def _group_rows(self, group: str, states: Sequence[PartitionState]) -> list[dict[str, Any]]:
         """Of the partitions in the snapshot; a transaction that hangs leaves the last decided offset."""
         places = [(state.topic, state.partition) for state in states]
+        common: dict[str, Any] = {"group": group}
         try:
             offsets = self.group_offsets(group, places)
         except HarnessTimeout:
             offsets = self.group_offsets(group, places, stable=False)
-        at_ns = now_ns()
+            common["stable"] = False
+        common["at_ns"] = now_ns()
         return [
-            {"group": group, "topic": topic, "partition": partition, "offset": offset, "at_ns": at_ns}
+            common | {"topic": topic, "partition": partition, "offset": offset}
             for (topic, partition), offset in sorted(offsets.items())
         ]
 

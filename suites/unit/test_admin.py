@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.kafka.admin import AdminView
 from harness.kafka.admin_topics import PartitionState, TopicsSeen, kafka_uuid, newest
 from harness.kafka.wire import error_name
+from harness.model.errors import HarnessTimeout
 
 
 def state(leader: int, epoch: int, *, isr: tuple[int, ...] = (1, 2, 3), topic_id: str = "old") -> PartitionState:
@@ -73,3 +77,20 @@ def test_error_names() -> None:
     assert error_name(88) == "UNSTABLE_OFFSET_COMMIT"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(31000) == "error 31000"
+
+
+@pytest.mark.parametrize(("hangs", "told"), [(False, {}), (True, {"stable": False})])
+def test_offsets_of_a_group_say_when_they_are_not_stable(
+    hangs: bool, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminView({})
+
+    def offsets(group: str, places: list[tuple[str, int]], *, stable: bool = True) -> dict[tuple[str, int], int]:
+        if hangs and stable:
+            raise HarnessTimeout("a transaction is pending")
+        return dict.fromkeys(places, 4)
+
+    monkeypatch.setattr(admin, "group_offsets", offsets)
+    (row,) = admin._group_rows("g", [state(1, 4)])
+    assert row.pop("at_ns") > 0
+    assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | told
