@@ -222,9 +222,9 @@ def _settle_and_drain(
     say("waiting for transactions to be over and every ISR to be full")
     record.transactions_settled = settle.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
     settled = settle.isr_full(cluster, admin, topics)
-    if not settled.ok:
-        record.recovered = settled.as_dict()
-    record.snapshots.append(admin.snapshot("healed", topics, groups))
+    if not settled.ok:  # it did recover, or `recovered` says that it did not: an ISR may shrink again
+        record.doubt("isr_not_full", settled.last_seen)
+    record.snapshots.append(settle.snapshot(admin, "healed", topics, groups))
     plan = DrainPlan(
         bootstrap=cluster.bootstrap_direct(),
         targets=load.targets,
@@ -233,7 +233,7 @@ def _settle_and_drain(
         seed=record.task.seed,
     )
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
-    record.snapshots.append(admin.snapshot("drained", topics, groups))
+    record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
     say("reading batch headers on every disk")
     disks = truth.read_disks(cluster, topics, bundle)
     for damage in disks.damage:

@@ -1,14 +1,17 @@
-"""After healing: does the cluster come back, are the transactions over? Each wait is bounded and says what it saw."""
+"""After healing: does the cluster come back, are the transactions over, what do the brokers say then?
+
+Each wait is bounded and says what it saw.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.clusters.base import Cluster
-from harness.kafka.admin import AdminView
+from harness.kafka.admin import AdminView, PartitionState, Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
@@ -16,6 +19,8 @@ from harness.model.waiting import wait_for
 # Generous on purpose: a starved two-core machine needs a minute for what takes five seconds, and a run that
 # gives up too early accuses a release of not having recovered.
 RECOVERY_DEADLINE_S = 90.0
+SNAPSHOT_DEADLINE_S = 30.0
+_INTERVAL_S = 0.25
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
@@ -42,18 +47,28 @@ class Settled:
 def recovered(
     cluster: Cluster, admin: AdminView, topics: Sequence[str], load: Acks, flowing: Sequence[tuple[str, int]]
 ) -> Settled:
-    """Every node up, every ISR full, and acks on each partition of `flowing`, by one deadline."""
+    """Every node up, every ISR full once since healing, and acks on each partition of `flowing`, by one deadline.
+
+    An ISR may shrink again for a moment, which Kafka allows; that all are full at one instant is no promise.
+    """
     healed_ns = now_ns()
+    been_full: set[Place] = set()
 
     def pending() -> str:
-        return _nodes_down(cluster) or _isr_not_full(admin, topics) or _no_acks(load, flowing, healed_ns)
+        states = admin.partitions((*topics, *INTERNAL_TOPICS))
+        been_full.update((state.topic, state.partition) for state in states if _full(state))
+        return _nodes_down(cluster) or _isr_not_full(states, topics, been_full) or _no_acks(load, flowing, healed_ns)
 
-    return _settled(pending, what="the cluster to recover after healing")
+    return _settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
 
 
 def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
-    """Every node up and every ISR full."""
-    return _settled(lambda: _nodes_down(cluster) or _isr_not_full(admin, topics), what="every ISR to be full")
+    """Every node up and every ISR full at one instant: who reads all copies then can be sent to each of them."""
+
+    def pending() -> str:
+        return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
+
+    return _settled(pending, what="every ISR to be full", deadline_s=RECOVERY_DEADLINE_S)
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
@@ -74,10 +89,33 @@ def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float
     return _settled(pending, what="transactions to be over", deadline_s=deadline_s)
 
 
-def _settled(pending: Callable[[], str], *, what: str, deadline_s: float = RECOVERY_DEADLINE_S) -> Settled:
+def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+    """A snapshot in which nothing is open, or else the last one of a bounded number of looks, as it is.
+
+    A single look is unlucky where a leader moves between two questions, an ISR shrinks for a moment or a broker is slow
+    to answer. What stays so until the deadline stands in the snapshot, and the judge weighs it.
+    """
+    give_up_at = time.monotonic() + SNAPSHOT_DEADLINE_S
+    while not _whole(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
+        time.sleep(_INTERVAL_S)
+    return seen
+
+
+def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
+    """Every replica told its log end and every leader both watermarks, and every ISR is full."""
+    rows = snapshot["partitions"]
+    return set(topics) <= {row["topic"] for row in rows} and all(
+        {log["broker"] for log in row["logs"]} == set(row["replicas"]) == set(row["isr"])
+        and row["high_watermark"] is not None
+        and row["last_stable_offset"] is not None
+        for row in rows
+    )
+
+
+def _settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
     started = time.monotonic()
     try:
-        wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=0.25)
+        wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)
     except HarnessTimeout as late:
         return Settled(False, time.monotonic() - started, str(late))
     return Settled(True, time.monotonic() - started, "")
@@ -88,13 +126,18 @@ def _nodes_down(cluster: Cluster) -> str:
     return f"not running: {down}" if down else ""
 
 
-def _isr_not_full(admin: AdminView, topics: Sequence[str]) -> str:
-    states = admin.partitions((*topics, *INTERNAL_TOPICS))
+def _full(state: PartitionState) -> bool:
+    return state.leader >= 0 and set(state.isr) == set(state.replicas)
+
+
+def _isr_not_full(
+    states: Sequence[PartitionState], topics: Sequence[str], been_full: Collection[Place] = frozenset()
+) -> str:
     missing = set(topics) - {state.topic for state in states}
     short = [
         f"{state.topic}-{state.partition} leader {state.leader} isr {sorted(state.isr)}"
         for state in states
-        if state.leader < 0 or set(state.isr) != set(state.replicas)
+        if not _full(state) and (state.topic, state.partition) not in been_full
     ]
     return f"no answer about {sorted(missing)}" if missing else ", ".join(short[:5])
 
