@@ -137,10 +137,14 @@ class Injection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What an action did; `bite` only for actions that disturb the data path."""
+    """What an action did; `bite` only for actions that disturb the data path.
+
+    idle: it found done what it is for, and disturbed nothing; then it is no fault in the record and need not bite.
+    """
 
     resolved: dict[str, Any] = field(default_factory=dict)
     bite: Bite | None = None
+    idle: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

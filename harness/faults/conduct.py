@@ -28,6 +28,7 @@ def conduct(stage: Stage, steps: Sequence[Step], on_step: Callable[[Sequence[Row
     cluster makes of it is judged. Any other exception, an interrupt included, heals and goes on upwards.
     """
     conductor = _Conductor(stage, on_step or (lambda _: None))
+    stage.rows = conductor.rows
     try:
         for number, step in enumerate(steps):
             if not conductor.run(step):
@@ -92,6 +93,7 @@ class _Conductor:
             elif isinstance(kind, Action):
                 done = kind.perform(self.stage)
                 row["resolved"], row["bite"] = done.resolved, done.bite and done.bite.as_dict()
+                row["is_fault"] = row["is_fault"] and not done.idle
         except HarnessTimeout as late:
             row["error"] = str(late)
             self.stage.log(f"{step.name}: {late}")

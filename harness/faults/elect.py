@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,11 @@ DEADLINE_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ElectPreferred(Action):
-    """Moves the leadership of partitions back to the first of their replicas."""
+    """Moves the leadership of partitions back to the first of their replicas.
+
+    A release that does so by itself leaves nothing to elect. Then the changes of leaders that were recorded since the
+    first fault are the bite; without any the leaders never left, and the step is no disturbance.
+    """
 
     do: ClassVar[str] = "elect_preferred"
     disturbs: ClassVar[bool] = True
@@ -31,7 +35,10 @@ class ElectPreferred(Action):
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
             return Done(resolved=seen, bite=Bite(True, f"{named(moved)} went back to the preferred leader", seen))
-        return Done(bite=Bite(False, f"{named(places)} already had their preferred leader"))
+        if back := _went_back(stage, after):
+            seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in back.items()}
+            return Done(bite=Bite(True, f"{named(back)} went back to the preferred leader without being told", seen))
+        return Done(bite=Bite(False, f"{named(places)} already had their preferred leader"), idle=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,16 @@ class ElectUnclean(Action):
             )
             seen[f"{topic}/{partition}"] = {"leader": state.leader, "log_end": log_end}
         return Done(resolved=seen, bite=Bite(True, f"{named(orphans)} had no leader and were given one", seen))
+
+
+def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Place, list[int]]:
+    """Partitions that were seen to return to the first of their replicas: the leader before, the leader then."""
+    changes = {(e["topic"], e["partition"]): [e["old_leader"], e["new_leader"]] for e in stage.leader_changes()}
+    return {
+        place: [old, new]
+        for place, (old, new) in changes.items()
+        if place in states and old != new == states[place].replicas[0]
+    }
 
 
 def _await(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -30,6 +30,7 @@ class Stage:
     say: Callable[[str], None]
     group_id: Callable[[str], str] = str  # a group of the scenario as the cluster knows it
     transactional_id: Callable[[str], str] = str  # a producer of the scenario as the cluster knows it
+    rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the conductor keeps them
     events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the conductor empties it
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
     busy: set[Place] = field(default_factory=set)  # had acks when the first of the open faults began
@@ -44,6 +45,12 @@ class Stage:
     def record_event(self, kind: str, **facts: Any) -> None:
         """Evidence that belongs to the current step; `at_ns` defaults to now."""
         self.events.append({"kind": kind, "at_ns": now_ns(), **facts})
+
+    def leader_changes(self) -> list[Mapping[str, Any]]:
+        """The events `leader_change` since the first fault of the scenario began."""
+        began_ns = [row["started_ns"] for row in self.rows if row["is_fault"]]
+        events = [*(event for row in self.rows for event in row["events"]), *self.events]
+        return [e for e in events if e["kind"] == "leader_change" and began_ns and e["at_ns"] >= min(began_ns)]
 
     def nodes(self, text: str) -> tuple[int, ...]:
         """The node ids an expression means now."""

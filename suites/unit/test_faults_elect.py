@@ -1,0 +1,102 @@
+"""When an election that was asked for counts as a fault. The leaders are scripted; nothing is claimed about Kafka."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.faults import records
+from harness.faults.base import Bite, Done
+from harness.faults.conduct import conduct, doubts
+from harness.faults.stage import Stage
+from harness.kafka.admin import PartitionState
+from harness.model.scenario import Step, Topic
+
+FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
+WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
+ELECT = Step(do="elect_preferred", name="elect", args={})
+
+
+class Leaders:
+    """The leader of t/0 at each look, by its preferred replica 1; an election brings that back."""
+
+    def __init__(self, *leaders: int) -> None:
+        self.leaders = list(leaders)
+        self.looks = 0
+        self.epoch = 0
+        self.last = leaders[0]
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        leader = self.leaders[min(self.looks, len(self.leaders) - 1)]
+        self.looks += 1
+        self.epoch += leader != self.last
+        self.last = leader
+        return [
+            PartitionState(
+                topic="t",
+                topic_id="i",
+                partition=0,
+                leader=leader,
+                leader_epoch=self.epoch,
+                isr=(1, 2, 3),
+                replicas=(1, 2, 3),
+            )
+        ]
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        assert (kind, places) == ("preferred", [("t", 0)])
+        self.leaders = [1]
+
+
+@pytest.fixture(autouse=True)
+def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The action before counts as a fault, and does nothing."""
+    monkeypatch.setattr(records.AlterTopic, "disturbs", True)
+    monkeypatch.setattr(records.AlterTopic, "perform", lambda self, stage: Done(bite=Bite(True, "as if")))
+
+
+def elected(leaders: Leaders, *before: Step) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    stage = Stage(
+        cluster=cast(Any, None),
+        admin=cast(Any, leaders),
+        load=cast(Any, SimpleNamespace(last_ack_ns=lambda topic, partition: 0)),
+        rng=Random(1),
+        topics=(Topic(name="t", partitions=1),),
+        say=lambda _: None,
+    )
+    rows = conduct(stage, [*before, ELECT])
+    return rows[-1], doubts(rows)
+
+
+def test_an_election_that_moves_a_leader_bites() -> None:
+    row, found = elected(Leaders(2), FAULT)
+    assert row["bite"] == {
+        "held": True,
+        "because": "t/0 went back to the preferred leader",
+        "seen": {"t/0": {"leader": [2, 1]}},
+    }
+    assert (row["is_fault"], found) == (True, [])
+
+
+def test_a_leader_that_came_back_by_itself_is_the_bite() -> None:
+    row, found = elected(Leaders(1, 2, 2, 1), FAULT, WAIT)
+    assert row["bite"]["because"] == "t/0 went back to the preferred leader without being told"
+    assert row["bite"]["seen"] == {"t/0": {"leader": [2, 1]}}
+    assert (row["is_fault"], found) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("leaders", "before"),
+    [
+        ((1,), (FAULT,)),  # no leader ever moved
+        ((2, 1), (WAIT,)),  # it did, but before any fault
+        ((1,), ()),
+    ],
+)
+def test_leaders_that_never_left_are_no_disturbance(leaders: tuple[int, ...], before: tuple[Step, ...]) -> None:
+    row, found = elected(Leaders(*leaders), *before)
+    assert not row["bite"]["held"]
+    assert (row["is_fault"], found) == (False, [])
