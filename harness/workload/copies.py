@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from harness.workload.settings import consumer_settings
 _STATISTICS_MS: Final = 100
 _POLL_S: Final = 0.1
 _DELEGATION_DEADLINE_S: Final = 20.0
+_LOG_START_S: Final = 5.0
+_NOBODY: Final = -1  # in statistics: no broker serves the partition now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,11 @@ class Read:
     served_by: set[int] = field(default_factory=set)
 
     @property
+    def place(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
     def reached(self) -> bool:
         """Read to the target, and from the copy that was meant."""
         return self.stuck_reason is None and self.position >= self.target
@@ -95,7 +103,7 @@ class CopyReader:
         isolation: str,
         broker: int | None,
         patience: Patience,
-        again: bool = False,
+        attempt: int = 0,
     ) -> None:
         self._desk = desk
         self.isolation = isolation
@@ -105,7 +113,7 @@ class CopyReader:
         self._statistics = 0
         self._cancelled = threading.Event()
         whose = "leader" if broker is None else f"replica-{broker}"
-        self.name = f"{whose}-{isolation.removeprefix('read_')}{'-again' if again else ''}"
+        self.name = f"{whose}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
         self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
 
@@ -126,8 +134,9 @@ class CopyReader:
             if self.broker is not None:
                 self._wait_for_followers(consumer)
             self._read(consumer, observer)
-        except KafkaException as failure:  # a read that broke off is evidence: its partitions were not reached
-            self._give_up([read for read in self.reads.values() if not read.reached], f"after {failure.args[0].str()}")
+        except KafkaException as failure:  # a read that broke off is evidence: nobody confirmed who served it
+            unproven = [read for read in self.reads.values() if self.broker is not None or not read.reached]
+            self._give_up(unproven, f"after {failure.args[0].str()}")
         finally:
             consumer.close()
         observations.close()
@@ -136,9 +145,12 @@ class CopyReader:
         """Ends the read at once, from any thread; what it has not reached stays unreached."""
         self._cancelled.set()
 
-    def misserved(self) -> list[Place]:
-        """Partitions that another broker served, at least in part: not the copy that was meant."""
-        return [p for p, read in self.reads.items() if self.broker is not None and read.served_by != {self.broker}]
+    def failed(self) -> list[Place]:
+        """Partitions that were not read to the target, or not from the copy that was meant alone."""
+        return [place for place, read in self.reads.items() if not read.reached or self._misserved(read)]
+
+    def _misserved(self, read: Read) -> bool:
+        return self.broker is not None and read.served_by != {self.broker}
 
     @property
     def _kind(self) -> str:
@@ -177,13 +189,17 @@ class CopyReader:
         return [TopicPartition(*place, read.start) for place, read in self.reads.items()]
 
     def _on_statistics(self, text: str) -> None:
-        """Called from within a poll. Between two statistics, records came from the broker of either."""
+        """Called from within a poll. What arrived between two statistics came from the broker that either names.
+
+        A partition is without a broker for a moment when its leader moves or a connection breaks; then the client goes
+        to the leader, which sends it away again without a record.
+        """
         serving = serving_brokers(text)
         for place, read in self.reads.items():
-            broker, received = serving.get(place, (-1, 0))
+            broker, received = serving.get(place, (_NOBODY, 0))
             broker_before, received_before = self._serving.get(place, (broker, 0))
             if received > received_before:
-                read.served_by |= {broker, broker_before}
+                read.served_by |= {broker, broker_before} - {_NOBODY} or {_NOBODY}
         self._serving = serving
         self._statistics += 1
 
@@ -191,14 +207,35 @@ class CopyReader:
         """Lets the leaders send this reader to its broker, then starts over: only what that broker serves counts."""
         give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
         while self._elsewhere() and time.monotonic() < give_up_at and not self._cancelled.is_set():
-            consumer.consume(POLL_RECORDS, _POLL_S)
+            _, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
+            for event in events:
+                if read := self._jumped(event):
+                    self._follow_log_start(consumer, read)
         for place in self._elsewhere():
             broker = self._serving.get(place, (None, 0))[0]
             self.reads[place].stuck_reason = f"broker {broker} served it instead of broker {self.broker}"
         for start in self._starts():
-            consumer.seek(start)
+            try:
+                consumer.seek(start)
+            except KafkaException:  # it has no position, see _follow_log_start
+                _assign_anew(consumer, start)
         for read in self.reads.values():
             read.served_by.clear()
+
+    def _jumped(self, event: Message) -> Read | None:
+        """The read whose position is not in the log any more, if that is what the event says."""
+        error, topic = event.error(), event.topic()
+        assert error is not None
+        if error.fatal():
+            raise KafkaException(error)
+        return self.reads[topic, int(event.partition() or 0)] if topic is not None and error.name() in JUMPS else None
+
+    def _follow_log_start(self, consumer: Consumer, read: Read) -> None:
+        """Retention moved the log's start before anything counted: the read begins there, or is never sent on."""
+        with suppress(KafkaException):  # a leader that cannot be asked now: the same event comes again
+            marks = consumer.get_watermark_offsets(TopicPartition(*read.place), timeout=_LOG_START_S)
+            read.start = read.start if marks is None else marks[0]
+        _assign_anew(consumer, TopicPartition(*read.place, read.start))
 
     def _elsewhere(self) -> list[Place]:
         return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self.broker]
@@ -227,20 +264,17 @@ class CopyReader:
         return moved
 
     def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
+        if read := self._jumped(event):
+            # Retention moved the log's start: what is left is read from where it begins now.
+            observer.new_session([read.place])
+            from_the_start(consumer, read.place)
+            return False
         error, topic = event.error(), event.topic()
-        assert error is not None
-        if error.fatal():
-            raise KafkaException(error)
-        if topic is None:
+        if topic is None or error is None or error.name() != EOF:
             return False
         read = self.reads[topic, int(event.partition() or 0)]
-        if error.name() == EOF:
-            before, read.position = read.position, max(read.position, int(event.offset() or 0))
-            return read.position > before
-        if error.name() in JUMPS:  # retention moved the log's start: what is left is read from where it begins now
-            observer.new_session([(read.topic, read.partition)])
-            from_the_start(consumer, (read.topic, read.partition))
-        return False
+        before, read.position = read.position, max(read.position, int(event.offset() or 0))
+        return read.position > before
 
     def _give_up(self, missing: list[Read], why: str) -> None:
         for read in missing:
@@ -250,13 +284,19 @@ class CopyReader:
             )
 
     def _confirm_brokers(self, consumer: Consumer, observer: Observer) -> None:
-        """Statistics that are younger than the last record decide who served it."""
+        """Statistics that are younger than the last record decide who served it, or said that there was none."""
         statistics, give_up_at = self._statistics, time.monotonic() + 5.0
         while self._statistics < statistics + 2 and time.monotonic() < give_up_at:
             self._turn(consumer, observer)
         for place, read in self.reads.items():
-            read.served_by |= {self._serving[place][0]} if place in self._serving else set()
-            if self.broker is not None and read.served_by != {self.broker}:
+            read.served_by = read.served_by or {self._serving.get(place, (_NOBODY, 0))[0]}
+            if self._misserved(read):
                 read.stuck_reason = read.stuck_reason or (
                     f"brokers {sorted(read.served_by)} served it instead of broker {self.broker} alone"
                 )
+
+
+def _assign_anew(consumer: Consumer, start: TopicPartition) -> None:
+    """Begins at an offset after the client gave its position up; a seek fails in that state."""
+    consumer.incremental_unassign([TopicPartition(start.topic, start.partition)])
+    consumer.incremental_assign([start])

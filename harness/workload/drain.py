@@ -8,14 +8,20 @@ can wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
 from harness.model.scenario import Producer
-from harness.workload.copies import Copy, CopyReader, Patience
+from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.meters import Meters, Place
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import ReadingDesk
@@ -25,6 +31,8 @@ ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 SENTINEL: Final = "sentinel"
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
+_RETRIES_MAX: Final = 5
+_RETRIES_DEADLINE_S: Final = 180.0  # no try begins later: what hangs for good costs each of them its patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +57,22 @@ def drain(
     reads = [read for read in _reads_of(plan, sentinels) if read.reads]
     progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
     _run_all(reads, bundle)
-    rows = {(read.name, place): row for read in reads for place, row in read.reads.items()}
-    again = {first.name: second for first, second in _second_tries(plan, sentinels, reads)}
-    if again:
-        progress(f"reading again what other brokers served to {', '.join(again)}")
-        _run_all(list(again.values()), bundle)
-    rows |= {(name, place): row for name, second in again.items() for place, row in second.reads.items()}
+    rows = _rows_of(reads)
+    give_up_at = time.monotonic() + _RETRIES_DEADLINE_S
+    for attempt in range(1, _RETRIES_MAX + 1):
+        failed = [read for read in reads if read.failed()]
+        if not failed or time.monotonic() > give_up_at:
+            break
+        progress(f"reading again where these stopped short or met another broker: {', '.join(r.name for r in failed)}")
+        reads = [_again(plan, sentinels, read, attempt, bundle) for read in failed]
+        _run_all(reads, bundle)
+        rows |= _rows_of(reads)
     return [row.as_row() for row in rows.values()]
+
+
+def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], Read]:
+    """By copy, so that a later try takes the place of an earlier one."""
+    return {(read.broker, read.isolation, place): row for read in reads for place, row in read.reads.items()}
 
 
 def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter) -> None:
@@ -77,14 +94,33 @@ def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReade
     return [_reader(plan, plan.copies, sentinels, broker, isolation) for broker, isolation in whose]
 
 
-def _second_tries(
-    plan: DrainPlan, sentinels: Mapping[Place, int], reads: Sequence[CopyReader]
-) -> Iterator[tuple[CopyReader, CopyReader]]:
-    """A leader may take a reader back from a follower for a moment; what it gave meanwhile is no follower's copy."""
-    for first in reads:
-        if misserved := set(first.misserved()):
-            copies = [copy for copy in plan.copies if copy.place in misserved]
-            yield first, _reader(plan, copies, sentinels, first.broker, first.isolation, again=True)
+def _again(
+    plan: DrainPlan, sentinels: Mapping[Place, int], before: CopyReader, attempt: int, bundle: BundleWriter
+) -> CopyReader:
+    """A whole new read of what failed. A leader may take a reader back from a follower for a moment, or die."""
+    failed = before.failed()
+    if before.broker is None:
+        count_as_live(bundle, before.name, failed)
+    copies = [copy for copy in plan.copies if copy.place in failed]
+    return _reader(plan, copies, sentinels, before.broker, before.isolation, attempt=attempt)
+
+
+def count_as_live(bundle: BundleWriter, reader: str, places: Sequence[Place]) -> None:
+    """What a leader's try saw that is not the last one. It was there, and must be there still: so says a live reader.
+
+    As rows of the drain they would stand in for records that the last try, which counts, does not show.
+    """
+    for part in sorted((bundle.path / "observations").glob(f"{reader}-[0-9]*.parquet")):
+        rows = pq.read_table(part)
+        mine = pc.is_in(_named(rows), pa.array([f"{topic}/{partition}" for topic, partition in places]))
+        for column, value in (("kind", "live"), ("replica", None)):
+            at, kind = rows.schema.get_field_index(column), rows.schema.field(column).type
+            rows = rows.set_column(at, rows.schema.field(at), pc.if_else(mine, pa.scalar(value, kind), rows[column]))
+        write_parquet(rows, part)
+
+
+def _named(rows: pa.Table) -> Any:
+    return pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "/")
 
 
 def _reader(
@@ -94,10 +130,12 @@ def _reader(
     broker: int | None,
     isolation: str,
     *,
-    again: bool = False,
+    attempt: int = 0,
 ) -> CopyReader:
     desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run)
-    return CopyReader(desk, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, again=again)
+    return CopyReader(
+        desk, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, attempt=attempt
+    )
 
 
 def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> dict[Place, int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.producer import Target
@@ -72,18 +74,112 @@ def test_statistics_name_who_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "misserved"),
+    ("seen", "served_by"),
     [
-        ([(2, 10), (2, 30)], []),
-        ([(2, 10), (1, 30)], [PLACE]),
-        ([(1, 0), (2, 30)], [PLACE]),  # between two looks it may have been either
-        ([(2, 10), (1, 10), (2, 10), (2, 30)], []),
+        ([(2, 0), (2, 30)], {2}),
+        ([(2, 0), (1, 30)], {1, 2}),
+        ([(1, 0), (2, 30)], {1, 2}),  # between two looks it may have been either
+        ([(2, 0), (1, 0), (2, 0), (2, 30)], {2}),
+        ([(2, 0), (-1, 0), (2, 30)], {2}),  # nobody gives nothing
+        ([(2, 0), (-1, 30), (2, 30)], {2}),
+        ([(2, 0), (-1, 0), (1, 30)], {1}),
+        ([(2, 0), (-1, 0), (-1, 30)], {-1}),  # somebody gave it
+        ([(-1, 0), (2, 0)], set()),
     ],
 )
 def test_records_between_two_looks_came_from_the_broker_of_either(
-    seen: list[tuple[int, int]], misserved: list[tuple[str, int]]
+    seen: list[tuple[int, int]], served_by: set[int]
 ) -> None:
     copy = reader(2)
     for look in seen:
         copy._on_statistics(statistics(*look))
-    assert copy.misserved() == misserved
+    assert copy.reads[PLACE].served_by == served_by
+
+
+@pytest.mark.parametrize(
+    ("broker", "changes", "failed"),
+    [
+        (2, {"position": 42, "served_by": {2}}, []),
+        (2, {"position": 41, "served_by": {2}}, [PLACE]),
+        (2, {"position": 42, "served_by": {1, 2}}, [PLACE]),
+        (2, {"position": 42, "served_by": {-1}}, [PLACE]),
+        (None, {"position": 42, "served_by": {1, 3}}, []),  # whoever leads
+        (None, {"position": 42, "stuck_reason": "broke off"}, [PLACE]),
+    ],
+)
+def test_a_read_fails_that_stopped_short_or_met_another_broker(
+    broker: int | None, changes: dict[str, Any], failed: list[tuple[str, int]]
+) -> None:
+    copy = reader(broker)
+    for name, value in changes.items():
+        setattr(copy.reads[PLACE], name, value)
+    assert copy.failed() == failed
+
+
+def event(error: int) -> Message:
+    """Comes out of a poll in place of a record."""
+    return Message(topic="t", partition=0, error=KafkaError(error))
+
+
+class Scripted:
+    """A consumer whose polls are given, each with the statistics that it lets come in."""
+
+    def __init__(self, copy: CopyReader, *polls: tuple[list[Message], str], seekable: bool = True) -> None:
+        self.copy = copy
+        self.polls = list(polls)
+        self.seekable = seekable
+        self.assigned: list[int] = []
+        self.sought: list[int] = []
+
+    def consume(self, records: int, timeout_s: float) -> list[Message]:
+        events, text = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
+        self.copy._on_statistics(text)
+        return events
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        return 30, 42
+
+    def incremental_unassign(self, places: list[Any]) -> None:
+        self.assigned.append(-1)
+
+    def incremental_assign(self, places: list[Any]) -> None:
+        self.assigned.append(places[0].offset)
+
+    def seek(self, start: Any) -> None:
+        if not self.seekable:
+            raise KafkaException("no position")
+        self.sought.append(start.offset)
+
+
+def test_a_jump_before_anything_counts_begins_at_the_new_log_start() -> None:
+    copy = reader(2)
+    jump = event(KafkaError._AUTO_OFFSET_RESET)
+    consumer = Scripted(copy, ([], statistics(1, 0)), ([jump], statistics(1, 0)), ([], statistics(2, 0)))
+    copy._wait_for_followers(cast(Any, consumer))
+    assert (consumer.assigned, consumer.sought) == ([-1, 30], [30])
+    assert (copy.reads[PLACE].start, copy.reads[PLACE].stuck_reason) == (30, None)
+
+
+def test_a_position_that_was_lost_unseen_is_given_anew() -> None:
+    copy = reader(2)
+    consumer = Scripted(copy, ([], statistics(2, 0)), seekable=False)
+    copy._wait_for_followers(cast(Any, consumer))
+    assert consumer.assigned == [-1, 5]
+
+
+@pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])
+def test_who_serves_last_counts_only_for_what_arrived(received: tuple[int, int], served_by: list[int]) -> None:
+    copy = reader(2)
+    copy._on_statistics(statistics(2, received[0]))
+    consumer = Scripted(copy, ([], statistics(1, received[1])))
+    copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))
+    assert sorted(copy.reads[PLACE].served_by) == served_by
+
+
+@pytest.mark.parametrize(("broker", "stuck"), [(2, False), (1, True), (-1, True)])
+def test_of_an_empty_copy_who_said_so_counts(broker: int, stuck: bool) -> None:
+    copy = reader(2)
+    consumer = Scripted(copy, ([], statistics(broker, 0)))
+    copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))
+    assert copy.reads[PLACE].served_by == {broker}
+    assert (copy.reads[PLACE].stuck_reason is not None) is stuck
