@@ -16,8 +16,8 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
-from harness.verify.prepared import Prepared
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.prepared import Prepared, is_committed
+from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
@@ -61,13 +61,28 @@ def _superseded(rows: DataFrame, given: Prepared) -> DataFrame:
     if not topics:
         return rows
     compacted = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
-    key = [*PLACE, "key_hash"]
-    newest = given.ledger.where("promised AND key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"], "left_semi")
-    newest = newest.groupBy(*key).agg(F.max("offset").alias("newest"))
-    may_go = F.col("kind").isin([kind.value for kind in _OF_COMPACTION]) & (F.col("offset") < F.col("newest"))
+    newest = F.col("newest.offset")
+    # Without an offset: it was acknowledged before the newest one was sent.
+    earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
+    acked = F.col("outcome") == Outcome.ACKED.value
+    may_go = (
+        F.col("kind").isin([kind.value for kind in _OF_COMPACTION]) & earlier & (F.col("offset").isNotNull() | acked)
+    )
     why = F.concat(F.lit("compaction of "), F.col("topic"), F.lit(": the key was written again later"))
-    joined = rows.join(newest, key, "left")
+    joined = rows.join(_newest(given, compacted), [*PLACE, "key_hash"], "left")
     return joined.withColumn("excused_by", F.coalesce("excused_by", F.when(may_go, why))).drop("newest")
+
+
+def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
+    unknown outcome or may have been acknowledged without an offset."""
+    keyed = given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"], "left_semi")
+    keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
+    shown = given.observations.where((F.col("kind") == "drain") & is_committed() & F.col("intact"))
+    shown = shown.join(compacted, [BUNDLE, "topic"], "left_semi").select(*RECORD, *PLACE[1:], "offset")
+    shown = keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])
+    both = keyed.where("promised AND offset IS NOT NULL").unionByName(shown)
+    return both.groupBy(*PLACE, "key_hash").agg(F.max(F.struct("offset", "called_ns")).alias("newest"))
 
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -91,7 +106,8 @@ def _holds(clause: Column) -> Column:
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
         & (clause["by_producer"].isNull() | (clause["by_producer"] == F.col("producer")))
-        & ((clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
+        # An ack that told no offset may have stood there.
+        & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
         & ((clause["until_ns"] >= _ANY_TIME) | (when_ns <= clause["until_ns"]))
     )
     return F.coalesce(holds, F.lit(False))

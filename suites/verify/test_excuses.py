@@ -70,6 +70,17 @@ def turned(history: History) -> None:
 # name -> (history, what condemns, number of records that are excused or explained)
 CASES: dict[str, tuple[Built, list[str], int]] = {
     "unclean election": (election(History("AAAA").build(cut(2)), 2), [], 2),
+    "unclean election takes one that told no offset": (election(History("AAaA").build(cut(2)), 2), [], 2),
+    "unclean election before the ack of one that told no offset": (
+        early(election(History("AAAa").build(cut(2)), 2)),
+        ["lost 1"],
+        1,
+    ),
+    "more than there had to be, one of them told no offset": (
+        exactly(election(History("AAaA").build(cut(2)), 2), 1),
+        ["lost 1"],
+        1,
+    ),
     "unclean election, one record too many": (election(History("AAAA").build(cut(1)), 2), ["lost 1"], 2),
     "unclean election, undeclared": (
         election(History("AAAA").build(cut(2)), 2, unclean_election=False),
@@ -115,6 +126,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "not idempotent, out of order": (ones("AAAA").build(swap(1, 2)), [], 1),
     "not idempotent, judged as idempotent": (unacked(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
     "compaction took an older value": (keyed(History("AAA").build(lose(0))), [], 1),
+    "compaction took what one of unknown outcome replaced": (keyed(History("AU").build(lose(0))), [], 1),
+    "compaction took what one of unknown outcome did not replace": (keyed(History("Au").build(lose(0))), ["lost 1"], 0),
+    "compaction took what an aborted one did not replace": (keyed(History("A[A]").build(lose(0))), ["lost 1"], 0),
+    "compaction took what one without an offset replaced": (keyed(History("Aa").build(lose(0))), [], 1),
+    "compaction took an older value that told no offset": (keyed(History("aA").build(lose(0))), [], 1),
+    "compaction took the newest value, which told no offset": (keyed(History("Aa").build(lose(1))), ["lost 1"], 0),
     "compaction took the newest value": (keyed(History("AAA").build(lose(2))), ["lost 1"], 0),
     "compaction took a record without a key": (
         contract(History("AAA").build(lose(0)), compacted=True),
