@@ -1,7 +1,7 @@
 """replica_divergence as the disks show it: batches of one partition must be the same on every replica in sync.
 
-Only where the backend can read the brokers' files. Batches are copied as they are (leader epoch, producer, CRC), and
-nothing but compaction leaves a hole between two of them.
+Only where the backend can read the brokers' files. Batches are copied as they are (leader epoch, producer, CRC). A
+leader may leave offsets out, and then they are lacking on every replica; what some of them have, the others lack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.model.schemas import Columns
 from harness.verify.case import Case
 from harness.verify.prepared import Prepared
 from harness.verify.retention import may_delete
-from harness.verify.rows import found
+from harness.verify.rows import found, union
 from harness.verify.tables import BUNDLE, PLACE, frame
 
 # A damaged header may claim any range; so many offsets of it are named.
@@ -51,15 +51,15 @@ def disks(given: Prepared) -> DataFrame:
     on_disk = given.batches.join(F.broadcast(copies), _COPY).where("base_offset < end AND last_offset >= start")
     first = on_disk.groupBy(*_COPY).agg(F.min("base_offset").alias("first"))
     copies = copies.join(read, [BUNDLE, "broker"]).join(first, _COPY, "left")
-    copies = copies.withColumn("from", F.when(F.col("moving"), F.greatest("start", "first")).otherwise(F.col("start")))
+    # Where retention is at work, the first batch that is left tells how far it went; it may have taken them all.
+    moved = F.when(F.col("first").isNull(), F.col("end")).otherwise(F.greatest("start", "first"))
+    copies = copies.withColumn("from", F.when(F.col("moving"), moved).otherwise(F.col("start")))
+    copies = copies.where(F.col("from") < F.col("end"))
+    alike = on_disk.join(F.broadcast(copies.select(*_COPY)), _COPY, "left_semi")
     common = copies.groupBy(*PLACE).agg(
         F.max("from").alias("common_from"), F.min("end").alias("common_end"), F.count("*").alias("copies")
     )
-    frames = [_unequal(on_disk, common), _holes(on_disk, copies), _damaged(on_disk)]
-    out = frames[0]
-    for more in frames[1:]:
-        out = out.unionByName(more)
-    return out
+    return union([_unequal(alike, common), _holes(alike, copies), _damaged(on_disk)])
 
 
 def _unequal(on_disk: DataFrame, common: DataFrame) -> DataFrame:
@@ -78,24 +78,53 @@ def _unequal(on_disk: DataFrame, common: DataFrame) -> DataFrame:
 
 
 def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
-    """Between two batches, before the first and after the last one of a broker."""
+    """Offsets that are in no batch of a broker, and that another broker has."""
+    lacking = _lacking(on_disk, copies)
+    marks = [
+        lacking.select(*_COPY, F.col("low").alias("at"), F.lit(1).alias("lacks"), F.lit(0).alias("copy")),
+        lacking.select(*_COPY, (F.col("high") + 1).alias("at"), F.lit(-1).alias("lacks"), F.lit(0).alias("copy")),
+        copies.select(*_COPY, F.col("from").alias("at"), F.lit(0).alias("lacks"), F.lit(1).alias("copy")),
+        copies.select(*_COPY, F.col("end").alias("at"), F.lit(0).alias("lacks"), F.lit(-1).alias("copy")),
+    ]
+    # Only where somebody lacks something. Between two marks each broker has all or nothing.
+    marked = union(marks).join(F.broadcast(lacking.select(*PLACE).distinct()), PLACE, "left_semi")
+    marked = marked.groupBy(*_COPY, "at").agg(F.sum("lacks").alias("lacks"), F.sum("copy").alias("copy"))
+    grid = marked.select(*PLACE, "at").distinct().join(F.broadcast(copies.select(*_COPY)), PLACE)
+    lane = Window.partitionBy(*_COPY).orderBy("at")
+    spans = grid.join(marked, [*_COPY, "at"], "left").select(
+        *_COPY,
+        F.col("at").alias("low"),
+        (F.lead("at").over(lane) - 1).alias("high"),
+        (F.sum(F.coalesce("lacks", F.lit(0))).over(lane) > 0).alias("lacks"),
+        (F.sum(F.coalesce("copy", F.lit(0))).over(lane) > 0).alias("copy"),
+    )
+    holes = (
+        spans.groupBy(*PLACE, "low", "high")
+        .agg(
+            F.count_if("lacks").alias("lacking_n"),
+            F.count_if("copy").alias("copies_n"),
+            F.collect_set(F.when(F.col("lacks"), F.col("broker"))).alias("lacking"),
+        )
+        .where("lacking_n > 0 AND lacking_n < copies_n")
+        .withColumn("broker", F.explode("lacking"))
+    )
+    return _named(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
+
+
+def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
+    """Offsets from `low` to `high` that a broker lacks: before its first batch, between two, after its last one."""
     lane = Window.partitionBy(*_COPY).orderBy("base_offset")
     rows = on_disk.join(F.broadcast(copies.select(*_COPY, "from")), _COPY)
-    expected = F.coalesce(F.lag("last_offset").over(lane) + 1, F.least("from", "base_offset"))
-    inner = rows.withColumn("expected", expected).where("base_offset > expected")
-    inner = inner.select(*_COPY, F.col("expected").alias("low"), (F.col("base_offset") - 1).alias("high"))
-    before = (
-        on_disk.groupBy(*_COPY)
-        .agg(F.min("base_offset").alias("first_base"), F.max("last_offset").alias("last"))
-        .join(copies, _COPY, "right")
+    expected = F.coalesce(F.lag("last_offset").over(lane) + 1, "from")
+    before = rows.withColumn("low", expected).where("base_offset > low")
+    before = before.select(*_COPY, "low", (F.col("base_offset") - 1).alias("high"))
+    ends = on_disk.groupBy(*_COPY).agg((F.max("last_offset") + 1).alias("ended"))
+    after = (
+        copies.join(ends, _COPY, "left")
+        .withColumn("low", F.coalesce("ended", "from"))
+        .where(F.col("low") < F.col("end"))
     )
-    head = before.where("first_base > `from`").select(
-        *_COPY, F.col("from").alias("low"), (F.col("first_base") - 1).alias("high")
-    )
-    ended = F.coalesce(F.col("last") + 1, F.col("from"))
-    tail = before.where(ended < F.col("end")).select(*_COPY, ended.alias("low"), (F.col("end") - 1).alias("high"))
-    holes = inner.unionByName(head).unionByName(tail)
-    return _named(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
+    return before.unionByName(after.select(*_COPY, "low", (F.col("end") - 1).alias("high"))).localCheckpoint()
 
 
 def _damaged(on_disk: DataFrame) -> DataFrame:
