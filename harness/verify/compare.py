@@ -50,13 +50,14 @@ class Compared:
 
 def compare(given: Prepared) -> Compared:
     """Finds buckets that differ, now, and lines up their rows."""
-    read = _turns(given)
+    read = _turns(given, given.observations)
     drained = given.observations.where((F.col("kind") == "drain") & given.complete)
     prints_read = place_buckets(read, _WHO).localCheckpoint()  # the one pass over everything that was read
     prints_drained = place_buckets(drained, ["isolation"]).localCheckpoint()
     ranges = _ranges(given, prints_read).localCheckpoint()
     suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
-    lined = _lined_up(read, drained, ranges, suspect).localCheckpoint()
+    near = _near(given.observations, suspect)
+    lined = _lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect).localCheckpoint()
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
         given=given,
@@ -67,14 +68,22 @@ def compare(given: Prepared) -> Compared:
     )
 
 
-def _turns(given: Prepared) -> DataFrame:
+def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
+    """Rows in buckets that are suspect for any reader, found by one number a row: the exact keys are many and long."""
+    keys = [*PLACE, "bucket"]
+    numbers = suspect.select(F.xxhash64(*keys).alias("near")).distinct()
+    near = rows.withColumn("bucket", bucket_of("offset")).withColumn("near", F.xxhash64(*keys))
+    return near.join(F.broadcast(numbers), "near", "left_semi").drop("near", "bucket")
+
+
+def _turns(given: Prepared, observations: DataFrame) -> DataFrame:
     """Observations of live readers and replicas with their turn; a group's also once over, all sessions together.
 
     A group goes on where it had committed, so its sessions together must leave nothing out either.
     """
     groups = [(n, reader, "live") for n, case in enumerate(given.cases) for reader in _lone_members(case)]
     grouped = frame(given.spark, {"reader": "string", "kind": "string"}, groups).withColumn("grouped", F.lit(True))
-    rows = given.observations.where((F.col("kind") != "drain") & given.complete)
+    rows = observations.where((F.col("kind") != "drain") & given.complete)
     rows = rows.join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
     live = F.when(F.col("grouped"), F.array("session", F.lit(_WHOLE))).otherwise(F.array("session"))
     turns = F.when(F.col("kind") == "live", live).otherwise(F.array(F.lit(_WHOLE)))
@@ -82,7 +91,12 @@ def _turns(given: Prepared) -> DataFrame:
 
 
 def _lone_members(case: Case) -> list[str]:
-    """Readers that are the only one of their group: what others of a group were given, nobody can tell here."""
+    """Readers that are the only one of their group: what others of a group were given, nobody can tell here.
+
+    Nor where a new session may be a seek forward, as FORMAT.md has it unless run.json says otherwise.
+    """
+    if not case.run.get("groups_resume"):
+        return []
     readers = [r for r in case.scenario.get("readers") or [] if r.get("group")]
     groups = [r["group"] for r in readers]
     return [r["name"] for r in readers if groups.count(r["group"]) == 1]
@@ -90,10 +104,12 @@ def _lone_members(case: Case) -> list[str]:
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     """From where to where each reader must have been given everything: between two records that it was given, and
-    for a replica from its log's start to the position that the read came to."""
+    for a replica from its log's start to the position that the read came to.
+
+    Retention may have moved that start since the read was planned, so that of the last snapshot counts as well."""
     live = prints.where("kind = 'live'").groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
     rows = [
-        (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(r))
+        (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(case, r))
         for n, case in enumerate(given.cases)
         if case.complete
         for r in case.reads
@@ -102,8 +118,16 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
 
 
-def _span(read: Mapping[str, Any]) -> tuple[int, int]:
-    return read["start"], read["position"] - 1
+def _span(case: Case, read: Mapping[str, Any]) -> tuple[int, int]:
+    place = (read["topic"], read["topic_id"], read["partition"])
+    last = case.last_snapshot
+    starts = [
+        log["log_start"]
+        for p in (last["partitions"] if last else [])
+        for log in p["logs"]
+        if (p["topic"], p["topic_id"], p["partition"], log["broker"]) == (*place, read["replica"])
+    ]
+    return max([read["start"], *starts]), read["position"] - 1
 
 
 def from_its_own_copy(read: Mapping[str, Any]) -> bool:
