@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -29,17 +29,17 @@ _ASKED: Final[Columns] = {
     "asked_ns": "int64",
     "answered_ns": "int64",
 }
-# What the first snapshot shows was there before the run, as good as a commit.
-_FIRST: Final = -1
+# What the first snapshot shows was committed before the run. It may go at any time: offsets of an idle group expire.
+_FIRST: Final = -(2**62)
 
 
 def commit_regressed(drill: Drill) -> DataFrame:
     """Every offset that a coordinator told, against the commits that were acknowledged before it was asked.
 
-    Legal: the last of these, whatever was tried after it until the answer, and a commit without an answer from shortly
-    before it. A
-    commit inside a transaction counts from the transaction's end, and only if that committed. Whether one of unknown
-    outcome did, its records tell; offsets that had another fate are a torn transaction.
+    Legal: an acknowledged commit that was not over before a later one of them began (a broker may carry out two that
+    overlap in either order), whatever was tried after it until the answer, and a commit without an answer from shortly
+    before it. A commit inside a transaction counts from the transaction's end, and only if that committed. Whether one
+    of unknown outcome did, its records tell; offsets that had another fate are a torn transaction.
     """
     given = drill.given
     commits = _commits(drill).localCheckpoint()
@@ -48,15 +48,14 @@ def commit_regressed(drill: Drill) -> DataFrame:
     tried = asked.join(commits, _AT).where("called_ns <= answered_ns")
     key = [*_AT, "asked"]
     acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
-    last = tried.groupBy(*key).agg(F.max(F.when(acked, F.struct("order_ns", "offset", "by_records"))).alias("last"))
-    after = F.col("order_ns") >= F.coalesce(
-        F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("last.order_ns") - _LATE_NS).otherwise(
-            F.col("last.order_ns")
-        ),
-        F.lit(0),
+    last = tried.groupBy(*key).agg(
+        F.max(F.when(acked, F.struct("order_ns", "offset", "by_records"))).alias("last"),
+        F.max(F.when(acked, F.least("called_ns", "order_ns"))).alias("begun_ns"),
     )
+    since = F.coalesce("begun_ns", F.lit(_FIRST))
+    late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
     same = tried.join(last, key).where(F.col("offset") == F.col("told"))
-    legal = same.where(after & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
+    legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
     undone = same.where(F.col("by_records") & (F.col("fate") == Outcome.REFUSED.value))
     undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
     rows = asked.join(last, key, "left").join(legal, key, "left_anti").join(undone, key, "left")
@@ -115,7 +114,7 @@ def _commits(drill: Drill) -> DataFrame:
     for column in ("called_ns", "order_ns", "done_ns"):
         there = there.withColumn(column, F.lit(_FIRST).cast("bigint"))
     there = there.withColumn("by_records", F.lit(False))
-    return rows.unionByName(there.withColumn("fate", F.lit(Outcome.ACKED.value)))
+    return rows.unionByName(there.withColumn("fate", F.lit(Outcome.UNKNOWN.value)))
 
 
 def _told_by_records(drill: Drill) -> DataFrame:
@@ -135,40 +134,55 @@ def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         return
     snapshots = case.cluster["snapshots"]
     for at, snapshot in enumerate(snapshots):
+        undecided = _undecided(snapshot)
         for row in snapshot["groups"] if snapshot["phase"] != "start" else []:
             asked_ns = row.get("at_ns") or snapshot["at_ns"]
-            yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns, asked_ns
+            if row["group"] not in undecided:
+                yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns, asked_ns
     for at, row in enumerate(case.cluster.get("group_answers") or [], len(snapshots)):
         place = (row["group"], row["topic"], row["partition"])
         yield number, at, *place, row["offset"], row["asked_ns"], row["at_ns"]
 
 
-def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
-    """For snapshots that asked for groups: places with commits of which they tell nothing. Kafka leaves out what has no
-    offset, so silence is an answer."""
-    asked = [
-        (n, at, s["at_ns"], row["group"], row["topic"], row["partition"])
-        for n, case in enumerate(given.cases)
-        for at, s in enumerate(case.cluster["snapshots"])
-        if s["phase"] in ("healed", "drained") and asks_for_groups(case)
-        for row in [*s["groups"], {"group": None, "topic": None, "partition": None}]
-    ]
-    columns = {"asked": "int64", "asked_ns": "int64", "group": "string", "topic": "string", "partition": "int32"}
-    told = frame(given.spark, columns, asked)
-    snapshots = told.select(BUNDLE, "asked", "asked_ns").distinct()
-    wanted = (
-        commits.where(F.col("fate") != Outcome.REFUSED.value)
-        .select(*_AT)
-        .distinct()
-        .join(F.broadcast(snapshots), BUNDLE)
-    )
-    silent = wanted.join(told.where("group IS NOT NULL").select(*_AT, "asked"), [*_AT, "asked"], "left_anti")
-    return silent.withColumns({"told": F.lit(None).cast("bigint"), "answered_ns": F.col("asked_ns")})
+def _undecided(snapshot: Mapping[str, Any]) -> set[str]:
+    """Groups that were not asked for stable offsets, since a transaction hung: what they told may be older."""
+    return {row["group"] for row in snapshot["groups"] if row.get("stable") is False}
 
 
 def asks_for_groups(case: Case) -> bool:
     """This harness always does. By hand, an empty list in every snapshot says that nobody asked."""
     return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])
+
+
+def _asked_for(case: Case, snapshot: Mapping[str, Any]) -> Sequence[str | None]:
+    """Groups that a snapshot asked for: all of them (None), and of what others sealed those that it names."""
+    if case.manifest.get("sealed_by") == "harness":
+        return [None]
+    return sorted({row["group"] for row in snapshot["groups"]})
+
+
+def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
+    """For groups that a snapshot asked for: places with commits of which it tells nothing. Kafka leaves out what has no
+    offset, so silence is an answer."""
+    asking, told = [], []
+    for n, case in enumerate(given.cases):
+        for at, s in enumerate(case.cluster["snapshots"]):
+            if s["phase"] in ("healed", "drained"):
+                asking += [(n, at, s["at_ns"], group) for group in _asked_for(case, s)]
+                told += [(n, at, row["group"], row["topic"], row["partition"]) for row in s["groups"]]
+                told += [(n, at, group, None, None) for group in sorted(_undecided(s))]
+    group_of = {"asked": "int64", "asked_ns": "int64", "group": "string?"}
+    place_of = {"asked": "int64", "group": "string", "topic": "string?", "partition": "int32?"}
+    questions = F.broadcast(frame(given.spark, group_of, asking)).alias("questions")
+    wanted = commits.where(F.col("fate") != Outcome.REFUSED.value).select(*_AT).distinct().alias("wanted")
+    of_group = F.col("questions.group").isNull() | (F.col("questions.group") == F.col("wanted.group"))
+    same_bundle = F.col(f"questions.{BUNDLE}") == F.col(f"wanted.{BUNDLE}")
+    silent = wanted.join(questions, same_bundle & of_group).select("wanted.*", "asked", "asked_ns").alias("silent")
+    answers = F.broadcast(frame(given.spark, place_of, told)).alias("answers")
+    same = [F.col(f"silent.{c}") == F.col(f"answers.{c}") for c in (BUNDLE, "asked", "group")]
+    here = [F.col(f"silent.{c}") == F.coalesce(f"answers.{c}", f"silent.{c}") for c in ("topic", "partition")]
+    silent = silent.join(answers, [*same, *here], "left_anti")
+    return silent.withColumns({"told": F.lit(None).cast("bigint"), "answered_ns": F.col("asked_ns")})
 
 
 def _topic_ids(given: Prepared) -> DataFrame:
