@@ -20,7 +20,7 @@ from suites.verify.edits import (
     swap,
     without_drain,
 )
-from suites.verify.history import MS, RC, START_NS, Built, History
+from suites.verify.history import MS, RC, START_NS, Built, Entry, History
 from suites.verify.judging import told, verdicts
 
 
@@ -47,6 +47,81 @@ def answered(history: Built, told: int | None, *, after: int | None, took_ns: in
         place | {"offset": told, "asked_ns": asked_ns, "at_ns": asked_ns + took_ns},
     ]
     return history
+
+
+def by_hand(history: Built) -> Built:
+    """Another client sealed it."""
+    history.manifest["sealed_by"] = "hand"
+    return history
+
+
+def left_out(text: str, offset: int) -> Built:
+    """No batch of any broker covers the offset, and no record stood there."""
+    return History(text).build(lose(offset)).drop("batches", base_offset=offset)
+
+
+def retention_while_read(history: Built, late: str) -> Built:
+    """By size all logs have come to start at 2 when brokers are asked last; before that only one reader was so late."""
+    for log in history.drained["partitions"][0]["logs"]:
+        log["log_start"] = 2
+    for offset in (0, 1):
+        history.drop("batches", base_offset=offset)
+        name = "reader" if late.startswith("leader") else "replica"
+        history.drop("observations", offset=offset, **{name: late if name == "reader" else int(late)})
+    return contract(history, retention_bytes=200)
+
+
+def jumping(history: Built) -> Built:
+    """The only member of a group goes on behind offset 1, in a new session."""
+    history.drop("observations", reader="grouped", offset=1)
+    for offset in (2, 3):
+        history.change("observations", {"session": 1}, reader="grouped", offset=offset)
+    return history
+
+
+def group_of_old(history: Built, told: int | None, group: str = "old") -> Built:
+    """A group that had an offset before the run, and what its coordinator tells after it."""
+    place = {"group": group, "topic": "t", "partition": 0}
+    history.cluster["snapshots"][0]["groups"] = [place | {"offset": 1}]
+    rows = [row for row in history.drained["groups"] if row["group"] != group]
+    history.drained["groups"] = rows + ([] if told is None else [place | {"offset": told}])
+    return history
+
+
+def overlapping(history: Built, told: int) -> Built:
+    """The next to last commit is answered after the last one was sent."""
+    first, last = history.rows("offset_commits")
+    first["returned_ns"] = last["called_ns"] + 1
+    history.drained["groups"][0]["offset"] = told
+    return history
+
+
+def unstable(history: Built, told: int) -> Built:
+    """The coordinator did not answer with stable offsets, and so was asked without."""
+    history.drained["groups"] = [history.drained["groups"][0] | {"offset": told, "stable": False}]
+    return history
+
+
+def trimmed(start: int) -> Built:
+    """A log that began at 2 before the run, and that begins at `start` after it; nothing is limited by time."""
+
+    def older(history: History) -> None:
+        history.logs[0][:0] = [Entry(-1, -1, START_NS, 0), Entry(-1, -1, START_NS, 0)]
+        for row in history.ledger:
+            row["offset"] += 2
+        history.starts[0] = start
+
+    history = contract(History("AAAA").build(older), retention_ms=-1)
+    for log in history.cluster["snapshots"][0]["partitions"][0]["logs"]:
+        log.update(log_start=2, log_end=2)
+    return history
+
+
+def falsely_told(text: str, start: int, told: int) -> Built:
+    """Retention by time; the last record was sent twice, and its answer told an offset that it does not have."""
+    history = contract(History(text).build(start_at(start)), retention_ms=1000)
+    last = max(row["seq"] for row in history.tables["ledger"])
+    return history.change("ledger", {"offset": told}, seq=last)
 
 
 # name -> (history, what condemns)
@@ -155,11 +230,17 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         .change("observations", {"session": 1}, reader="live", offset=3),
         [],
     ),
-    "a group jumps into a new session": (
-        built("AAAA")
-        .drop("observations", reader="grouped", offset=1)
-        .change("observations", {"session": 1}, reader="grouped", offset=2)
-        .change("observations", {"session": 1}, reader="grouped", offset=3),
+    "a group jumps into a new session": (jumping(built("AAAA")), ["skipped_read 1"]),
+    "a group of another client seeks forward": (by_hand(jumping(built("AAAA"))), []),
+    "a group of another client skips": (
+        by_hand(built("AAAA").drop("observations", reader="grouped", offset=1)),
+        ["skipped_read 1"],
+    ),
+    "retention goes on between the drains": (retention_while_read(built("AAAA"), "leader-uncommitted"), []),
+    "retention goes on between the drains, and one skips": (
+        retention_while_read(built("AAAA"), "leader-uncommitted")
+        .drop("observations", reader="leader-uncommitted", offset=3)
+        .drop("observations", reader="peek", offset=3),
         ["skipped_read 1"],
     ),
     "a group reads some of it again": (
@@ -185,6 +266,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         History("AAUA").build(lose(2)).copy("observations", {"seq": 2, "offset": 2}, replica=2, offset=1),
         ["replica_divergence 1"],
     ),
+    "retention goes on before a copy is read": (retention_while_read(built("AAAA"), "2"), []),
+    "retention goes on before a copy is read, which lacks more": (
+        retention_while_read(built("AAAA"), "2").drop("observations", replica=2, offset=2),
+        ["replica_divergence 1"],
+    ),
     "a disk lacks a batch": (built("AAAA").drop("batches", broker=2, base_offset=1), ["replica_divergence 1"]),
     "a disk lacks its last batch": (built("AAA").drop("batches", broker=2, base_offset=2), ["replica_divergence 1"]),
     "a disk has another batch": (
@@ -199,6 +285,46 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         built("AAAA").change("batches", {"crc_ok": False}, broker=3, base_offset=1),
         ["replica_divergence 1"],
     ),
+    "all disks leave an offset out": (left_out("AUAA", 1), []),
+    "all disks leave the last offset out": (left_out("AAU", 2), []),
+    "a disk leaves more out than all do": (
+        left_out("AUAA", 1).drop("batches", broker=2, base_offset=2),
+        ["replica_divergence 1"],
+    ),
+    "one disk alone has an offset": (
+        History("AUAA")
+        .build(lose(1))
+        .drop("batches", broker=1, base_offset=1)
+        .drop("batches", broker=2, base_offset=1),
+        ["replica_divergence 1"],
+    ),
+    "retention is ahead on one disk": (
+        contract(built("AAAA"), retention_bytes=100)
+        .drop("batches", broker=1, base_offset=0)
+        .drop("batches", broker=1, base_offset=1),
+        [],
+    ),
+    "retention is ahead on one disk, and another leaves out what it took": (
+        contract(built("AAAA"), retention_bytes=100)
+        .drop("batches", broker=1, base_offset=0)
+        .drop("batches", broker=1, base_offset=1)
+        .drop("batches", broker=2, base_offset=1),
+        ["replica_divergence 1"],
+    ),
+    "retention took all of one disk": (
+        contract(built("AAAA", "AA"), retention_bytes=100).drop("batches", broker=2, partition=0),
+        [],
+    ),
+    "retention took all of one disk, and others differ": (
+        contract(built("AAAA", "AA"), retention_bytes=100)
+        .drop("batches", broker=2, partition=0)
+        .change("batches", {"digest": 5}, broker=3, partition=0, base_offset=1),
+        ["replica_divergence 1"],
+    ),
+    "all of one disk is gone": (
+        built("AAAA", "AA").drop("batches", broker=2, partition=0),
+        ["replica_divergence 4"],
+    ),
     "no disk can be read": (built("AAA").drop("batches", count=1), []),
     "one disk cannot be read": (built("AAA").drop("batches", broker=3), []),
     # --- groups
@@ -211,6 +337,32 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "an answer before the last commit": (answered(built("AAAA"), 2, after=2), []),
     "an answer while the last commit is on its way": (answered(built("AAAA"), 4, after=2, took_ns=MS), []),
     "a group that begins has no offset": (answered(built("AAAA"), None, after=None), []),
+    "two commits at once, and the first stands": (overlapping(built("AAAA"), told=2), []),
+    "two commits at once, and none stands": (overlapping(built("AAAA"), told=1), ["commit_regressed 1"]),
+    "a group that nobody asked for": (
+        by_hand(built("AAAA").copy("offset_commits", {"group": "h"}, offset=4)),
+        [],
+    ),
+    "a group that was asked for and has nothing": (
+        built("AAAA").copy("offset_commits", {"group": "h"}, offset=4),
+        ["commit_regressed 1"],
+    ),
+    "a group that was asked for has nothing on one partition": (
+        by_hand(built("AAAA", "AA")),
+        ["commit_regressed 1"],
+    ),
+    "offsets of an old group expire": (group_of_old(built("AAAA"), told=None), []),
+    "offsets of an old group stand": (group_of_old(built("AAAA"), told=1), []),
+    "offsets of an old group change by themselves": (group_of_old(built("AAAA"), told=0), ["commit_regressed 1"]),
+    "an old group commits and stands where it stood": (
+        group_of_old(built("AAAA"), told=1, group="g"),
+        ["commit_regressed 1"],
+    ),
+    "an old group commits and has nothing": (
+        group_of_old(built("AAAA"), told=None, group="g"),
+        ["commit_regressed 1"],
+    ),
+    "offsets that are not stable": (unstable(built("AAAA", "AA"), told=2), []),
     "a commit of an aborted transaction": (built("AAAA[A]"), ["commit_regressed 1"]),
     # --- log starts
     "the log starts late for no reason": (History("AAAA").build(start_at(2)), ["log_start 2"]),
@@ -225,6 +377,13 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         contract(History("AA.AA").build(start_at(3)), retention_ms=1000),
         ["log_start 1"],
     ),
+    "retention by time, and a young one told a false offset": (falsely_told("AA.AAA", 2, told=0), []),
+    "retention by time, one too many, and another told its offset": (
+        falsely_told("AA.AAA", 3, told=2),
+        ["log_start 1"],
+    ),
+    "a log was trimmed before the run": (trimmed(2), []),
+    "a log was trimmed before the run, and goes on": (trimmed(3), ["log_start 1"]),
     "records are deleted as declared": (
         contract(History("AAAA").build(start_at(2)), delete_records=True).event("delete_records", before_offset=2),
         [],
@@ -272,6 +431,7 @@ def _tell(name: str, offset: int | None) -> None:
         row["offset"] = offset
 
 
+CASES["a group that was asked for has nothing on one partition"][0].drained["groups"].pop()
 _tell("a commit is forgotten", 2)
 _tell("an offset that nobody committed", 3)
 _tell("an unknown commit after the last", 3)

@@ -6,7 +6,7 @@ while the rest is large enough. Time: everything below the start was older than 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case
+from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
 from harness.verify.retention import Limits, limits_of
 from harness.verify.rows import UNJUDGED, found
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 # The broker's clock and ours are one machine's, ours without steps: allowed between them.
 _CLOCKS_MS: Final = 500
@@ -52,19 +52,19 @@ def log_start(given: Prepared) -> DataFrame:
     )
     # Where disks were read, a log of which no batch is left keeps nothing.
     on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
-    below = F.broadcast(samples.select(*key, "start", "young_ms"))
+    judged = samples.join(kept, key, "left").join(F.broadcast(on_disk), BUNDLE, "left")
+    judged = judged.withColumn("kept", F.coalesce("kept", "on_disk"))
+    by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
+    judged = judged.where(~by_size).localCheckpoint()  # often none, and then the ledger is not asked
     young = (
-        given.ledger.join(below, PLACE)
+        given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms")), PLACE)
         .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
         .where("young_ms IS NULL OR called_ns DIV 1000000 > young_ms")
-        .groupBy(*key)
-        .agg(F.min("offset").alias("first_young"))
     )
-    judged = samples.join(kept, key, "left").join(young, key, "left").join(F.broadcast(on_disk), BUNDLE, "left")
-    judged = judged.withColumn("kept", F.coalesce("kept", "on_disk"))
+    young = _not_displaced(young, given).groupBy(*key).agg(F.min("offset").alias("first_young"))
+    judged = judged.join(young, key, "left")
     by_time = F.col("young_ms").isNotNull() & F.col("first_young").isNull()
-    by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
-    wrong = judged.where(~by_time & ~by_size)
+    wrong = judged.where(~by_time)
     # Of what went by size only so much must have stayed as the limit lacks, told in records of the kept ones' size.
     short = F.ceil((F.col("keep_bytes") - F.col("kept")) * F.col("kept_n") / F.col("kept"))
     short_n = F.when(F.col("kept") > 0, short)
@@ -77,39 +77,53 @@ def log_start(given: Prepared) -> DataFrame:
         F.min(unknown).alias("unknown"),
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
     )
+    places = places.localCheckpoint()
     sent = given.ledger.where("promised").select(*PLACE, "offset", "stream", "seq")
-    within = (F.col("sent.offset") >= F.col("places.low")) & (F.col("sent.offset") < F.col("places.start"))
-    same = [F.col(f"places.{c}") == F.col(f"sent.{c}") for c in PLACE]
-    rows = F.broadcast(places).alias("places").join(sent.alias("sent"), [*same, within], "left")
-    rows = rows.select(
-        *[F.col(f"places.{c}") for c in [*PLACE, "start", "unknown", "brokers"]],
-        F.coalesce("sent.offset", F.col("places.start") - 1).alias("offset"),
-        "sent.stream",
-        "sent.seq",
-    )
+    sent = sent.join(F.broadcast(places.select(*PLACE, "low", "start")), PLACE)
+    sent = _not_displaced(sent.where("offset >= low AND offset < start"), given).drop("low", "start")
+    rows = places.join(sent, PLACE, "left").withColumn("offset", F.coalesce("offset", F.col("start") - 1))
     kind = F.when(F.col("unknown"), F.lit(UNJUDGED)).otherwise(F.lit(Kind.LOG_START.value))
     return found(rows, kind, "replica", reader="brokers", other="start")
+
+
+def _not_displaced(told: DataFrame, given: Prepared) -> DataFrame:
+    """Acks below `start` that say where their record stood. Of a batch that was sent again librdkafka may tell offsets
+    from the log's very beginning (the broker answers -1): the drain shows those records where they are."""
+    shown = given.observations.where(F.col("kind") == "drain").select(*RECORD, F.col("offset").alias("shown"))
+    displaced = told.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
+    return told.join(displaced.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 
 
 def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Every start of a log that somebody saw above 0 and that DeleteRecords alone does not explain."""
     last = case.last_snapshot
+    before = _before(case)
     sample = 0
     for snapshot in case.cluster["snapshots"]:
         for p in snapshot["partitions"]:
             limits = limits_of(case, p["topic"], snapshot["at_ns"])
-            if limits.bytes is not None and snapshot is not last:
+            if snapshot["phase"] == "start" or (limits.bytes is not None and snapshot is not last):
                 continue  # what was kept is only known as it was in the end
             for log in p["logs"]:
                 sample += 1
                 place = (p["topic"], p["topic_id"], p["partition"])
                 deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
+                deleted = max(deleted, before.get(place, 0))
                 if log["log_start"] > deleted and case.complete:
                     yield number, *place, sample, log["broker"], log["log_start"], deleted, *_bounds(limits)
-    yield from _seen_while_running(number, case, sample)
+    yield from _seen_while_running(number, case, sample, before)
 
 
-def _seen_while_running(number: int, case: Case, sample: int) -> Iterator[tuple[Any, ...]]:
+def _before(case: Case) -> dict[Place, int]:
+    """Where logs started when the run began. What was taken before that is nothing of this run."""
+    first = next((s for s in case.cluster["snapshots"] if s["phase"] == "start"), None)
+    return {
+        (p["topic"], p["topic_id"], p["partition"]): max((log["log_start"] for log in p["logs"]), default=0)
+        for p in (first["partitions"] if first else [])
+    }
+
+
+def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
     """Steps saw a log start move. Its bytes of that moment are gone, so only time can be judged there."""
     last = case.last_snapshot
     ids = {(p["topic"], p["partition"]): p["topic_id"] for p in (last["partitions"] if last else [])}
@@ -117,6 +131,7 @@ def _seen_while_running(number: int, case: Case, sample: int) -> Iterator[tuple[
         place = (event["topic"], event["partition"])
         limits = limits_of(case, event["topic"], event["at_ns"])
         deleted = _deleted_to(case, *place, event["at_ns"])
+        deleted = max(deleted, before.get((event["topic"], ids.get(place, ""), event["partition"]), 0))
         if place in ids and event["log_start"] > deleted and limits.bytes is None and case.complete:
             sample += 1
             row = (event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
