@@ -125,6 +125,8 @@ class _Record:
                 "doubts": self.doubts,
                 "notes": self.notes,
                 "capabilities": sorted(self.cluster.capabilities),
+                "timestamps": "send",
+                "groups_resume": True,
                 "recovered": self.recovered,
                 "transactions_settled": self.transactions_settled,
                 "load": self.load,

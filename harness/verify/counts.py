@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.outcome import Outcome
+from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
@@ -24,13 +24,25 @@ _SIZED: Final = ("batches", "offset_commits", "transactions")
 
 @dataclass(slots=True)
 class Counts:
-    """Of one bundle. sent: figures by place; read: rows by (kind, isolation, reader); unreserved: streams without a
-    reservation; rows: of other tables."""
+    """Of one bundle.
 
-    sent: dict[Place, dict[str, int]] = field(default_factory=dict)
+    sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader was
+    given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
+    commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
+    reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
+    which batches were read; rows: of other tables; foreign: words for outcomes that nobody knows.
+    """
+
+    sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
     read: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    unreserved: int = 0
+    seen: dict[tuple[str, Place], int] = field(default_factory=dict)
+    ends: dict[str, dict[str, int]] = field(default_factory=dict)
+    commits: dict[str, dict[str, int]] = field(default_factory=dict)
+    streams: list[dict[str, Any]] = field(default_factory=list)
+    reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
+    disks: frozenset[int] = frozenset()
     rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SIZED, 0))
+    foreign: list[str] = field(default_factory=list)
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -41,26 +53,75 @@ def counts(given: Prepared) -> list[Counts]:
     """One for each bundle."""
     out = [Counts() for _ in given.cases]
     for row in _sent(given).collect():
-        figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
+        figures = {k: v for k, v in row.asDict().items() if k not in PLACE and k != "foreign"}
+        out[row[BUNDLE]].foreign += row["foreign"]
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
+    _count_reads(given, out)
+    _count_ends(given, out)
+    _count_commits(given, out)
+    for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
+        out[row[BUNDLE]].streams.append(row.asDict())
+    reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
+    for row in reserved.agg(F.max("acks").alias("acks"), F.max("idempotent").alias("idempotent")).collect():
+        out[row[BUNDLE]].reserved[row["producer"]] = (row["acks"], row["idempotent"])
+    _count_tables(given, out)
+    return out
+
+
+def _count_reads(given: Prepared, out: list[Counts]) -> None:
     readers = [BUNDLE, "kind", "isolation", "reader"]
-    for row in given.observations.groupBy(*readers).count().collect():
-        out[row[BUNDLE]].read[row["kind"], row["isolation"], row["reader"]] = row["count"]
-    for row in given.streams.where("producer IS NULL").groupBy(BUNDLE).count().collect():
-        out[row[BUNDLE]].unreserved = row["count"]
-    sized = dict(zip(_SIZED, (given.batches, given.offset_commits, given.transactions), strict=True))
+    by_place = given.observations.groupBy(*readers, *PLACE[1:]).agg(
+        F.count("*").alias("count"), F.max("offset").alias("highest")
+    )
+    for row in by_place.collect():
+        counts_of = out[row[BUNDLE]]
+        who = row["kind"], row["isolation"], row["reader"]
+        counts_of.read[who] = counts_of.read.get(who, 0) + row["count"]
+        if row["kind"] == "live":
+            place = row["topic"], row["topic_id"], row["partition"]
+            counts_of.seen[row["reader"], place] = row["highest"]
+
+
+def _count_ends(given: Prepared, out: list[Counts]) -> None:
+    """A transaction ended after the faults if its end was answered then."""
+    rows = given.transactions.join(F.broadcast(_by_window(given)), BUNDLE, "left")
+    after = _within("after", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
+    for row in rows.groupBy(BUNDLE, "producer", "outcome").agg(F.count("*"), F.count_if(after)).collect():
+        bundle, producer, outcome, count, count_after = row
+        figures = out[bundle].ends.setdefault(producer, dict.fromkeys(["after", *TxnOutcome], 0))
+        figures["after"] += count_after
+        figures[outcome] = figures.get(outcome, 0) + count
+        if outcome not in {*TxnOutcome}:
+            out[bundle].foreign.append(outcome)
+
+
+def _count_commits(given: Prepared, out: list[Counts]) -> None:
+    rows = given.offset_commits.join(F.broadcast(_by_window(given)), BUNDLE, "left")
+    after = _within("after", "returned_ns")
+    for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
+        bundle, group, outcome, count, count_after = row
+        figures = out[bundle].commits.setdefault(group, {"acked": 0, "after": 0})
+        if outcome == Outcome.ACKED.value:
+            figures["acked"] += count
+            figures["after"] += count_after
+        elif outcome not in {*Outcome}:
+            out[bundle].foreign.append(outcome)
+
+
+def _count_tables(given: Prepared, out: list[Counts]) -> None:
+    sized = {"offset_commits": given.offset_commits, "transactions": given.transactions}
     sizes = [table.groupBy(BUNDLE).count().withColumn("table", F.lit(name)) for name, table in sized.items()]
     for row in union(sizes).collect():
         out[row[BUNDLE]].rows[row["table"]] = row["count"]
-    return out
+    on_disk = given.batches.groupBy(BUNDLE).agg(F.count("*").alias("count"), F.collect_set("broker").alias("read"))
+    for row in on_disk.collect():
+        out[row[BUNDLE]].rows["batches"] = row["count"]
+        out[row[BUNDLE]].disks = frozenset(row["read"])
 
 
 def _sent(given: Prepared) -> DataFrame:
     acked = F.col("outcome") == Outcome.ACKED.value
-    windows = frame(given.spark, _WINDOWS, [row for n, case in enumerate(given.cases) for row in _windows(n, case)])
-    nested = windows.groupBy(BUNDLE, "window").agg(F.collect_list(F.struct("from_ns", "to_ns")).alias("spans"))
-    by_window = nested.groupBy(BUNDLE).pivot("window", ["before", "during", "after"]).agg(F.first("spans"))
-    rows = given.ledger.join(F.broadcast(by_window), BUNDLE, "left")
+    rows = given.ledger.join(F.broadcast(_by_window(given)), BUNDLE, "left")
     return rows.groupBy(*PLACE).agg(
         F.count("*").alias("attempted"),
         F.count_if(acked).alias("acked"),
@@ -68,13 +129,22 @@ def _sent(given: Prepared) -> DataFrame:
         F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
         F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
         F.coalesce(F.max(F.when(acked, F.col("offset"))), F.lit(-1)).alias("highest"),
-        *[F.count_if(acked & _within(window)).alias(window) for window in ("before", "during", "after")],
+        F.collect_set(F.when(~F.col("outcome").isin([*Outcome]), F.col("outcome"))).alias("foreign"),
+        F.min(F.when(F.col("promised") & _within("after", "called_ns"), F.col("offset"))).alias("offset_after"),
+        *[F.count_if(acked & _within(window, "returned_ns")).alias(window) for window in ("before", "during", "after")],
     )
 
 
-def _within(window: str) -> Column:
-    """Acked in any span of a window. Null-safe: a run may have no such window."""
-    inside = F.exists(window, lambda w: (F.col("returned_ns") >= w["from_ns"]) & (F.col("returned_ns") <= w["to_ns"]))
+def _by_window(given: Prepared) -> DataFrame:
+    """The spans of each window as arrays, one row a bundle."""
+    windows = frame(given.spark, _WINDOWS, [row for n, case in enumerate(given.cases) for row in _windows(n, case)])
+    nested = windows.groupBy(BUNDLE, "window").agg(F.collect_list(F.struct("from_ns", "to_ns")).alias("spans"))
+    return nested.groupBy(BUNDLE).pivot("window", ["before", "during", "after"]).agg(F.first("spans"))
+
+
+def _within(window: str, time: str) -> Column:
+    """In any span of a window. Null-safe: a run may have no such window."""
+    inside = F.exists(window, lambda w: (F.col(time) >= w["from_ns"]) & (F.col(time) <= w["to_ns"]))
     return F.coalesce(inside, F.lit(False))
 
 

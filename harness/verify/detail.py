@@ -24,6 +24,8 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.DUPLICATED, ""): lambda run: f"a second copy; the first stands at {_span(run, 'offset')}",
     (Kind.REORDERED, ""): lambda run: f"stands below an earlier record of its stream, at {_span(run, 'offset')}",
     (Kind.CORRUPT, "payload"): "the payload does not certify itself",
+    (Kind.CORRUPT, "timestamp"): lambda run: f"not of the time of its send, {_span(run, 'timestamp')} ms",
+    (Kind.CORRUPT, "timestamp_type"): "timestamps on disk are of another type than the topic's message.timestamp.type",
     (Kind.MISROUTED, ""): lambda run: f"its stream belongs to another place, {_span(run, 'partition')}",
     (Kind.PHANTOM, "never_sent"): "nobody reserved, let alone sent it",
     (Kind.PHANTOM, "refused"): "the send was refused for certain",

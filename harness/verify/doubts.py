@@ -12,8 +12,10 @@ from harness.verify.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.checks.commit_regressed import asks_for_groups
 from harness.verify.compare import from_its_own_copy
 from harness.verify.counts import Counts
+from harness.verify.progress import progress
 from harness.verify.rows import UNJUDGED, UNREAD
 from harness.verify.standing import excusable, settled
+from harness.verify.thin import thin
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -24,8 +26,8 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     if not case.complete:
         found.append(Doubt("unfinished", "the run ended half way: what is there was judged, not what is absent"))
         return list(dict.fromkeys(found))
-    found += [*_load(case, counts), *_reading(case, counts, runs), *_readers(case, counts), *_cluster(case, counts)]
-    found += [*_configs(case), *_exact_losses(case, runs)]
+    found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
+    found += [*thin(case, counts), *_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))
 
 
@@ -48,23 +50,6 @@ def _bites(case: Case) -> Iterator[Doubt]:
         if step["is_fault"] and not bite.get("held") and not any(f"step {name} " in text for text in said):
             because = bite.get("because") or "nothing proves that it did anything"
             yield Doubt("no_bite", f"step {name} did not bite: {because}")
-
-
-def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
-    if not counts.total("acked"):
-        yield Doubt("empty_ledger", "not one record was acknowledged")
-    if counts.unreserved:
-        yield Doubt("no_reservation", f"{counts.unreserved} streams have no reservation, so who wrote them is unknown")
-    by_name: dict[tuple[str, int], Mapping[str, int]] = {(t, p): of for (t, _, p), of in counts.sent.items()}
-    floors = case.run.get("floors") or {}
-    for topic, partition in case.run.get("targets") or []:
-        figures = by_name.get((topic, partition), {})
-        for window in ("before", "during", "after"):
-            floor = floors.get(window) or 0
-            if figures.get(window, 0) < floor:
-                acked = figures.get(window, 0)
-                text = f"{acked} acks {window} the faults on {topic}/{partition}, {floor} wanted"
-                yield Doubt(f"floor_{window}", text)
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
@@ -125,13 +110,6 @@ def _unread_copies(case: Case) -> Iterator[Doubt]:
                 )
 
 
-def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
-    seen = {reader for kind, _, reader in counts.read if kind == "live"}
-    for reader in case.scenario.get("readers") or []:
-        if reader["name"] not in seen:
-            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} was given not one record")
-
-
 def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     last = case.last_snapshot
     if last is None:
@@ -139,8 +117,6 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
         return
     if counts.rows["offset_commits"] and not asks_for_groups(case):
         yield Doubt("no_group_offsets", "groups committed, and nobody asked for their offsets after healing")
-    if "disk.read" in (case.run.get("capabilities") or []) and not counts.rows["batches"]:
-        yield Doubt("no_batches", "the disks could be read, and nobody read them")
     for p in last["partitions"]:
         topic, partition = p["topic"], p["partition"]
         if set(p["isr"]) != set(p["replicas"]):

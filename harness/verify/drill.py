@@ -38,6 +38,8 @@ def drill(given: Prepared) -> Drill:
             F.max(~is_committed()).alias("ru"),
             F.min("intact").alias("intact"),
             F.min("reader").alias("reader"),
+            F.min("timestamp_ms").alias("oldest_ms"),
+            F.max("timestamp_ms").alias("newest_ms"),
         )
         .localCheckpoint()
     )

@@ -20,6 +20,8 @@ from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import BUNDLE, PLACE
 
 BUCKET_BITS: Final = 10
+# Clocks of brokers and clients are one machine's.
+_CLOCKS_MS: Final = 500
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
@@ -45,11 +47,19 @@ def _differ(prefix: str) -> Column:
     return reduce(or_, (~F.col(f"left.{c}").eqNullSafe(F.col(f"right.{c}")) for c in columns))
 
 
+def ill_timed(timestamp_ms: str, called_ns: str, returned_ns: str) -> Column:
+    """Whether a timestamp, of the client or of the log, lies outside of the time from the call to its answer."""
+    at = F.col(timestamp_ms)
+    early = at < F.floor(F.col(called_ns) / 10**6) - _CLOCKS_MS
+    return early | (at > F.ceil(F.col(returned_ns) / 10**6) + _CLOCKS_MS)
+
+
 def stream_buckets(given: Prepared) -> DataFrame:
     """Buckets of sequences in which the drain does not show exactly what was promised, where it was promised.
 
     read_committed against acked records that are not of an aborted or unknown transaction; read_uncommitted against all
-    acked ones. Always among them: acks without an offset, and transactions of unknown outcome, whose parts must agree.
+    acked ones. Always among them: acks without an offset, transactions of unknown outcome, whose parts must agree, and
+    timestamps outside of the time in which the bucket was sent.
     """
     told = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
     untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
@@ -58,15 +68,21 @@ def stream_buckets(given: Prepared) -> DataFrame:
         *fingerprint("rc", told & F.col("promised")),
         *fingerprint("ru", told),
         F.max(untold | undecided).alias("always"),
+        F.min(F.when(told, F.col("called_ns"))).alias("called_ns"),
+        F.max(F.when(told, F.col("returned_ns"))).alias("returned_ns"),
     )
     drained = given.observations.where(given.drained)
     read = drained.groupBy(BUNDLE, "stream", bucket_of("seq").alias("bucket")).agg(
         *fingerprint("rc", is_committed()),
         *fingerprint("ru", ~is_committed()),
         F.max(~F.col("intact")).alias("damaged"),
+        F.min("timestamp_ms").alias("oldest_ms"),
+        F.max("timestamp_ms").alias("newest_ms"),
     )
     joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer")
     kept = _differ("rc") | _differ("ru") | F.coalesce("always", F.lit(False)) | F.coalesce("damaged", F.lit(False))
+    kept |= F.coalesce(ill_timed("oldest_ms", "called_ns", "returned_ns"), F.lit(False))
+    kept |= F.coalesce(ill_timed("newest_ms", "called_ns", "returned_ns"), F.lit(False))
     return joined.where(kept).select(*STREAM_BUCKET)
 
 

@@ -33,7 +33,8 @@ class Prepared:
     """Frames of all bundles, `bundle` first.
 
     ledger: with `txn` (outcome of the transaction; null = none) and `promised` (acked, and committed if
-    transactional). streams: one row a stream: producer, place, end_seq. places: a topic-partition after healing each.
+    transactional). streams: one row a stream: producer, acks, idempotent, place, end_seq; of the ledger
+    its rows and sent_seq, the sequence after the last one. places: a topic-partition after healing each.
     """
 
     spark: SparkSession
@@ -107,17 +108,24 @@ def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
             F.max("producer").alias("producer"),
             *[F.max(c).alias(c) for c in ("topic", "topic_id", "partition")],
             F.max("end_seq").alias("end_seq"),
+            F.max("acks").alias("acks"),  # "0" < "1" < "all"
+            F.max("idempotent").alias("idempotent"),
         )
     )
     sent = ledger.groupBy(BUNDLE, "stream").agg(
         *[F.max(c).alias(f"_{c}") for c in ("topic", "topic_id", "partition")],
         (F.max("seq") + 1).alias("_end_seq"),
+        F.count("*").alias("rows"),
     )
     both = reserved.join(sent, [BUNDLE, "stream"], "full_outer")
     return both.select(
         BUNDLE,
         "stream",
         "producer",
+        "acks",
+        "idempotent",
+        F.coalesce("rows", F.lit(0)).alias("rows"),
+        F.coalesce("_end_seq", F.lit(0)).alias("sent_seq"),
         *[F.coalesce(c, f"_{c}").alias(c) for c in ("topic", "topic_id", "partition")],
         F.greatest(F.coalesce("end_seq", F.lit(0)), F.coalesce("_end_seq", F.lit(0))).alias("end_seq"),
     )

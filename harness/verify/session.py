@@ -25,8 +25,8 @@ _LOCAL: Final = {
     "spark.default.parallelism": "4",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Planning is most of the work, and runs each of its paths too seldom for the optimizing compiler to pay: without it a
-    # gate takes a fifth less CPU to judge.
+    # Planning is most of the work, and runs each of its paths too seldom for the optimizing compiler to pay: without it
+    # a gate takes a fifth less CPU to judge.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
 }
 _ALWAYS: Final = {

@@ -29,8 +29,16 @@ _PRECEDENCE: Final = (
     Kind.REPLICA_DIVERGENCE,
 )
 
-# Disks repeat what readers were given, and a missing batch leaves a hole.
-_OF_DISKS: Final = {"batch_crc": 1, "batch_differs": 2, "batch_missing": 3, "hole": 4}
+# Disks repeat what readers were given, a missing batch leaves a hole, and a record that is wrong in any other way may
+# well have another record's timestamp.
+_FINER: Final = {
+    "batch_crc": 1,
+    "batch_differs": 2,
+    "batch_missing": 3,
+    "hole": 4,
+    "timestamp": 500,
+    "timestamp_type": 501,
+}
 _READERS_NAMED: Final = 3
 
 
@@ -63,7 +71,7 @@ def without_echoes(rows: DataFrame) -> DataFrame:
     """
     ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
-    finer = F.create_map([F.lit(x) for how, rank in _OF_DISKS.items() for x in (how, rank)])
+    finer = F.create_map([F.lit(x) for how, rank in _FINER.items() for x in (how, rank)])
     condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
     rank = table[F.col("kind")] + F.coalesce(finer[F.col("how")], F.lit(0))
     ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)

@@ -18,7 +18,7 @@ def standing(case: Case) -> list[Finding]:
     """All of them; none for a run that died half way, which was not over."""
     if not case.complete:
         return []
-    return [*_hanging(case), *_not_recovered(case), *_beyond(case)]
+    return [*_hanging(case), *_not_recovered(case), *_beyond(case), *_came_back(case)]
 
 
 def settled(case: Case) -> bool | None:
@@ -76,3 +76,35 @@ def _beyond(case: Case) -> Iterator[Finding]:
             detail=f"the log starts at {log['log_start']}, above the high watermark",
             contract=promise(Kind.LOG_START, log["topic"], None, case.contract),
         )
+
+
+def _came_back(case: Case) -> Iterator[Finding]:
+    """Records below an answered DeleteRecords that a replica in sync still has, or has again (KIP-107).
+
+    The new start of a log is written to disk now and then, so a SIGKILL after it may bring them back.
+    """
+    last = case.last_snapshot
+    killed_ns = [step["started_ns"] for step in case.steps if step["do"] == "kill" and step["started_ns"] is not None]
+    deleted: dict[tuple[str, int], int] = {}
+    for event, _ in case.events("delete_records"):
+        if last and event["at_ns"] <= last["at_ns"] and not any(at_ns >= event["at_ns"] for at_ns in killed_ns):
+            place = (event["topic"], event["partition"])
+            deleted[place] = max(deleted.get(place, 0), event["before_offset"])
+    for p in last["partitions"] if last else ():
+        before = deleted.get((p["topic"], p["partition"]), 0)
+        kept = {log["broker"]: log["log_start"] for log in p["logs"] if log["broker"] in p["isr"]}
+        there = {broker: start for broker, start in kept.items() if start < before}
+        if there:
+            first = min(there.values())
+            yield Finding(
+                kind=Kind.LOG_START,
+                topic=p["topic"],
+                topic_id=p["topic_id"],
+                partition=p["partition"],
+                offset_first=first,
+                offset_last=before - 1,
+                count=before - first,
+                reader=f"brokers {', '.join(map(str, sorted(there)))}",
+                detail=f"DeleteRecords up to {before} was answered, and the log starts at {first}",
+                contract="what DeleteRecords took stays away (KIP-107)",
+            )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
-from harness.model.contract import SEGMENT_BYTES_DEFAULT
+from harness.model.contract import RETENTION_MS_DEFAULT, SEGMENT_BYTES_DEFAULT, contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario import Producer, Reader, Scenario
@@ -52,6 +52,7 @@ class Load:
         self.run = run
         self.seed = seed
         self._scenario = scenario
+        self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
         self._bundle = bundle
         self._doubts: list[dict[str, str]] = []
@@ -87,6 +88,8 @@ class Load:
             producer.stop()
         for name, producer in self._producers.items():
             self._doubt("producer", producer.join(2 * _close_s(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
+            for error in producer.fatal if not self._may_lose() else ():
+                self._doubt("producer_fatal", f"producer {name} was told {error}, after which a client cannot go on")
             if isinstance(producer, TransactionLoop):
                 for doubt in producer.doubts:
                     self._doubt("client_hung", doubt)
@@ -101,6 +104,19 @@ class Load:
             if doubt is None and not reader.seen and self.meters.total_acked():
                 doubt = f"reader {name} saw no record at all"
             self._doubt("reader", doubt)
+            for topic, jump in reader.jumps:
+                if not self._may_jump(topic):
+                    self._doubt("reader_reset", f"reader {name} was sent back to the log's start: {jump}")
+
+    def _may_lose(self) -> bool:
+        """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
+        return any(topic.unclean_election for topic in self._contract.topics.values())
+
+    def _may_jump(self, topic: str) -> bool:
+        """Whether the place where a reader stands may be gone."""
+        contract = self._contract.topics[topic]
+        limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
+        return limited or contract.delete_records or contract.compacted or self._may_lose()
 
     def doubts(self) -> list[dict[str, str]]:
         """What went wrong with the load itself: {name, text} each. Complete after both stops."""
@@ -111,7 +127,7 @@ class Load:
         return [
             f"reader {r.spec.name} began again at the log's start: {jump}"
             for r in self._readers.values()
-            for jump in r.jumps
+            for _, jump in r.jumps
         ]
 
     def group_answers(self) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ class ProducerLoop:
         self.producer = producer
         self.name = producer.spec.name
         self.failure: str | None = None
+        self.fatal: list[str] = []  # errors after which a client could not go on
         self._close_s = close_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name=f"producer-{self.name}", daemon=True)
@@ -58,6 +59,7 @@ class ProducerLoop:
     def _renew_if_fatal(self) -> None:
         """A client that met a fatal error sends nothing more: a new one opens new streams, and the load goes on."""
         if self.producer.fatal is not None:
+            self.fatal.append(self.producer.fatal)
             self.producer.close(_CLOSE_FATAL_S)
             self.producer.open()
 

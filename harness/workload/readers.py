@@ -48,7 +48,7 @@ class LiveReader:
         self.spec = spec
         self.desk = desk
         self.failure: str | None = None
-        self.jumps: list[str] = []
+        self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
         self._observer = Observer(
             observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation
@@ -125,7 +125,8 @@ class LiveReader:
 
     def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
         """The position left the log: read on from the log's start, as a session of its own."""
-        self.jumps.append(f"{place[0]}[{place[1]}] after offset {self._observer.next_offset[place] - 1}: {why}")
+        after = self._observer.next_offset[place] - 1
+        self.jumps.append((place[0], f"{place[0]}[{place[1]}] after offset {after}: {why}"))
         self._observer.new_session([place])
         from_the_start(consumer, place)
 

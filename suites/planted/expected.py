@@ -51,6 +51,7 @@ class Expected:
     doubts: frozenset[str] = frozenset()
     displaced: int = 0
     counted: bool = True  # False: too much is broken to list it
+    by_documents: bool = False  # True: documents show it, and no record is named in findings.parquet
 
     def with_excused(self, excused: Iterable[Broken]) -> Expected:
         """The same, and besides what the contract permits."""
@@ -62,10 +63,14 @@ def of(kind: Kind, *records: Record) -> list[Broken]:
     return [(kind.value, r.topic, r.partition, r.offset) for r in records]
 
 
-def fails(*broken: Iterable[Broken], doubts: Iterable[str] = (), displaced: int = 0) -> Expected:
+def fails(
+    *broken: Iterable[Broken], doubts: Iterable[str] = (), displaced: int = 0, by_documents: bool = False
+) -> Expected:
     """FAIL for these and nothing else."""
     every = frozenset(one for part in broken for one in part)
-    return Expected(status=Status.FAIL, broken=every, doubts=frozenset(doubts), displaced=displaced)
+    return Expected(
+        status=Status.FAIL, broken=every, doubts=frozenset(doubts), displaced=displaced, by_documents=by_documents
+    )
 
 
 def passes(*, displaced: int = 0, excused: Iterable[Broken] = (), explained: Iterable[Broken] = ()) -> Expected:

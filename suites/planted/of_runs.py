@@ -63,7 +63,7 @@ def doubt_too_few_records(copy: Copy) -> Expected:
 def doubt_no_load_on_a_target(copy: Copy) -> Expected:
     with copy.document("run") as run:
         run["targets"].append(["plain", 7])
-    return doubtful("floor_before", "floor_during", "floor_after", "no_snapshot")
+    return doubtful("floor_before", "floor_during", "floor_after")
 
 
 @plant

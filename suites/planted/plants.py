@@ -135,7 +135,9 @@ def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
                 read["position"] += 1
                 read["target"] += 1
     shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTERWARDS))
-    copy.add("observations", [row | {"offset": new.offset, **record.sent} for row in shown])
+    known = copy.original.rows("observations", **record.sent, kind=set(AFTERWARDS))
+    time = {"timestamp_ms": known[0]["timestamp_ms"]} if known else {}
+    copy.add("observations", [row | {"offset": new.offset, **record.sent, **time} for row in shown])
     _append_batch(copy, record, new.offset, epoch_higher_by)
     return new
 

@@ -24,6 +24,7 @@ def answered(history: Built, told: int | None, *, after: int | None, took_ns: in
 def by_hand(history: Built) -> Built:
     """Another client sealed it."""
     history.manifest["sealed_by"] = "hand"
+    history.run["groups_resume"] = False
     return history
 
 

@@ -335,6 +335,7 @@ class History:
         producer = {"producer": "p", "acks": self.acks, "idempotent": self.idempotent, "transactional": False}
         return {
             "finished": True,
+            "groups_resume": True,
             "weakened": None,
             "contract": {"topics": {"t": topic}, "producers": {"p": producer}, "exact_losses": []},
             "started_ns": START_NS,

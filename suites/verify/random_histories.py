@@ -232,9 +232,11 @@ def _change_disk(rng: Random, built: Built, partition: int, offset: int) -> None
 
 def _drop_from_disk(rng: Random, built: Built, partition: int, offset: int) -> None:
     """Not the first one: where retention is at work, it may have gone since the broker told where its log starts."""
-    first = min(row["base_offset"] for row in built.rows("batches", partition=partition))
-    offset = max(offset, first + 1)
-    built.drop("batches", broker=rng.choice([1, 2, 3]), partition=partition, base_offset=offset)
+    later = sorted({row["base_offset"] for row in built.rows("batches", partition=partition)})[1:]
+    if offset in later:
+        built.drop("batches", broker=rng.choice([1, 2, 3]), partition=partition, base_offset=offset)
+    else:
+        _change_disk(rng, built, partition, offset)
 
 
 def _see_and_lose(_: Random, built: Built, partition: int, __: int) -> None:

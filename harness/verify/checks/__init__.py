@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 from harness.verify.checks.aborted_read import aborted_read
 from harness.verify.checks.commit_regressed import commit_regressed
 from harness.verify.checks.conflicting import conflicting
-from harness.verify.checks.corrupt import corrupt
+from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped
 from harness.verify.checks.disks import disks
 from harness.verify.checks.displaced import displaced
 from harness.verify.checks.duplicated import duplicated
 from harness.verify.checks.log_start import log_start
-from harness.verify.checks.lost import lost, lost_of_unfinished
+from harness.verify.checks.lost import beyond_every_log, lost
 from harness.verify.checks.misrouted import misrouted
 from harness.verify.checks.phantom import phantom
 from harness.verify.checks.reordered import reordered
@@ -29,7 +29,7 @@ Check = Callable[[Inputs], DataFrame]
 
 CHECKS: Final[dict[str, Check]] = {
     "lost": lambda of: lost(of.drill),
-    "lost_of_unfinished": lambda of: lost_of_unfinished(of.given),
+    "beyond_every_log": lambda of: beyond_every_log(of.drill),
     "duplicated": lambda of: duplicated(of.drill),
     "misrouted": lambda of: misrouted(of.drill),
     "phantom": lambda of: phantom(of.drill),
@@ -38,6 +38,8 @@ CHECKS: Final[dict[str, Check]] = {
     "torn_transaction": lambda of: torn_transaction(of.drill),
     "reordered": lambda of: reordered(of.given),
     "corrupt": lambda of: corrupt(of.given),
+    "timestamps": lambda of: ill_timed_records(of.drill),
+    "timestamp_types": lambda of: mistyped(of.given),
     "vanished": lambda of: vanished(of.compared),
     "conflicting": lambda of: conflicting(of.compared),
     "skipped_read": lambda of: skipped_read(of.compared),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
@@ -16,9 +16,9 @@ from harness.verify.tables import PLACE, RECORD
 def lost(drill: Drill) -> DataFrame:
     """Promised records that the read_committed drain shows nowhere.
 
-    Lost when the drain's position passed the acknowledged offset, or when every replica's log ends at or below it,
-    which needs no read at all. Some replica may have it and the read did not get there: `unread`, a doubt. Left out:
-    what lay below the log's start (whether that may be where it is, is for log_start to say).
+    Lost when the drain's position passed the acknowledged offset. Some replica may have it and the read did not get
+    there: `unread`, a doubt. Left out: what lay below the log's start (whether that may be where it is, is for
+    log_start to say), and what lies beyond every log, which is told below.
     """
     given = drill.given
     missing = (
@@ -32,29 +32,32 @@ def lost(drill: Drill) -> DataFrame:
     perhaps = (F.col("log_start") > 0) & F.coalesce(F.col("called_ns") <= F.col("kept_since_ns"), F.lit(True))
     deleted = F.coalesce(F.col("offset") < F.col("log_start"), perhaps)
     passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
-    beyond_every_log = F.coalesce(
-        (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns")), F.lit(False)
-    )
-    how = (
-        F.when(beyond_every_log, F.lit("beyond_every_log"))
-        .when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only"))
-        .when(passed, F.lit("passed"))
-        .otherwise(F.lit("unread"))
-    )
-    missing = missing.where(~F.coalesce(deleted, F.lit(False))).withColumn("how", how)
+    how = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
+    missing = missing.where(_within_some_log()).withColumn("how", F.coalesce(how, F.lit("unread")))
+    missing = missing.where(~F.coalesce(deleted, F.lit(False)))
     kind = F.when(F.col("how") == "unread", F.lit(UNREAD)).otherwise(F.lit(Kind.LOST.value))
     return found(missing, kind, F.col("how"))
 
 
-def lost_of_unfinished(given: Prepared) -> DataFrame:
-    """Of a run that died half way: promised records at or above the end of every replica's log after healing."""
-    rows = at_place(given.ledger.where(F.col("promised") & ~given.complete), given.places)
+def _within_some_log() -> Column:
+    beyond = (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns"))
+    return ~F.coalesce(beyond, F.lit(False))
+
+
+def beyond_every_log(drill: Drill) -> DataFrame:
+    """Promised records at or above the end of every replica's log after healing, whatever a read had shown before.
+
+    Needs no read, so it also holds for a run that died half way. A record that stands below, at another offset than was
+    told, is displaced.
+    """
+    rows = at_place(drill.given.ledger.where("promised"), drill.given.places)
     beyond = rows.where("offset >= log_end AND returned_ns <= as_of_ns")
-    return found(beyond, Kind.LOST, "beyond_every_log")
+    below = at_place(drill.read, drill.given.places).where("offset < log_end").select(*RECORD)
+    return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, "beyond_every_log")
 
 
 def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
-    """By place, where it matters, the first ack at or above the log's start: what is sent later comes to stand behind."""
+    """By place, where it matters, the first ack at or above the log's start: later sends come to stand behind it."""
     cut = missing.where("offset IS NULL AND log_start > 0").select(*PLACE, "log_start").distinct()
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
     kept = acked.join(F.broadcast(cut), PLACE).where("offset >= log_start - 1")

@@ -9,6 +9,7 @@ from harness.model.finding import Kind
 from harness.verify.compare import Compared
 from harness.verify.prepared import at_place, is_committed
 from harness.verify.rows import found
+from harness.verify.tables import PLACE
 
 
 def vanished(compared: Compared) -> DataFrame:
@@ -18,6 +19,9 @@ def vanished(compared: Compared) -> DataFrame:
     now, and what the drain did not come to.
     """
     rows = at_place(compared.unshown.where("kind = 'live'"), compared.given.places)
+    # read_committed shows it there, so it is not gone: the other drain skipped it.
+    there = compared.drains.where("drain_stream IS NULL").select(*PLACE, "offset", "stream", "seq")
+    rows = rows.join(there, [*PLACE, "offset", "stream", "seq"], "left_anti")
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     passed = F.coalesce((position > F.col("offset")) | (F.col("log_end") <= F.col("offset")), F.lit(False))
     rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))

@@ -1,0 +1,95 @@
+"""What clients got done. A cluster that serves nobody loses nothing, so too little of it is a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from harness.model.outcome import TxnOutcome
+from harness.model.verdict import Doubt
+from harness.verify.case import Case
+from harness.verify.counts import Counts
+
+# Of so many transactions some must have been aborted where a share of them is to be.
+_ENOUGH_ENDS: Final = 20
+
+
+def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
+    """Doubts on the load: acks, ends of transactions, commits of groups, live readers; in all and after the faults."""
+    yield from _load(case, counts)
+    yield from _transactions(case, counts)
+    yield from _groups(case, counts)
+    yield from _readers(case, counts)
+
+
+def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
+    if not counts.total("acked"):
+        yield Doubt("empty_ledger", "not one record was acknowledged")
+    by_name: dict[tuple[str, int], Mapping[str, int]] = {(t, p): of for (t, _, p), of in counts.sent.items()}
+    floors = case.run.get("floors") or {}
+    for topic, partition in case.run.get("targets") or []:
+        figures = by_name.get((topic, partition), {})
+        for window in ("before", "during", "after"):
+            floor = floors.get(window) or 0
+            if figures.get(window, 0) < floor:
+                acked = figures.get(window, 0)
+                text = f"{acked} acks {window} the faults on {topic}/{partition}, {floor} wanted"
+                yield Doubt(f"floor_{window}", text)
+
+
+def _ends_well(case: Case) -> bool:
+    """Whether the scenario wants load to go on after the faults."""
+    return bool((case.run.get("windows") or {}).get("after") and (case.run.get("floors") or {}).get("after"))
+
+
+def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
+    for producer in case.scenario.get("producers") or []:
+        name, plan = producer["name"], producer.get("transactions")
+        ends = counts.ends.get(name)
+        if plan is None:
+            continue
+        if not ends or not ends[TxnOutcome.COMMITTED]:
+            yield Doubt("no_transaction", f"no transaction of producer {name} is known to have been committed")
+            continue
+        decided = ends[TxnOutcome.COMMITTED] + ends[TxnOutcome.ABORTED]
+        if ends[TxnOutcome.UNKNOWN] > decided:
+            text = f"{ends[TxnOutcome.UNKNOWN]} transactions of producer {name} have no known end, {decided} have one"
+            yield Doubt("transactions_unanswered", text)
+        if plan.get("abort_share") and decided >= _ENOUGH_ENDS and not ends[TxnOutcome.ABORTED]:
+            yield Doubt("no_abort", f"not one of {decided} transactions of producer {name} was aborted")
+        if producer.get("when") == "always" and _ends_well(case) and not ends["after"]:
+            yield Doubt("no_transaction", f"no transaction of producer {name} was committed after the faults")
+
+
+def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
+    live = {r["group"] for r in case.scenario.get("readers") or [] if r.get("group")}
+    plans = [p.get("transactions") or {} for p in case.scenario.get("producers") or []]
+    for group in sorted(live | {plan["offsets_of"] for plan in plans if plan.get("offsets_of")}):
+        commits = counts.commits.get(group) or {"acked": 0, "after": 0}
+        if not commits["acked"]:
+            yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged")
+        elif group in live and _ends_well(case) and not commits["after"]:
+            yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged after the faults")
+
+
+def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
+    seen = {reader for kind, _, reader in counts.read if kind == "live"}
+    for reader in case.scenario.get("readers") or []:
+        if reader["name"] not in seen:
+            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} was given not one record")
+        else:
+            yield from _behind(case, counts, reader)
+
+
+def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[Doubt]:
+    """A reader that was given nothing of what was sent after the faults has stopped somewhere, for whatever reason."""
+    alone = not reader.get("group") or _members(case, reader["group"]) == 1
+    for place, figures in counts.sent.items() if _ends_well(case) and alone else ():
+        first = figures["offset_after"]
+        if place[0] in reader["topics"] and first is not None and counts.seen.get((reader["name"], place), -1) < first:
+            what = f"{place[0]}/{place[2]} that was sent after the faults"
+            yield Doubt("reader_behind", f"live reader {reader['name']} was given nothing of {what}")
+
+
+def _members(case: Case, group: str) -> int:
+    return sum(r.get("group") == group for r in case.scenario["readers"])

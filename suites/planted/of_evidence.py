@@ -1,0 +1,140 @@
+"""Plants in what vouches for the rest: evidence that is thinner than it says must never be a PASS."""
+
+from __future__ import annotations
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy
+from suites.planted.expected import Expected, doubtful, fails, of, passes
+from suites.planted.plants import EVERYBODY, middle, plant, records
+
+_HOUR_MS = 3_600_000
+
+
+# --- timestamps ---
+
+
+@plant
+def corrupt_timestamps(copy: Copy) -> Expected:
+    """A batch was built anew, with a timestamp of an hour ago."""
+    old = middle(copy.original, count=3)
+    for record in old:
+        (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
+        copy.change("observations", {"timestamp_ms": row["timestamp_ms"] - _HOUR_MS}, **record.at, kind=set(EVERYBODY))
+    return fails(of(Kind.CORRUPT, *old))
+
+
+@plant
+def near_corrupt_timestamps_of_the_producers_choice(copy: Copy) -> Expected:
+    """Another client may send what happened an hour ago."""
+    for record in middle(copy.original, count=3):
+        copy.change("observations", {"timestamp_ms": 1}, **record.at, kind=set(EVERYBODY))
+    with copy.document("run") as run:
+        run["timestamps"] = None
+    return passes()
+
+
+@plant
+def corrupt_timestamp_types(copy: Copy) -> Expected:
+    """One batch carries the time of the log, though the topic keeps that of the client."""
+    (record,) = middle(copy.original)
+    batches = copy.original.rows("batches", topic="plain", partition=0, control=None)
+    batch = next(row for row in batches if row["base_offset"] <= record.offset <= row["last_offset"])
+    first = next(r for r in records(copy.original, "plain", 0) if r.offset == batch["base_offset"])
+    at = {"topic": "plain", "partition": 0, "base_offset": batch["base_offset"]}
+    copy.change("batches", {"timestamp_type": "append"}, **at)
+    return fails(of(Kind.CORRUPT, first))
+
+
+# --- DeleteRecords ---
+
+
+def _deleted(copy: Copy, before: int) -> None:
+    with copy.document("run") as run:
+        run["contract"]["topics"]["plain"]["delete_records"] = True
+    with copy.document("steps") as steps:
+        event = {"kind": "delete_records", "topic": "plain", "partition": 1, "before_offset": before}
+        steps[-1]["events"].append(event | {"at_ns": steps[-1]["ended_ns"]})
+
+
+@plant
+def log_start_of_deleted_records(copy: Copy) -> Expected:
+    """DeleteRecords was answered, and every replica still has what it took."""
+    gone = records(copy.original, "plain", 1)[:5]
+    before = gone[-1].offset + 1
+    _deleted(copy, before)
+    return fails([(Kind.LOG_START.value, "plain", 1, offset) for offset in range(before)], by_documents=True)
+
+
+@plant
+def near_log_start_of_deleted_records(copy: Copy) -> Expected:
+    """Nothing was to be deleted: the log starts there already."""
+    _deleted(copy, 0)
+    return passes()
+
+
+# --- doubts ---
+
+
+@plant
+def doubt_read_from_above_the_start(copy: Copy) -> Expected:
+    """The read began above the log's start, so that what is missing below it looks deleted."""
+    with copy.document("reads") as reads:
+        for read in reads:
+            if (read["kind"], read["topic"], read["partition"]) == ("replica", "plain", 0):
+                read["start"] += 50
+    return doubtful("read_late")
+
+
+@plant
+def doubt_read_to_below_the_end(copy: Copy) -> Expected:
+    """The read of one copy claims that it had no farther to go, and the log went on."""
+    with copy.document("reads") as reads:
+        read = next(r for r in reads if r["kind"] == "replica" and (r["topic"], r["partition"]) == ("plain", 0))
+        read["target"] = read["position"] = read["target"] - 100
+    return doubtful("read_short")
+
+
+@plant
+def doubt_steps_missing(copy: Copy) -> Expected:
+    with copy.document("steps") as steps:
+        steps.pop()
+    return doubtful("steps_missing")
+
+
+@plant
+def doubt_foreign_outcome(copy: Copy) -> Expected:
+    """Rows of an outcome that nobody knows promise nothing, and must not go unnoticed."""
+    (record,) = middle(copy.original)
+    copy.change("ledger", {"outcome": "ACKED"}, **record.sent)
+    return doubtful("foreign_outcome")
+
+
+@plant
+def doubt_contract_weaker_than_the_client(copy: Copy) -> Expected:
+    """acks=all was asked for, and the contract would excuse what acks=0 may lose."""
+    with copy.document("run") as run:
+        run["contract"]["producers"]["plain"]["acks"] = "0"
+    return doubtful("contract_weaker")
+
+
+@plant
+def doubt_transactions_without_an_end(copy: Copy) -> Expected:
+    """Every commit and abort was left without an answer: nothing was promised by them."""
+    copy.change("transactions", {"outcome": "unknown"})
+    return doubtful("no_transaction")
+
+
+@plant
+def doubt_commits_never_acknowledged(copy: Copy) -> Expected:
+    copy.change("offset_commits", {"outcome": "unknown"}, group="readers")
+    return doubtful("no_commit")
+
+
+@plant
+def doubt_reader_that_stopped(copy: Copy) -> Expected:
+    """A live reader was given nothing of one partition any more, long before the end."""
+    last = middle(copy.original)[0].offset
+    stopped = {"reader": "uncommitted", "topic": "plain", "partition": 0}
+    later = {row["offset"] for row in copy.original.rows("observations", **stopped) if row["offset"] > last}
+    copy.drop("observations", **stopped, offset=later)
+    return doubtful("reader_behind")
