@@ -44,7 +44,7 @@ def _ends_well(case: Case) -> bool:
 
 def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
     for producer in case.scenario.get("producers") or []:
-        name, plan = producer["name"], producer.get("transactions")
+        name, plan = producer.get("name"), producer.get("transactions")
         ends = counts.ends.get(name)
         if plan is None:
             continue
@@ -86,7 +86,11 @@ def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[D
     alone = not reader.get("group") or _members(case, reader["group"]) == 1
     for place, figures in counts.sent.items() if _ends_well(case) and alone else ():
         first = figures["offset_after"]
-        if place[0] in reader["topics"] and first is not None and counts.seen.get((reader["name"], place), -1) < first:
+        if (
+            place[0] in (reader.get("topics") or ())
+            and first is not None
+            and counts.seen.get((reader["name"], place), -1) < first
+        ):
             what = f"{place[0]}/{place[2]} that was sent after the faults"
             yield Doubt("reader_behind", f"live reader {reader['name']} was given nothing of {what}")
 

@@ -340,7 +340,11 @@ class History:
             "contract": {"topics": {"t": topic}, "producers": {"p": producer}, "exact_losses": []},
             "started_ns": START_NS,
             "ended_ns": self.now_ns,
-            "windows": {"before": [START_NS, self.now_ns + MS], "during": [], "after": [START_NS, self.now_ns + MS]},
+            "windows": {
+                "before": [START_NS, self.now_ns + MS],
+                "during": [],
+                "after": [START_NS, self.now_ns + 10 * MS],
+            },
             "floors": {"before": 0, "during": 0, "after": 0},
             "targets": [],
             "doubts": [],

@@ -13,7 +13,7 @@ from harness.evidence import Bundle
 from harness.evidence.seal import seal_directory
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import BadEvidence
-from harness.model.verdict import Status
+from harness.model.verdict import Status, Verdict
 from harness.verify import judge
 from suites.unit.evidence_examples import write_example
 from suites.verify.judging import told
@@ -34,26 +34,39 @@ def opened(folder: Path) -> Bundle:
     return Bundle.open(folder)
 
 
-@pytest.mark.usefixtures("spark")
-def test_bundles_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
-    names = ["a b", "100%", "x+y", "ü#", "plain"]
-    bundles = [opened(example(tmp_path / name, whole=name != "x+y")) for name in names]
-    verdicts = judge(bundles)
-    assert [told(v) for v in verdicts] == [[], [], ["lost 1"], [], []]
-    assert [v.facts["records"]["acked"] for v in verdicts] == [3] * 5
+LOSSY = "x+y"
+NAMES = ("a b", "100%", LOSSY, "ü#", "plain", "torn")
 
 
-@pytest.mark.usefixtures("spark")
-def test_the_verdict_and_every_record_stand_beside_the_evidence(tmp_path: Path) -> None:
-    lossy, clean = opened(example(tmp_path / "lossy")), opened(example(tmp_path / "clean", whole=True))
-    verdicts = judge([lossy, clean])
-    assert [v.status for v in verdicts] == [Status.FAIL, Status.PASS]
-    assert read_verdict(lossy.path) == verdicts[0]
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, tuple[Bundle, Verdict]]:
+    """Bundles in one judgement, each with its verdict. Nothing is wrong but in LOSSY."""
+    folder = tmp_path_factory.mktemp("bundles")
+    paths = [example(folder / name, whole=name != LOSSY) for name in NAMES]
+    with (folder / "torn" / "reservations" / "app.jsonl").open("a") as lines:
+        lines.write('{"stream": 2, "produc')
+    bundles = [opened(path) for path in paths]
+    return dict(zip(NAMES, zip(bundles, judge(bundles), strict=True), strict=True))
+
+
+def test_bundles_are_told_apart_wherever_they_lie(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+    assert {name: told(v) for name, (_, v) in judged.items() if told(v)} == {LOSSY: ["lost 1"]}
+    assert [v.facts["records"]["acked"] for _, v in judged.values()] == [3] * len(NAMES)
+
+
+def test_the_verdict_and_every_record_stand_beside_the_evidence(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+    (lossy, verdict), (clean, acquitted) = judged[LOSSY], judged["plain"]
+    assert (verdict.status, acquitted.status) == (Status.FAIL, Status.PASS)
+    assert read_verdict(lossy.path) == verdict
     records = pq.read_table(lossy.path / "findings.parquet").to_pylist()
     assert [(r["kind"], r["topic"], r["offset"], r["stream"], r["seq"]) for r in records] == [
         ("lost", "orders", 1, 1, 1)
     ]
     assert pq.read_table(clean.path / "findings.parquet").num_rows == 0
+
+
+def test_a_torn_last_line_of_reservations_is_no_stream(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+    assert judged["torn"][1].status is Status.PASS
 
 
 @pytest.mark.usefixtures("spark")
@@ -76,15 +89,6 @@ def test_a_document_that_lacks_something_is_named(tmp_path: Path) -> None:
 
 def test_nothing_to_judge_starts_nothing() -> None:
     assert judge([]) == []
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_torn_last_line_of_reservations_is_no_stream(tmp_path: Path) -> None:
-    folder = example(tmp_path / "b", whole=True)
-    with (folder / "reservations" / "app.jsonl").open("a") as lines:
-        lines.write('{"stream": 2, "produc')
-    (verdict,) = judge([opened(folder)])
-    assert verdict.status is Status.PASS
 
 
 def test_every_session_of_a_process_is_one(spark: SparkSession) -> None:

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["not_reached"],
     ),
     "a read says reached and is not": (changed(lambda b: b.reads[3].update(target=9)), ["not_reached"]),
-    "nothing was acked": (History("uu").build(), ["empty_ledger", "empty_drain", "reader_saw_nothing"]),
+    "nothing was acked": (History("uu").build(), ["empty_ledger", "reader_saw_nothing", "empty_drain"]),
     "nobody drained": (
         changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
         ["empty_drain", "unread", "no_drain", "copy_unread", "copy_unread"],

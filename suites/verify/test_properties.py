@@ -12,7 +12,7 @@ from harness.model.verdict import Status
 from suites.verify.judging import told, verdicts
 from suites.verify.random_histories import legal, spoiled
 
-HISTORIES = 300
+HISTORIES = 200
 SEEDS = st.lists(st.integers(0, 2**32), min_size=HISTORIES, max_size=HISTORIES, unique=True)
 # One example holds hundreds of histories, because one Spark query judges them all; a failure names the seed of its own.
 ONE_QUERY = settings(
