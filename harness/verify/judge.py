@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from harness.evidence import Bundle
 from harness.evidence.verdicts import write_verdict
+from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
 from harness.verify.attribution import explained
@@ -81,9 +82,19 @@ def judge_tables(
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
     verdicts = [
-        conclude(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed)) for n, case in enumerate(cases)
+        _concluded(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed)) for n, case in enumerate(cases)
     ]
     return Judged(verdicts, rows if runs else None)
+
+
+def _concluded(seen: Seen) -> Verdict:
+    try:
+        return conclude(seen)
+    except (KeyError, TypeError, AttributeError) as foreign:
+        if seen.case.manifest.get("sealed_by") == "harness":
+            raise  # our own mistake
+        what = f"{seen.case.name}: a document lacks something ({foreign!r}); FORMAT.md says what"
+        raise BadEvidence(what) from foreign
 
 
 def _checked(inputs: Inputs, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from harness import clusters, scenarios
-from harness.drive import Task, drive
+from harness.drive import Driven, Task, drive
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release, resolve
 from harness.model.contract import contract_of
@@ -16,21 +16,31 @@ from harness.model.scenario import Scenario
 
 SCENARIO: Final = Path(__file__).with_name("planted.toml")
 SEED: Final = 20_734
+TRIES_MAX: Final = 3
 RECORDS: Final = 10_000  # at least so many are acked, if the steps leave any wanting
 
 
 def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callable[[str], None]) -> Path:
-    """Drives planted.toml on a cluster of its own; the folder of its bundle. HarnessFailure when it is doubtful."""
+    """Drives planted.toml on a cluster of its own; the folder of its bundle. HarnessFailure when it stays doubtful.
+
+    A doubtful run, such as one in which a call of the client hangs, proves nothing to plant in: it is driven again.
+    """
     scenario = scenarios.load(str(SCENARIO))
     release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)
-    cluster = clusters.start(release, scenario.shape, progress=say)
+    for attempt in range(1, TRIES_MAX + 1):
+        driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)
+        if driven.healthy:
+            return driven.bundle
+        say(f"try {attempt} of {TRIES_MAX} is doubtful: {'; '.join(driven.doubts)}")
+    raise HarnessFailure(f"the run that copies are made of is doubtful itself: {'; '.join(driven.doubts)}")
+
+
+def _driven(task: Task, release: Release, say: Callable[[str], None]) -> Driven:
+    cluster = clusters.start(release, task.scenario.shape, progress=say)
     try:
-        driven = drive(_task(scenario, release, out / scenario.name), cluster, say)
+        return drive(task, cluster, say)
     finally:
         cluster.stop()
-    if not driven.healthy:
-        raise HarnessFailure(f"the run that copies are made of is doubtful itself: {'; '.join(driven.doubts)}")
-    return driven.bundle
 
 
 def _task(scenario: Scenario, release: Release, out: Path) -> Task:
