@@ -112,7 +112,8 @@ class GroupReader(LiveReader):
     def _commit(self, consumer: Consumer) -> None:
         """Commits the position of every partition that moved, and records what the coordinator said of each.
 
-        Before that it is asked for the last ones: nobody else would see that a coordinator forgot them for a while.
+        Before that it is asked for the last ones, and nothing is committed before it has answered: else the next commit
+        would cover what a new coordinator forgot.
         """
         moved = {
             place: offset
@@ -122,7 +123,9 @@ class GroupReader(LiveReader):
         if not moved:
             return
         if self._asks_stable and (known := moved.keys() & self._committed.keys()):
-            self._ask(consumer, known, ASKED_WAIT_S)
+            answers = self._ask(consumer, known, ASKED_WAIT_S)
+            if answers is None or any(a.error is not None for a in answers):
+                return
         called_ns = now_ns()
         errors = _commit(consumer, moved)
         returned_ns = now_ns()
