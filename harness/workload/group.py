@@ -16,7 +16,8 @@ from harness.workload.meters import Place
 from harness.workload.outcomes import outcome_of_offset_commit
 from harness.workload.readers import LiveReader, ReadingDesk
 
-COMMIT_EVERY_S: Final = 0.5
+# Well below 0.5 s, by which a follower's high watermark may lag: so the newest commit is one that it has not heard of.
+COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
 _SESSION: Final[dict[str, Any]] = {
