@@ -86,11 +86,11 @@ def case_of(bundle: Bundle) -> Case:
 def places_of(case: Case) -> list[PlaceFacts]:
     """Every topic-partition that the last snapshot or a drain knows."""
     snapshot = case.last_snapshot
-    rows = {_place(p): p for p in (snapshot["partitions"] if snapshot else [])}
+    rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
     drains: dict[tuple[Place, str], Mapping[str, Any]] = {}
     for read in case.reads:
         if read["kind"] == "drain":
-            drains[_place(read), read["isolation"]] = read
+            drains[place_of(read), read["isolation"]] = read
     known = dict.fromkeys([*rows, *(place for place, _ in drains)])
     return [_facts(place, rows.get(place), drains, snapshot["at_ns"] if snapshot else None) for place in known]
 
@@ -121,7 +121,8 @@ def _facts(
     )
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Where a row of a document stands."""
     return row["topic"], row["topic_id"], row["partition"]
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.schemas import Columns
-from harness.verify.case import Case
+from harness.verify.case import Case, place_of
 from harness.verify.fingerprints import BUCKET_BITS, bucket_of, differing, place_buckets
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import BUNDLE, PLACE, frame
@@ -119,13 +119,12 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
 
 
 def _span(case: Case, read: Mapping[str, Any]) -> tuple[int, int]:
-    place = (read["topic"], read["topic_id"], read["partition"])
     last = case.last_snapshot
     starts = [
         log["log_start"]
         for p in (last["partitions"] if last else [])
         for log in p["logs"]
-        if (p["topic"], p["topic_id"], p["partition"], log["broker"]) == (*place, read["replica"])
+        if (place_of(p), log["broker"]) == (place_of(read), read["replica"])
     ]
     return max([read["start"], *starts]), read["position"] - 1
 

@@ -132,7 +132,7 @@ def _notes(known: Seen) -> list[str]:
             f"({', '.join(places[:5])}); librdkafka was seen to report such offsets on correct brokers"
         )
     condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
-    if condemned and not known.counts.rows["batches"]:
+    if condemned and not known.counts.disks:
         notes.append("no batch headers were read, so the client's part in second copies and their order is unknown")
     return notes
 

@@ -13,13 +13,9 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
-from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, frame
 
 _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
-
-
-_SIZED: Final = ("batches", "offset_commits", "transactions")
 
 
 @dataclass(slots=True)
@@ -30,7 +26,7 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; rows: of other tables; foreign: words for outcomes that nobody knows.
+    which batches were read; foreign: words for outcomes that nobody knows.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -41,7 +37,6 @@ class Counts:
     streams: list[dict[str, Any]] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
-    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SIZED, 0))
     foreign: list[str] = field(default_factory=list)
 
     def total(self, figure: str) -> int:
@@ -52,19 +47,21 @@ class Counts:
 def counts(given: Prepared) -> list[Counts]:
     """One for each bundle."""
     out = [Counts() for _ in given.cases]
-    for row in _sent(given).collect():
+    windows = F.broadcast(_by_window(given))
+    for row in _sent(given, windows).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE and k != "foreign"}
         out[row[BUNDLE]].foreign += row["foreign"]
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
     _count_reads(given, out)
-    _count_ends(given, out)
-    _count_commits(given, out)
+    _count_ends(given, windows, out)
+    _count_commits(given, windows, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
         out[row[BUNDLE]].streams.append(row.asDict())
     reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
     for row in reserved.agg(F.max("acks").alias("acks"), F.max("idempotent").alias("idempotent")).collect():
         out[row[BUNDLE]].reserved[row["producer"]] = (row["acks"], row["idempotent"])
-    _count_tables(given, out)
+    for row in given.batches.groupBy(BUNDLE).agg(F.collect_set("broker").alias("read")).collect():
+        out[row[BUNDLE]].disks = frozenset(row["read"])
     return out
 
 
@@ -82,9 +79,9 @@ def _count_reads(given: Prepared, out: list[Counts]) -> None:
             counts_of.seen[row["reader"], place] = row["highest"]
 
 
-def _count_ends(given: Prepared, out: list[Counts]) -> None:
+def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
     """A transaction ended after the faults if its end was answered then."""
-    rows = given.transactions.join(F.broadcast(_by_window(given)), BUNDLE, "left")
+    rows = given.transactions.join(windows, BUNDLE, "left")
     after = _within("after", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
     for row in rows.groupBy(BUNDLE, "producer", "outcome").agg(F.count("*"), F.count_if(after)).collect():
         bundle, producer, outcome, count, count_after = row
@@ -95,8 +92,8 @@ def _count_ends(given: Prepared, out: list[Counts]) -> None:
             out[bundle].foreign.append(outcome)
 
 
-def _count_commits(given: Prepared, out: list[Counts]) -> None:
-    rows = given.offset_commits.join(F.broadcast(_by_window(given)), BUNDLE, "left")
+def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
+    rows = given.offset_commits.join(windows, BUNDLE, "left")
     after = _within("after", "returned_ns")
     for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
         bundle, group, outcome, count, count_after = row
@@ -108,27 +105,15 @@ def _count_commits(given: Prepared, out: list[Counts]) -> None:
             out[bundle].foreign.append(outcome)
 
 
-def _count_tables(given: Prepared, out: list[Counts]) -> None:
-    sized = {"offset_commits": given.offset_commits, "transactions": given.transactions}
-    sizes = [table.groupBy(BUNDLE).count().withColumn("table", F.lit(name)) for name, table in sized.items()]
-    for row in union(sizes).collect():
-        out[row[BUNDLE]].rows[row["table"]] = row["count"]
-    on_disk = given.batches.groupBy(BUNDLE).agg(F.count("*").alias("count"), F.collect_set("broker").alias("read"))
-    for row in on_disk.collect():
-        out[row[BUNDLE]].rows["batches"] = row["count"]
-        out[row[BUNDLE]].disks = frozenset(row["read"])
-
-
-def _sent(given: Prepared) -> DataFrame:
+def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
     acked = F.col("outcome") == Outcome.ACKED.value
-    rows = given.ledger.join(F.broadcast(_by_window(given)), BUNDLE, "left")
+    rows = given.ledger.join(windows, BUNDLE, "left")
     return rows.groupBy(*PLACE).agg(
         F.count("*").alias("attempted"),
         F.count_if(acked).alias("acked"),
         F.count_if(F.col("promised")).alias("promised"),
         F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
         F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
-        F.coalesce(F.max(F.when(acked, F.col("offset"))), F.lit(-1)).alias("highest"),
         F.collect_set(F.when(~F.col("outcome").isin([*Outcome]), F.col("outcome"))).alias("foreign"),
         F.min(F.when(F.col("promised") & _within("after", "called_ns"), F.col("offset"))).alias("offset_after"),
         *[F.count_if(acked & _within(window, "returned_ns")).alias(window) for window in ("before", "during", "after")],

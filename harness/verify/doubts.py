@@ -115,7 +115,7 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     if last is None:
         yield Doubt("no_snapshot", "nobody asked the brokers for their offsets after healing")
         return
-    if counts.rows["offset_commits"] and not asks_for_groups(case):
+    if counts.commits and not asks_for_groups(case):
         yield Doubt("no_group_offsets", "groups committed, and nobody asked for their offsets after healing")
     for p in last["partitions"]:
         topic, partition = p["topic"], p["partition"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from harness.model.verdict import Doubt
-from harness.verify.case import FINAL_PHASES, Case
+from harness.verify.case import FINAL_PHASES, Case, place_of
 from harness.verify.counts import Counts
 
 _STRENGTH: Final = ("0", "1", "all")
@@ -45,21 +45,17 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
     phases = [by_phase[phase] for phase in FINAL_PHASES if phase in by_phase]
     if not phases:
         return
-    last, first = ({_place(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
+    last, first = ({place_of(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
     for read in case.reads:
         what = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
-        starts = [log["log_start"] for log in last.get(_place(read), {}).get("logs", [])]
-        ends = [log["log_end"] for log in first.get(_place(read), {}).get("logs", [])]
+        starts = [log["log_start"] for log in last.get(place_of(read), {}).get("logs", [])]
+        ends = [log["log_end"] for log in first.get(place_of(read), {}).get("logs", [])]
         if starts and read["start"] > max(starts):
             text = f"{what} began at {read['start']}, and no replica's log starts above {max(starts)}"
             yield Doubt("read_late", text)
         if ends and read["position"] < max(ends) and read["reached"]:
             text = f"{what} ended at {read['position']} as if reached, and a replica's log went on to {max(ends)}"
             yield Doubt("read_short", text)
-
-
-def _place(row: Mapping[str, Any]) -> tuple[str, str, int]:
-    return row["topic"], row["topic_id"], row["partition"]
 
 
 def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -69,7 +65,7 @@ def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
         return
     logs = [log for p in last["partitions"] for log in p["logs"]]
     filled = {log["broker"] for log in logs if log["log_end"] > log["log_start"]}
-    if not counts.rows["batches"]:
+    if not counts.disks:
         yield Doubt("no_batches", "the disks could be read, and nobody read them")
     elif unread := sorted(filled - counts.disks):
         yield Doubt("no_batches", f"nobody read the disks of brokers {unread}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from harness import clusters
+from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
@@ -36,8 +36,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
     """The observer of a cluster that is whole, and is made whole again."""
-    controllers = {node: cluster.direct_address(node) for node in cluster.controllers}
-    with AdminView({node: cluster.direct_address(node) for node in cluster.brokers}, controllers) as view:
+    with truth.observer(cluster) as view:
         yield view
         cluster.heal()
         wait_for(view.brokers_up, until=lambda up: up == list(cluster.brokers), deadline_s=60, what="every broker")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import clusters
+from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults.conduct import conduct, doubts
@@ -40,8 +40,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
-    controllers = {node: cluster.direct_address(node) for node in cluster.controllers}
-    with AdminView({node: cluster.direct_address(node) for node in cluster.brokers}, controllers) as view:
+    with truth.observer(cluster) as view:
         yield view
 
 

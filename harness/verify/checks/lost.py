@@ -33,15 +33,15 @@ def lost(drill: Drill) -> DataFrame:
     deleted = F.coalesce(F.col("offset") < F.col("log_start"), perhaps)
     passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
     how = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
-    missing = missing.where(_within_some_log()).withColumn("how", F.coalesce(how, F.lit("unread")))
+    missing = missing.where(~F.coalesce(_beyond(), F.lit(False))).withColumn("how", F.coalesce(how, F.lit("unread")))
     missing = missing.where(~F.coalesce(deleted, F.lit(False)))
     kind = F.when(F.col("how") == "unread", F.lit(UNREAD)).otherwise(F.lit(Kind.LOST.value))
     return found(missing, kind, F.col("how"))
 
 
-def _within_some_log() -> Column:
-    beyond = (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns"))
-    return ~F.coalesce(beyond, F.lit(False))
+def _beyond() -> Column:
+    """At or above the end of every log, though acknowledged before the logs were asked."""
+    return (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns"))
 
 
 def beyond_every_log(drill: Drill) -> DataFrame:
@@ -51,7 +51,7 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     told, is displaced.
     """
     rows = at_place(drill.given.ledger.where("promised"), drill.given.places)
-    beyond = rows.where("offset >= log_end AND returned_ns <= as_of_ns")
+    beyond = rows.where(_beyond())
     below = at_place(drill.read, drill.given.places).where("offset < log_end").select(*RECORD)
     return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, "beyond_every_log")
 
