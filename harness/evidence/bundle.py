@@ -13,7 +13,7 @@ from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import SOURCE_AGAIN, document_name, read_json
 from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.model.errors import BadEvidence
-from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
+from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
 
 # What a run that died half way may lack: it had not come that far.
 _EMPTY: Final[dict[str, object]] = {
@@ -107,7 +107,7 @@ def _check_part(file: Path, table: str) -> None:
     except (pa.ArrowException, OSError) as damage:
         raise BadEvidence(f"{file} is not a whole Parquet file ({damage}); {SOURCE_AGAIN}") from None
     expected = arrow_schema(table)
-    if wrong := _wrong_columns(found, expected):
+    if wrong := _wrong_columns(found, expected, OPTIONAL_COLUMNS.get(table, frozenset())):
         raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
@@ -117,13 +117,13 @@ def _check_part(file: Path, table: str) -> None:
                 raise BadEvidence(f"{file}: column {chunk.path_in_schema} has {nulls} nulls and may have none")
 
 
-def _wrong_columns(found: pa.Schema, expected: pa.Schema) -> str | None:
+def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
     """What is wrong with the columns, or None. Order does not matter; Arrow's variants of text are text."""
-    if missing := [name for name in expected.names if name not in found.names]:
+    if missing := [name for name in expected.names if name not in found.names and name not in optional]:
         return f"columns {', '.join(missing)} are missing"
     if foreign := [name for name in found.names if name not in expected.names]:
         return f"columns {', '.join(foreign)} are unknown"
-    for field in expected:
+    for field in (expected.field(name) for name in found.names):
         actual = _plain_type(found.field(field.name).type)
         if actual != field.type:
             return f"column {field.name} is {actual} and must be {field.type}"
@@ -137,7 +137,7 @@ def _plain_type(actual: pa.DataType) -> pa.DataType:
 
 
 def _check_lines(file: Path, table: str) -> None:
-    expected = set(arrow_schema(table).names)
+    expected, optional = set(arrow_schema(table).names), OPTIONAL_COLUMNS.get(table, frozenset())
     lines = file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -148,5 +148,5 @@ def _check_lines(file: Path, table: str) -> None:
             if number == len(lines):
                 continue
             raise BadEvidence(f"{file} line {number} is not JSON; {SOURCE_AGAIN}") from None
-        if not isinstance(row, dict) or set(row) != expected:
+        if not isinstance(row, dict) or not expected - optional <= set(row) <= expected:
             raise BadEvidence(f"{file} line {number} has other columns than FORMAT.md lists for {table}")

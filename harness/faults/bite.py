@@ -14,6 +14,8 @@ from harness.model.errors import HarnessTimeout
 ACK_WINDOW_S = 1.0
 ACKS_DEADLINE_S = 10.0
 STALL_S = 0.5
+METADATA_LOOKS = 4
+METADATA_LOOK_S = 0.15
 Probe = Callable[[], Bite]
 
 
@@ -126,6 +128,29 @@ def any_of(*probes: Probe) -> Probe:
             bites.append(bite)
         seen = {key: value for bite in bites for key, value in bite.seen.items()}
         return Bite(False, "; ".join(bite.because for bite in bites), seen)
+
+    return probe
+
+
+def metadata_late(stage: Stage, brokers: Collection[int]) -> Probe:
+    """Brokers were behind the controllers' log at every one of several looks: what they know is always an old state.
+
+    The log grows by itself (KIP-835 writes an empty record twice a second), so a broker whose link is whole is behind
+    for moments only.
+    """
+
+    def probe() -> Bite:
+        looks = []
+        for _ in range(METADATA_LOOKS):
+            quorum = stage.admin.quorum()
+            goal = quorum.voters[quorum.leader]
+            looks.append({b: goal - quorum.observers.get(b, goal) for b in brokers})
+            time.sleep(METADATA_LOOK_S)
+        late = [b for b in brokers if all(look[b] > 0 for look in looks)]
+        seen = {"records_behind": [{str(b): n for b, n in look.items()} for look in looks]}
+        if late:
+            return Bite(True, f"{late} lagged behind the controllers' log all the while", seen)
+        return Bite(False, f"{sorted(brokers)} kept up with the controllers' log", seen)
 
     return probe
 

@@ -51,7 +51,8 @@ class Cut(Fault):
         if set(targets) & set(stage.cluster.controllers):
             led = await_recent_acks(stage, lambda s: s.leader in sources)
             return leaders_moved(stage, led)
-        return isr_lost(stage, sources, await_recent_acks(stage, lambda s: s.leader in targets))
+        led = await_recent_acks(stage, lambda s: s.leader in targets)
+        return any_of(isr_lost(stage, sources, led), followers_behind(stage, sources, targets))
 
 
 @dataclass(frozen=True, kw_only=True)

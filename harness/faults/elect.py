@@ -30,7 +30,7 @@ class ElectPreferred(Action):
         places = stage.places(self.on)
         before = stage.states(places)
         stage.admin.elect_leaders("preferred", places)
-        after = _await(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
+        after = await_leaders(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
         moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
@@ -61,7 +61,7 @@ class ElectUnclean(Action):
             leaders = {f"{t}/{p}": s.leader for (t, p), s in before.items()}
             return Done(bite=Bite(False, f"{named(places)} have a leader, nothing to elect", leaders))
         stage.admin.elect_leaders("unclean", orphans)
-        after = _await(stage, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
+        after = await_leaders(stage, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
         seen = {}
         for (topic, partition), state in after.items():
             log_end = ends.get((topic, partition, state.leader))
@@ -88,9 +88,10 @@ def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Plac
     }
 
 
-def _await(
+def await_leaders(
     stage: Stage, places: list[Place], done: Callable[[PartitionView], bool], what: str
 ) -> dict[Place, PartitionView]:
+    """The states of partitions once all of them are as wanted; HarnessTimeout otherwise."""
     return wait_for(
         lambda: stage.states(places),
         until=lambda states: len(states) == len(places) and all(done(s) for s in states.values()),

@@ -18,6 +18,7 @@ from harness.faults.bite import (
     await_recent_acks,
     followers_behind,
     isr_lost,
+    metadata_late,
     retries_rose,
 )
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
@@ -58,6 +59,8 @@ class Slow(Fault):
             yield Injection(resolved=resolved, probe=held.ask, nodes=targets)
 
     def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
+        if self.src != CLIENT and set(targets) <= set(stage.controllers()):
+            return metadata_late(stage, stage.nodes(self.src))
         led = await_recent_acks(stage, lambda s: s.leader in targets)
         if self.src == CLIENT:
             return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
@@ -82,7 +85,7 @@ def _replicated_late(
         if not led or latency_s <= 0:
             return Bite(False, "no delay to be seen")
         (topic, partition), state = next(iter(led.items()))
-        follower = next((b for b in followers if b in state.replicas), None)
+        follower = next((b for b in followers if b in state.replicas and b != state.leader), None)
         if follower is None:
             return Bite(False, "the slow broker follows nothing that the other leads")
         started, goal = time.monotonic(), ends().get((topic, partition, state.leader), 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Action, Done, NodesExpr, PartitionsExpr, PartitionView, Place, StepRef
+from harness.faults.base import Action, Done, GroupRef, NodesExpr, PartitionsExpr, PartitionView, Place, StepRef
 from harness.faults.bite import named
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
@@ -16,6 +16,7 @@ from harness.model.waiting import wait_for
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 POLL_S = 0.1
+COMMIT_LOOK_S = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +185,31 @@ class WaitAcks(Action):
             what=f"{self.records} acks on each of {named(places)}",
         )
         return Done(resolved={"partitions": _texts(places), "waited_s": round((now_ns() - since_ns) / 1e9, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitCommits(Action):
+    """Waits until the coordinator of a group has acknowledged so many commits since this step began.
+
+    Ends within milliseconds of the last one, so that a fault right after it meets followers that have the commit and
+    have not heard that it is committed.
+    """
+
+    do: ClassVar[str] = "wait_commits"
+    group: GroupRef
+    commits: int = 1
+    deadline_s: float = 30.0
+
+    def perform(self, stage: Stage) -> Done:
+        before = stage.load.commits(self.group)
+        wait_for(
+            lambda: stage.load.commits(self.group) - before,
+            until=lambda commits: commits >= self.commits,
+            deadline_s=self.deadline_s,
+            what=f"{self.commits} commits of group {self.group}",
+            interval_s=COMMIT_LOOK_S,
+        )
+        return Done()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,7 @@ OBSERVATIONS: Final[Columns] = {
     "intact": "bool",  # the payload's own check: CRC, magic, run, key
     "timestamp_ms": "int64",
     "txn_id": "int64?",
+    "leader_epoch": "int32?",  # of its batch; what was cut off and written again has another
 }
 
 TRANSACTIONS: Final[Columns] = {
@@ -106,6 +107,9 @@ BATCHES: Final[Columns] = {
     "crc_ok": "bool",
     "digest": "int64",  # CRC-32C from the attributes on: equal on every replica (base offset and epoch lie outside)
 }
+
+# Columns that a table may lack altogether; then they are null.
+OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {"observations": frozenset({"leader_epoch"})}
 
 TABLES: Final[dict[str, Columns]] = {
     "ledger": LEDGER,

@@ -38,13 +38,15 @@ class Compared:
     """Offsets at which a reader (kind, reader, turn, isolation) and the drain of its isolation do not agree.
 
     unseen: within the reader's range, shown by the drain alone. unshown: by the reader alone. other: by both, with
-    different intact records; `there` is the sequence that the drain shows.
+    different intact records; `there` is the sequence that the drain shows. moved: by both, in batches of different
+    leader epochs.
     """
 
     given: Prepared
     unseen: DataFrame
     unshown: DataFrame
     other: DataFrame
+    moved: DataFrame
     drains: DataFrame
 
 
@@ -64,6 +66,9 @@ def compare(given: Prepared) -> Compared:
         unseen=lined.where("stream IS NULL").withColumns({"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}),
         unshown=lined.where("drain_stream IS NULL AND intact"),
         other=lined.where(different & F.col("intact") & F.col("drain_intact")),
+        moved=lined.where(
+            ~different & ((F.col("oldest") != F.col("drain_epoch")) | (F.col("newest") != F.col("drain_epoch")))
+        ),
         drains=_between_drains(drained, prints_drained).localCheckpoint(),
     )
 
@@ -154,18 +159,22 @@ def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFram
 def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: DataFrame) -> DataFrame:
     keys = [*_AT, "bucket"]
     mine = read.withColumn("bucket", bucket_of("offset")).join(suspect, keys, "left_semi")
-    mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(F.min("intact").alias("intact"))
+    mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(
+        F.min("intact").alias("intact"), F.min("leader_epoch").alias("oldest"), F.max("leader_epoch").alias("newest")
+    )
     place = [BUNDLE, "isolation", *PLACE[1:]]
     shown = drained.withColumn("bucket", bucket_of("offset")).join(
         F.broadcast(suspect.select(*place, "bucket").distinct()), [*place, "bucket"], "left_semi"
     )
-    shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(F.min("intact").alias("drain_intact"))
+    shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(
+        F.min("intact").alias("drain_intact"), F.max("leader_epoch").alias("drain_epoch")
+    )
     expected = (
         shown.withColumnsRenamed({"stream": "drain_stream", "seq": "drain_seq"})
         .join(suspect, [*place, "bucket"])
         .join(F.broadcast(ranges), _AT, "left")
         .withColumn("within", F.coalesce(F.col("offset").between(F.col("low"), F.col("high")), F.lit(False)))
-        .select(*_AT, "offset", "drain_stream", "drain_seq", "drain_intact", "within")
+        .select(*_AT, "offset", "drain_stream", "drain_seq", "drain_intact", "drain_epoch", "within")
     )
     both = mine.join(expected, [*_AT, "offset"], "full_outer")
     return both.where("stream IS NOT NULL OR within")

@@ -31,6 +31,9 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.PHANTOM, "refused"): "the send was refused for certain",
     (Kind.VANISHED, "gone"): "a live reader was given it, and after healing nothing stands there",
     (Kind.VANISHED, "hidden"): "a read_committed reader was given it, and now only read_uncommitted shows it",
+    (Kind.VANISHED, "written_again"): lambda run: (
+        f"a live reader was given it before it was cut off; what stands there is of {_span(run, 'leader epoch')}"
+    ),
     (Kind.CONFLICTING, ""): "another record stands at this offset for the read after healing",
     (Kind.ABORTED_READ, "drain"): lambda run: f"read_committed shows it; aborted {_span(run, 'txn')}",
     (Kind.ABORTED_READ, "reader"): "read_committed returned it, though its transaction was aborted",

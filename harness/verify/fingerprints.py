@@ -90,7 +90,7 @@ def place_buckets(rows: DataFrame, keys: list[str]) -> DataFrame:
     """Fingerprint of rows by place and bucket of offsets, and by further keys; with the bucket's extreme offsets."""
     extremes = [F.min("offset").alias("low"), F.max("offset").alias("high")]
     by = rows.groupBy(*PLACE, *keys, bucket_of("offset").alias("bucket"))
-    who = F.xxhash64("stream", "seq", "offset")  # the place is the key
+    who = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
     return by.agg(*fingerprint("all", F.lit(True), who), *extremes)
 
 

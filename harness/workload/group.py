@@ -38,6 +38,7 @@ class GroupReader(LiveReader):
         self._mine: set[Place] = set()
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
+        self.acked_commits = 0
         self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
         # librdkafka asks for stable offsets only as read_committed. Else a coordinator may tell, after a failover, what
         # was replicated when it took over and not yet what it has loaded: an older offset, and no commit is lost.
@@ -146,6 +147,7 @@ class GroupReader(LiveReader):
             )
             if error is None:
                 self._committed[place] = offset
+        self.acked_commits += not errors
 
 
 def _commit(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:

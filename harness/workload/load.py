@@ -170,6 +170,12 @@ class Load:
         """Records that were transmitted again, at least; by the clients' statistics, at most half a second old."""
         return self.meters.retries()
 
+    def commits(self, group: str) -> int:
+        """Commits of a group's reader that its coordinator acknowledged so far."""
+        return sum(
+            r.acked_commits for r in self._readers.values() if isinstance(r, GroupReader) and r.spec.group == group
+        )
+
     def errors(self) -> dict[str, int]:
         """Sends that ended with an error so far, by the error's name."""
         return self.meters.errors()

@@ -60,6 +60,8 @@ class Observer:
         count = len(messages)
         offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
         times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
+        epochs = list(map(Message.leader_epoch, messages))
+        known = np.array(epochs, np.int32) if None not in epochs else None
         read = decode(list(map(Message.value, messages)), list(map(Message.key, messages)), self._run)
         for place, mine in self._runs(messages):
             self._table.append(
@@ -76,6 +78,7 @@ class Observer:
                     "seq": read.seq[mine],
                     "intact": read.intact[mine],
                     "timestamp_ms": times[mine],
+                    "leader_epoch": known if known is None else known[mine],
                 }
             )
             self.next_offset[place] = int(offsets[mine][-1]) + 1

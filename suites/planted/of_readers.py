@@ -153,6 +153,23 @@ def vanished_at_a_marker(copy: Copy) -> Expected:
 
 
 @plant
+def vanished_and_written_again(copy: Copy) -> Expected:
+    """A reader was given a record in a batch of an older leader than the one that wrote what stands there now."""
+    (seen,) = middle(copy.original)
+    (row,) = copy.original.rows("observations", reader="committed", **seen.at)
+    copy.change("observations", {"leader_epoch": row["leader_epoch"] + 1}, kind=set(AFTERWARDS), **seen.at)
+    return fails(of(Kind.VANISHED, seen))
+
+
+@plant
+def near_vanished_epoch_not_told(copy: Copy) -> Expected:
+    """A client that does not tell of which leader epoch a batch is."""
+    (seen,) = middle(copy.original)
+    copy.change("observations", {"leader_epoch": None}, kind="live", **seen.at)
+    return passes()
+
+
+@plant
 def near_vanished_below_the_log_start(copy: Copy) -> Expected:
     """Retention took what a live reader was given, whatever had become of the send."""
     (first,) = copy.original.rows("ledger", topic="sized", offset=0)

@@ -12,8 +12,10 @@ import pytest
 from harness.faults import bite
 from harness.faults.bite import acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, named, retries_rose
 from harness.faults.stage import Stage
-from harness.kafka.admin import PartitionState
+from harness.faults.waits import WaitCommits
+from harness.kafka.admin import PartitionState, Quorum
 from harness.model.clock import now_ns
+from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Topic
 
 P0, P1 = ("t", 0), ("t", 1)
@@ -33,6 +35,8 @@ class World:
     acks_ago_s: dict[tuple[str, int], float] = field(default_factory=lambda: {P0: 0.1, P1: 0.1})
     sent_again: int = 0
     ends: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    behind: list[dict[int, int]] = field(default_factory=list)  # records behind the controllers, at each look
+    commits_at_looks: list[int] = field(default_factory=list)
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         return [s for s in self.states if s.topic in topics]
@@ -46,6 +50,14 @@ class World:
 
     def retries(self) -> int:
         return self.sent_again
+
+    def quorum(self) -> Quorum:
+        observers = {broker: 500 - records for broker, records in self.behind.pop(0).items()}
+        return Quorum(leader=101, leader_epoch=1, high_watermark=500, voters={101: 500}, observers=observers)
+
+    def commits(self, group: str) -> int:
+        assert group == "readers"
+        return self.commits_at_looks.pop(0) if len(self.commits_at_looks) > 1 else self.commits_at_looks[0]
 
 
 @pytest.fixture
@@ -123,6 +135,25 @@ def test_followers_are_behind_when_they_stand_still_below_the_leader(stage: Stag
     assert not probe().held  # both moved
     world.ends = {("t", 0, 1): 14, ("t", 0, 2): 11, ("t", 0, 3): 14}
     assert probe().held
+
+
+def test_metadata_is_late_when_a_broker_is_behind_at_every_look(
+    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bite, "METADATA_LOOK_S", 0.0)
+    probe = bite.metadata_late(stage, (1, 2))
+    world.behind = [{1: 2, 2: 0}, {1: 0, 2: 1}, {1: 1, 2: 0}, {1: 1, 2: 0}]  # each of them caught up once
+    assert not probe().held
+    world.behind = [{1: 2, 2: 0}, {1: 1, 2: 1}, {1: 1, 2: 1}, {1: 3, 2: 1}]
+    assert probe().because.startswith("[1] lagged")
+
+
+def test_commits_are_waited_for_from_when_the_step_began(stage: Stage, world: World) -> None:
+    world.commits_at_looks = [7, 7, 8, 9]
+    WaitCommits(group="readers", commits=2).perform(stage)
+    assert world.commits_at_looks == [9]
+    with pytest.raises(HarnessTimeout, match="2 commits of group readers"):
+        WaitCommits(group="readers", commits=2, deadline_s=0.05).perform(stage)
 
 
 def test_under_an_open_fault_those_count_that_had_acks_before_it(stage: Stage, world: World) -> None:

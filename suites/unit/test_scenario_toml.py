@@ -156,7 +156,7 @@ def test_weakened_twin_differs_only_by_its_patch() -> None:
     scenario = scenarios.load("leader_isolated")
     twin = weakened(scenario, check_steps)
     assert twin.weakening is None
-    assert [p.acks for p in twin.producers] == ["1", "all"]
+    assert [(p.name, p.acks) for p in twin.producers] == [("plain", "1"), ("other", "all"), ("keyed", "all")]
     assert twin.steps == scenario.steps
     assert twin.topics == scenario.topics
     with pytest.raises(BadInput, match="names no weakening"):

@@ -77,7 +77,7 @@ def test_no_transactions_run_by_themselves_where_a_partition_may_be_without_a_le
 
 
 def test_capabilities_are_the_sum_of_the_steps() -> None:
-    assert needs(scenarios.load("leader_killed")) == {"kill", "restart"}
+    assert needs(scenarios.load("controller_killed")) == {"kill", "restart"}
     assert needs(scenarios.load("exact_loss")) == {"kill", "links", "restart"}
 
 

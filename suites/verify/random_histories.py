@@ -239,6 +239,13 @@ def _drop_from_disk(rng: Random, built: Built, partition: int, offset: int) -> N
         _change_disk(rng, built, partition, offset)
 
 
+def _see_an_older_one(_: Random, built: Built, partition: int, offset: int) -> None:
+    """The group's reader was given the record in a batch of a leader before the one that wrote what is there."""
+    (seen,) = built.rows("observations", partition=partition, offset=offset, reader="leader-committed")
+    who = {"reader": "peek", "kind": "live", "replica": None, "session": 9}
+    built.tables["observations"].append(seen | who | {"leader_epoch": seen["leader_epoch"] - 1})
+
+
 def _see_and_lose(_: Random, built: Built, partition: int, __: int) -> None:
     """A group's reader was given a record of unknown outcome that nobody else ever saw, above all others."""
     rows = built.rows("observations", partition=partition, reader="leader-uncommitted")
@@ -281,6 +288,7 @@ WRONGS: dict[str, Callable[[Random], Wrong | None]] = {
     "a disk lacks a batch": _in_a_table(_drop_from_disk, {"replica_divergence"}),
     "a reader is given damage": _in_a_table(_damage, {"corrupt"}),
     "a record was seen and is gone": _in_a_table(_see_and_lose, {"vanished"}),
+    "a record was seen and written again": _in_a_table(_see_an_older_one, {"vanished"}),
     "a reader leaves out a record": _skipped,
     "retention takes too much": _start_too_far,
     "a group is told what nobody committed": _in_a_table(_forget_commit, {"commit_regressed"}),

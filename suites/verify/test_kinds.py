@@ -93,6 +93,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     # --- vanished, conflicting
     "an unknown record was seen and is gone": (only_live(built("AUA"), 1), ["vanished 1"]),
     "an aborted one was seen uncommitted": (only_live(built("A[A]A"), 1), ["vanished 1"]),
+    "a reader saw it in an older epoch": (
+        built("AAA").change("observations", {"leader_epoch": -1}, reader="live", offset=1),
+        ["vanished 1"],
+    ),
+    "and does not know of which epoch": (
+        built("AAA").change("observations", {"leader_epoch": None}, reader="live", offset=1),
+        [],
+    ),
     "another record stands there now": (
         built("AAAA").change("observations", {"seq": 9}, reader="live", offset=2),
         ["conflicting 1"],

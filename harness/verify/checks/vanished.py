@@ -16,7 +16,8 @@ def vanished(compared: Compared) -> DataFrame:
     """Records that a live reader was given and the drain of the same isolation passes over.
 
     Readers are given what is below the high watermark, so it may never go. Left out: what lies below the log's start
-    now, and what the drain did not come to.
+    now, and what the drain did not come to. Gone is also what stands there again, written by a later leader: a batch
+    keeps its leader epoch (KIP-101), so the one that the reader saw was cut off.
     """
     rows = at_place(compared.unshown.where("kind = 'live'"), compared.given.places)
     # read_committed shows it there, so it is not gone: the other drain skipped it.
@@ -27,4 +28,5 @@ def vanished(compared: Compared) -> DataFrame:
     rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))
     # Of an aborted transaction it is another kind, which shows once its send is known.
     how = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
-    return found(rows, Kind.VANISHED, how)
+    again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, "written_again", other="drain_epoch")
+    return found(rows, Kind.VANISHED, how).unionByName(again)
