@@ -10,6 +10,7 @@ from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
 
 CutMode = Literal["silent", "refusing"]
+Break = Literal["cut", "slow"]
 Direction = Literal["both", "requests", "answers"]
 
 FIRST_CONTROLLER = 101
@@ -53,8 +54,8 @@ class Links(Protocol):
         """Delays each chosen direction by `latency_ms` +- `jitter_ms` and limits it to `rate_kb_s` KB/s."""
         ...
 
-    def heal(self, src: str, dst: str) -> None:
-        """Idempotent."""
+    def heal(self, src: str, dst: str, what: Break | None = None) -> None:
+        """All that is broken on the link, or only its cuts or its slowness. Idempotent."""
         ...
 
     def heal_all(self) -> None:

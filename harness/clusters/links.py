@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from harness.clusters.addresses import Link
-from harness.clusters.base import CutMode, Direction
+from harness.clusters.base import Break, CutMode, Direction
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.model.errors import BadInput
 
@@ -16,6 +16,8 @@ _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {
     "answers": (("answers", "downstream"),),
     "both": (("requests", "upstream"), ("answers", "downstream")),
 }
+# How the notes begin of what is broken.
+_NOTED: dict[Break, tuple[str, ...]] = {"cut": ("cut", "refusing"), "slow": ("latency", "rate")}
 
 
 class ToxiproxyLinks:
@@ -41,7 +43,7 @@ class ToxiproxyLinks:
                 return
             for way, stream in _streams(direction):
                 self._note(src, dst, f"cut {way}", f"swallows {way}")
-                self._client.add_toxic(name, f"cut-{way}", "timeout", stream, {"timeout": 0})
+                self._client.add_toxic(name, _toxic(f"cut {way}"), "timeout", stream, {"timeout": 0})
 
     def slow(
         self,
@@ -63,17 +65,28 @@ class ToxiproxyLinks:
                 if latency_ms or jitter_ms:
                     self._note(src, dst, f"latency {way}", f"delays {way} by {latency_ms}+-{jitter_ms} ms")
                     delay = {"latency": latency_ms, "jitter": jitter_ms}
-                    self._client.add_toxic(name, f"latency-{way}", "latency", stream, delay)
+                    self._client.add_toxic(name, _toxic(f"latency {way}"), "latency", stream, delay)
                 if rate_kb_s is not None:
                     self._note(src, dst, f"rate {way}", f"limits {way} to {rate_kb_s} KB/s")
-                    self._client.add_toxic(name, f"rate-{way}", "bandwidth", stream, {"rate": rate_kb_s})
+                    self._client.add_toxic(name, _toxic(f"rate {way}"), "bandwidth", stream, {"rate": rate_kb_s})
 
-    def heal(self, src: str, dst: str) -> None:
+    def heal(self, src: str, dst: str, what: Break | None = None) -> None:
         """See `base.Links`."""
         name = self._named(src, dst)
         with self._lock:
-            self._client.clear(name)
-            self._broken.pop((src, dst), None)
+            if what is None:
+                self._client.clear(name)
+                self._broken.pop((src, dst), None)
+                return
+            broken = self._broken.get((src, dst), {})
+            healed = [key for key in broken if key.startswith(_NOTED[what])]
+            self._client.remove_toxics(name, [_toxic(key) for key in healed if key != "refusing"])
+            if "refusing" in healed:
+                self._client.set_enabled(name, True)
+            for key in healed:
+                del broken[key]
+            if not broken:
+                self._broken.pop((src, dst), None)
 
     def heal_all(self) -> None:
         """See `base.Links`."""
@@ -109,6 +122,10 @@ class ToxiproxyLinks:
             if name not in known:
                 raise BadInput(f"no party of a link is called {name!r}: there are {', '.join(known)}")
         raise BadInput(f"{src} never opens a connection to {dst}: it reaches {', '.join(self.reached_from(src))}")
+
+
+def _toxic(note: str) -> str:
+    return note.replace(" ", "-")
 
 
 def _streams(direction: Direction) -> tuple[tuple[str, str], ...]:

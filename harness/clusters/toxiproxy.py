@@ -8,7 +8,7 @@ through `_Transport`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -101,6 +101,16 @@ class ToxiproxyClient:
             seen = proxy.get_toxic(toxic)
             if seen is None or any(seen.attributes.get(key) != value for key, value in attributes.items()):
                 raise HarnessFailure(f"toxiproxy did not take {kind} on the link {name}")
+
+    def remove_toxics(self, name: str, toxics: Sequence[str]) -> None:
+        """Removes those of the toxics that are there."""
+        with self._server() as server:
+            proxy = self._proxy(server, name)
+            for toxic in toxics:
+                if proxy.get_toxic(toxic) is not None:
+                    proxy.destroy_toxic(toxic)
+            if left := [toxic for toxic in toxics if proxy.get_toxic(toxic) is not None]:
+                raise HarnessFailure(f"toxiproxy did not take {', '.join(left)} off the link {name}")
 
     def clear(self, name: str) -> None:
         """Enables a proxy and removes its toxics."""

@@ -27,6 +27,7 @@ GroupRef = Annotated[str, "group"]
 Place = tuple[str, int]  # topic, partition
 Mode = Literal["silent", "refusing"]
 Direction = Literal["both", "requests", "answers"]
+Break = Literal["cut", "slow"]
 
 
 class LinksView(Protocol):
@@ -42,7 +43,7 @@ class LinksView(Protocol):
         rate_kb_s: int | None = None,
         direction: Direction = "both",
     ) -> None: ...
-    def heal(self, src: str, dst: str) -> None: ...
+    def heal(self, src: str, dst: str, what: Break | None = None) -> None: ...
 
 
 class ClusterView(Protocol):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from harness.clusters.base import party
-from harness.faults.base import LinksView
+from harness.faults.base import Break, LinksView
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
 from harness.model.scenario_toml import hint
@@ -49,12 +49,17 @@ def parties(stage: Stage, text: str) -> list[str]:
 
 
 @contextmanager
-def broken(links: LinksView, which: Sequence[Link], breaking: Callable[[str, str], None]) -> Iterator[None]:
-    """Each link broken by `breaking`; healed on leaving, those that were never reached included."""
+def broken(
+    links: LinksView, which: Sequence[Link], breaking: Callable[[str, str], None], what: Break = "cut"
+) -> Iterator[None]:
+    """Each link broken by `breaking`; healed of `what` on leaving, those that were never reached included.
+
+    A link may be cut by one fault and slowed by another: each heals its own.
+    """
     try:
         for src, dst in which:
             breaking(src, dst)
         yield
     finally:
         for src, dst in which:
-            links.heal(src, dst)
+            links.heal(src, dst, what)

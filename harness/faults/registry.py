@@ -75,6 +75,7 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitNoLeader,
     waits.WaitIsrFull,
     waits.WaitIsrAlone,
+    waits.WaitOutOfSync,
     waits.WaitHealthy,
     waits.WaitAcks,
     waits.WaitCommits,

@@ -50,7 +50,7 @@ class Slow(Fault):
         def slow(src: str, dst: str) -> None:
             stage.cluster.links.slow(src, dst, self.latency_ms, self.jitter_ms, self.rate_kb_s, self.direction)
 
-        with broken(stage.cluster.links, links, slow):
+        with broken(stage.cluster.links, links, slow, "slow"):
             # What a delay does to acks shows only at its beginning: afterwards they flow as before, only later.
             give_up_at = time.monotonic() + (FIRST_LOOK_S if self.src == CLIENT else 0)
             while not held.ask().held and time.monotonic() < give_up_at:
@@ -84,10 +84,11 @@ def _replicated_late(
     def probe() -> Bite:
         if not led or latency_s <= 0:
             return Bite(False, "no delay to be seen")
-        (topic, partition), state = next(iter(led.items()))
-        follower = next((b for b in followers if b in state.replicas and b != state.leader), None)
-        if follower is None:
+        following = ((p, s, b) for p, s in led.items() for b in followers if b in s.replicas and b != s.leader)
+        found = next(following, None)
+        if found is None:
             return Bite(False, "the slow broker follows nothing that the other leads")
+        (topic, partition), state, follower = found
         started, goal = time.monotonic(), ends().get((topic, partition, state.leader), 0)
         wait_for(
             lambda: ends().get((topic, partition, follower), 0),

@@ -121,6 +121,20 @@ class WaitIsrFull(WaitOnPartitions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitOutOfSync(WaitOnPartitions):
+    """Waits until none of the nodes is in sync any more. On an idle partition they stay: it needs records in flight."""
+
+    do: ClassVar[str] = "wait_out_of_sync"
+    node: NodesExpr
+
+    def perform(self, stage: Stage) -> Done:
+        nodes = set(stage.nodes(self.node))
+        return self.until(
+            stage, f"{sorted(nodes)} out of sync", lambda s: f"ISR {sorted(s.isr)}" if nodes & set(s.isr) else None
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitIsrAlone(WaitOnPartitions):
     """Waits until the leader alone is in sync. An idle partition never gets there: it needs records in flight."""
 

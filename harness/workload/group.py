@@ -124,7 +124,7 @@ class GroupReader(LiveReader):
         }
         if not moved:
             return
-        if self._asks_stable and (known := moved.keys() & self._committed.keys()):
+        if self._asks_stable and (known := self._mine & self._committed.keys()):
             answers = self._ask(consumer, known, ASKED_WAIT_S)
             if answers is None or any(a.error is not None for a in answers):
                 return

@@ -74,6 +74,20 @@ def test_healing_forgets_what_was_broken(links: ToxiproxyLinks, recorder: Record
     assert recorder.calls[-3:] == [("clear", "b2-b1"), ("reset",), ("reset",)]
 
 
+def test_a_cut_and_slowness_of_one_link_are_healed_each_by_itself(links: ToxiproxyLinks, recorder: Recorder) -> None:
+    links.slow("b2", "b1", latency_ms=100, rate_kb_s=9, direction="answers")
+    links.cut("b2", "b1", "silent", "answers")
+    links.heal("b2", "b1", "cut")
+    assert links.active() == ["b2 > b1 delays answers by 100+-0 ms, limits answers to 9 KB/s"]
+    assert recorder.calls[-1] == ("remove_toxics", "b2-b1", ["cut-answers"])
+    links.cut("b2", "b1", "refusing")
+    links.heal("b2", "b1", "slow")
+    assert recorder.calls[-1] == ("remove_toxics", "b2-b1", ["latency-answers", "rate-answers"])
+    links.heal("b2", "b1", "cut")
+    assert recorder.calls[-1] == ("set_enabled", "b2-b1", True)
+    assert links.active() == []
+
+
 def test_a_cut_that_failed_half_way_counts_as_active() -> None:
     class Failing(Recorder):
         def add_toxic(self, *_: object) -> None:
