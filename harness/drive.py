@@ -173,7 +173,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
 def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
     scenario = record.scenario
     load.wait_flowing(FLOWING_DEADLINE_S)
-    _hold_load(record, load, scenario.load_s, scenario.floors.before, since_ns=record.started_ns)
+    _hold_load(record, load, scenario.floors.before, since_ns=record.started_ns, served=False)
     stage = Stage(
         cluster=record.cluster,
         admin=admin,
@@ -190,19 +190,22 @@ def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None
     flowing = [place for place in targets_of(scenario) if scenario.floors.after]
     settled = settle.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
     record.recovered = settled.as_dict()
-    _hold_load(record, load, scenario.load_s, scenario.floors.after, since_ns=now_ns())
+    _hold_load(record, load, scenario.floors.after, since_ns=now_ns(), served=bool(scenario.floors.after))
     _spend_budget(record, load)
 
 
-def _hold_load(record: _Record, load: Load, seconds: float, floor: int, *, since_ns: int) -> None:
-    """At least so long, and until each target partition has its floor of acks; the judge says if it never came."""
+def _hold_load(record: _Record, load: Load, floor: int, *, since_ns: int, served: bool) -> None:
+    """For the scenario's time at least, and until each target partition has its floor of acks; the judge says if it
+    never came. `served`: and until everybody got on since now, for a group may have to wait for a session to time out.
+    """
     started = time.monotonic()
-    targets = targets_of(record.scenario)
+    targets, mark = targets_of(record.scenario), load.mark()
 
     def held() -> bool:
         elapsed = time.monotonic() - started
         enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
-        return elapsed >= FLOOR_DEADLINE_S or (elapsed >= seconds and enough)
+        enough = enough and not (served and load.unserved_since(mark))
+        return elapsed >= FLOOR_DEADLINE_S or (elapsed >= record.scenario.load_s and enough)
 
     while not held():
         time.sleep(0.1)
@@ -233,6 +236,7 @@ def _settle_and_drain(
         copies=truth.copies_of(record.snapshots[-1]),
         run=record.task.run,
         seed=record.task.seed,
+        transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))

@@ -38,6 +38,12 @@ class Case:
         by_phase = {s["phase"]: s for s in self.cluster["snapshots"]}
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
 
+    @property
+    def transactional_topics(self) -> set[str]:
+        """Topics that a transactional producer of the scenario writes to."""
+        producers = self.scenario.get("producers") or []
+        return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
+
     def events(self, kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Events of one kind, each with the step that it happened in."""
         return [(event, step) for step in self.steps for event in step["events"] if event["kind"] == kind]

@@ -27,7 +27,7 @@ from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import ReadingDesk
 from harness.workload.streams import Numbers
 
-ISOLATIONS: Final = ("read_committed", "read_uncommitted")
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 SENTINEL: Final = "sentinel"
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
@@ -44,7 +44,9 @@ class DrainPlan:
     copies: Sequence[Copy]
     run: int
     seed: int
-    follower_isolations: tuple[str, ...] = ISOLATIONS
+    # Topics with transactions; None = any may have some. Of others a follower's copy is read as read_committed alone:
+    # without transactions read_uncommitted is given the same, and asks for less.
+    transactional: frozenset[str] | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -89,9 +91,13 @@ def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter) -> None:
 
 def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReader]:
     brokers = sorted({broker for copy in plan.copies for broker in copy.logs})
-    whose: list[tuple[int | None, str]] = [(None, isolation) for isolation in ISOLATIONS]
-    whose += [(broker, isolation) for broker in brokers for isolation in plan.follower_isolations]
-    return [_reader(plan, plan.copies, sentinels, broker, isolation) for broker, isolation in whose]
+    ended = [c for c in plan.copies if plan.transactional is None or c.topic in plan.transactional]
+    copies = {COMMITTED: plan.copies, UNCOMMITTED: ended}
+    leaders = [_reader(plan, plan.copies, sentinels, None, isolation) for isolation in copies]
+    followers = [
+        _reader(plan, copies[isolation], sentinels, broker, isolation) for broker in brokers for isolation in copies
+    ]
+    return [*leaders, *followers]
 
 
 def _again(

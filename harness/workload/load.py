@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
@@ -24,6 +25,15 @@ from harness.workload.transactions import TransactionLoop, TxnTables
 
 _CLOSE_MARGIN_S: Final = 10.0
 _CATCH_UP_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a load had come at one moment."""
+
+    acked: dict[Place, int]  # highest acked offset
+    commits: dict[str, int]  # acknowledged commits, by group
+    committed: dict[str, int]  # transactions, by producer
 
 
 class Load:
@@ -162,6 +172,48 @@ class Load:
         """Acks of a partition in each window [start_ns, end_ns), to the 100 ms."""
         return self.meters.acks_between((topic, partition), windows)
 
+    def mark(self) -> Mark:
+        """How far everybody has come."""
+        return Mark(
+            acked=self.highest_acked(),
+            commits={group: self.commits(group) for group in self._groups()},
+            committed={
+                name: producer.outcomes[TxnOutcome.COMMITTED.value]
+                for name, producer in self._transactional().items()
+                if self._spec(name).when == "always"
+            },
+        )
+
+    def unserved_since(self, mark: Mark) -> list[str]:
+        """Who has not got on since then: readers without a later record, groups without a commit, producers likewise.
+
+        Only partitions that had acks and get load of their own accord are asked about, and only readers that are alone:
+        several members of a group share theirs.
+        """
+        groups = [reader.spec.group for reader in self._readers.values()]
+        flowing = {t for p in self._scenario.producers if p.when == "always" for t in p.topics}
+        behind = [
+            f"reader {name} of {topic}/{partition}"
+            for name, reader in self._readers.items()
+            for (topic, partition), acked in mark.acked.items()
+            if topic in flowing & set(reader.spec.topics)
+            and (reader.spec.group is None or groups.count(reader.spec.group) == 1)
+            and reader.positions.get((topic, partition), 0) <= acked + 1
+        ]
+        uncommitted = [f"group {group}" for group, commits in mark.commits.items() if self.commits(group) <= commits]
+        ends = [
+            f"transactions of {name}"
+            for name, producer in self._transactional().items()
+            if name in mark.committed and producer.outcomes[TxnOutcome.COMMITTED.value] <= mark.committed[name]
+        ]
+        return [*behind, *uncommitted, *ends]
+
+    def _groups(self) -> set[str]:
+        return {reader.spec.group for reader in self._readers.values() if reader.spec.group is not None}
+
+    def _transactional(self) -> dict[str, TransactionLoop]:
+        return {name: p for name, p in self._producers.items() if isinstance(p, TransactionLoop)}
+
     def highest_acked(self) -> dict[Place, int]:
         """The highest acked offset of each partition that has one."""
         return {place: offset for place, offset in self.meters.highest_acked().items() if offset >= 0}
@@ -182,7 +234,7 @@ class Load:
 
     def stats(self) -> dict[str, Any]:
         """Figures for the terminal and for run.json."""
-        transactional = {n: p for n, p in self._producers.items() if isinstance(p, TransactionLoop)}
+        transactional = self._transactional()
         return {
             "acked": self.meters.total_acked(),
             "errors": self.errors(),

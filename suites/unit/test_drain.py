@@ -22,7 +22,7 @@ PLAN = DrainPlan(
     copies=[Copy(topic="t", partition=p, leader=1, logs={1: (0, 9), 2: (0, 9)}) for p in (0, 1)],
     run=1,
     seed=1,
-    follower_isolations=("read_committed",),
+    transactional=frozenset(),
 )
 LEADER, AGAIN = "leader-committed", "leader-committed-again1"
 
