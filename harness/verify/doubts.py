@@ -97,8 +97,10 @@ def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 
 def _unread_copies(case: Case) -> Iterator[Doubt]:
-    """This harness reads the leader's copy with both isolations, and where there are transactions a follower's too. What
-    others sealed may lack some."""
+    """This harness reads the leader's copy with both isolations, and a follower's too where there are transactions.
+
+    What others sealed may lack some.
+    """
     if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
         return
     done = {(r["topic"], r["partition"], r["isolation"], r["replica"]) for r in case.reads}

@@ -88,7 +88,17 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "nobody read the replicas": (
         changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
-        ["copy_unread", "copy_unread"],
+        ["copy_unread"],
+    ),
+    "nobody read the replicas of transactions": (
+        changed(
+            lambda b: (
+                b.drop("observations", kind="replica"),
+                b.reads.__delitem__(slice(2, None)),
+                b.scenario.update(producers=[{"name": "p", "topics": ["t"], "transactions": {"records": 10}}]),
+            )
+        ),
+        ["no_transaction", "copy_unread", "copy_unread"],
     ),
     "the leader served a replica's read": (
         changed(lambda b: b.reads[2].update(served_by=[1])),
