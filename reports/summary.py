@@ -162,7 +162,8 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
     durable = sum(s.durable_raw for s in scores)
     promised = sum(v.promised for v in verdicts)
     kept = sum(v.durable for v in verdicts)
-    bound = f"up to {loss_bound(losses, episodes) * 100:.2g} % chance of loss an episode at 95 %"
+    chance = loss_bound(losses, episodes) * 100
+    bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
     return [
         (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),

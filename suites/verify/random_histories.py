@@ -174,9 +174,14 @@ def _show_aborted(rng: Random, history: History) -> bool:
 
 
 def _start_too_far(rng: Random) -> Wrong | None:
-    """Retention by size took one record more than it may."""
+    """Retention by size took one record more than it may.
+
+    Something stays on some disk: evidence without a single batch does not tell an empty disk from one that nobody read.
+    """
     history = History(*texts(rng))
     partition, offset = rng.choice(_promised(history))
+    if len(history.logs) == 1 and offset + 1 == len(history.logs[0]):
+        return None
     history.starts[partition] = offset + 1
     built = vary(rng, history, history.build())
     kept = len(history.logs[partition]) - offset - 1
