@@ -16,8 +16,9 @@ _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {
     "answers": (("answers", "downstream"),),
     "both": (("requests", "upstream"), ("answers", "downstream")),
 }
-# How the notes begin of what is broken.
-_NOTED: dict[Break, tuple[str, ...]] = {"cut": ("cut", "refusing"), "slow": ("latency", "rate")}
+_REFUSING = "refusing"
+# How the names begin of what breaks a link: those of its toxics, and of a proxy that is off.
+_NAMED: dict[Break, tuple[str, ...]] = {"cut": ("cut-", _REFUSING), "slow": ("latency-", "rate-")}
 
 
 class ToxiproxyLinks:
@@ -38,12 +39,12 @@ class ToxiproxyLinks:
             if mode == "refusing":
                 if direction != "both":
                     raise BadInput(f"a refusing cut has no direction: cut {src} > {dst} silently, or in both")
-                self._note(src, dst, "refusing", "refuses")
+                self._note(src, dst, _REFUSING, "refuses")
                 self._client.set_enabled(name, False)
                 return
             for way, stream in _streams(direction):
-                self._note(src, dst, f"cut {way}", f"swallows {way}")
-                self._client.add_toxic(name, _toxic(f"cut {way}"), "timeout", stream, {"timeout": 0})
+                self._note(src, dst, f"cut-{way}", f"swallows {way}")
+                self._client.add_toxic(name, f"cut-{way}", "timeout", stream, {"timeout": 0})
 
     def slow(
         self,
@@ -63,12 +64,12 @@ class ToxiproxyLinks:
         with self._lock:
             for way, stream in _streams(direction):
                 if latency_ms or jitter_ms:
-                    self._note(src, dst, f"latency {way}", f"delays {way} by {latency_ms}+-{jitter_ms} ms")
+                    self._note(src, dst, f"latency-{way}", f"delays {way} by {latency_ms}+-{jitter_ms} ms")
                     delay = {"latency": latency_ms, "jitter": jitter_ms}
-                    self._client.add_toxic(name, _toxic(f"latency {way}"), "latency", stream, delay)
+                    self._client.add_toxic(name, f"latency-{way}", "latency", stream, delay)
                 if rate_kb_s is not None:
-                    self._note(src, dst, f"rate {way}", f"limits {way} to {rate_kb_s} KB/s")
-                    self._client.add_toxic(name, _toxic(f"rate {way}"), "bandwidth", stream, {"rate": rate_kb_s})
+                    self._note(src, dst, f"rate-{way}", f"limits {way} to {rate_kb_s} KB/s")
+                    self._client.add_toxic(name, f"rate-{way}", "bandwidth", stream, {"rate": rate_kb_s})
 
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
         """See `base.Links`."""
@@ -79,9 +80,9 @@ class ToxiproxyLinks:
                 self._broken.pop((src, dst), None)
                 return
             broken = self._broken.get((src, dst), {})
-            healed = [key for key in broken if key.startswith(_NOTED[what])]
-            self._client.remove_toxics(name, [_toxic(key) for key in healed if key != "refusing"])
-            if "refusing" in healed:
+            healed = [key for key in broken if key.startswith(_NAMED[what])]
+            self._client.remove_toxics(name, [key for key in healed if key != _REFUSING])
+            if _REFUSING in healed:
                 self._client.set_enabled(name, True)
             for key in healed:
                 del broken[key]
@@ -122,10 +123,6 @@ class ToxiproxyLinks:
             if name not in known:
                 raise BadInput(f"no party of a link is called {name!r}: there are {', '.join(known)}")
         raise BadInput(f"{src} never opens a connection to {dst}: it reaches {', '.join(self.reached_from(src))}")
-
-
-def _toxic(note: str) -> str:
-    return note.replace(" ", "-")
 
 
 def _streams(direction: Direction) -> tuple[tuple[str, str], ...]:

@@ -190,26 +190,28 @@ class Load:
         Only partitions that had acks and get load of their own accord are asked about, and only readers that are alone:
         several members of a group share theirs.
         """
-        groups = [reader.spec.group for reader in self._readers.values()]
+        transactional, groups = self._transactional(), self._groups()
+        shared = {group for group in groups if groups.count(group) > 1}
         flowing = {t for p in self._scenario.producers if p.when == "always" for t in p.topics}
         behind = [
             f"reader {name} of {topic}/{partition}"
             for name, reader in self._readers.items()
             for (topic, partition), acked in mark.acked.items()
             if topic in flowing & set(reader.spec.topics)
-            and (reader.spec.group is None or groups.count(reader.spec.group) == 1)
+            and reader.spec.group not in shared
             and reader.positions.get((topic, partition), 0) <= acked + 1
         ]
         uncommitted = [f"group {group}" for group, commits in mark.commits.items() if self.commits(group) <= commits]
         ends = [
             f"transactions of {name}"
-            for name, producer in self._transactional().items()
-            if name in mark.committed and producer.outcomes[TxnOutcome.COMMITTED.value] <= mark.committed[name]
+            for name, committed in mark.committed.items()
+            if transactional[name].outcomes[TxnOutcome.COMMITTED.value] <= committed
         ]
         return [*behind, *uncommitted, *ends]
 
-    def _groups(self) -> set[str]:
-        return {reader.spec.group for reader in self._readers.values() if reader.spec.group is not None}
+    def _groups(self) -> list[str]:
+        """The group of each reader that has one: as often as it has members."""
+        return [reader.spec.group for reader in self._readers.values() if reader.spec.group is not None]
 
     def _transactional(self) -> dict[str, TransactionLoop]:
         return {name: p for name, p in self._producers.items() if isinstance(p, TransactionLoop)}
