@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.model.schemas import Columns
 from harness.verify.case import Case, place_of
-from harness.verify.fingerprints import BUCKET_BITS, bucket_of, differing, place_buckets
+from harness.verify.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import BUNDLE, PLACE, frame
 
@@ -50,15 +50,15 @@ class Compared:
     drains: DataFrame
 
 
-def compare(given: Prepared) -> Compared:
-    """Finds buckets that differ, now, and lines up their rows."""
-    read = _turns(given, given.observations)
-    drained = given.observations.where((F.col("kind") == "drain") & given.complete)
-    prints_read = place_buckets(read, _WHO).localCheckpoint()  # the one pass over everything that was read
-    prints_drained = place_buckets(drained, ["isolation"]).localCheckpoint()
+def compare(given: Prepared, prints: DataFrame) -> Compared:
+    """Finds buckets that differ, now, and lines up their rows. prints: `fingerprints.reader_buckets`."""
+    observed = given.observations.where(given.complete)
+    prints = prints.where(given.complete)
+    prints_read = together(_turns(given, prints), _WHO).localCheckpoint()
+    prints_drained = together(prints.where("kind = 'drain'"), ["isolation"]).localCheckpoint()
     ranges = _ranges(given, prints_read).localCheckpoint()
     suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
-    near = _near(given.observations, suspect)
+    near = _near(observed, suspect).localCheckpoint()
     lined = _lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect).localCheckpoint()
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
@@ -69,7 +69,7 @@ def compare(given: Prepared) -> Compared:
         moved=lined.where(
             ~different & ((F.col("oldest") != F.col("drain_epoch")) | (F.col("newest") != F.col("drain_epoch")))
         ),
-        drains=_between_drains(drained, prints_drained).localCheckpoint(),
+        drains=_between_drains(observed.where("kind = 'drain'"), prints_drained).localCheckpoint(),
     )
 
 
@@ -77,19 +77,18 @@ def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
     """Rows in buckets that are suspect for any reader, found by one number a row: the exact keys are many and long."""
     keys = [*PLACE, "bucket"]
     numbers = suspect.select(F.xxhash64(*keys).alias("near")).distinct()
-    near = rows.withColumn("bucket", bucket_of("offset")).withColumn("near", F.xxhash64(*keys))
+    near = rows.withColumn("bucket", offset_bucket()).withColumn("near", F.xxhash64(*keys))
     return near.join(F.broadcast(numbers), "near", "left_semi").drop("near", "bucket")
 
 
-def _turns(given: Prepared, observations: DataFrame) -> DataFrame:
-    """Observations of live readers and replicas with their turn; a group's also once over, all sessions together.
+def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
+    """Observations, or prints, of live readers and replicas with their turn; a group's also once over, all sessions.
 
     A group goes on where it had committed, so its sessions together must leave nothing out either.
     """
     groups = [(n, reader, "live") for n, case in enumerate(given.cases) for reader in _lone_members(case)]
     grouped = frame(given.spark, {"reader": "string", "kind": "string"}, groups).withColumn("grouped", F.lit(True))
-    rows = observations.where((F.col("kind") != "drain") & given.complete)
-    rows = rows.join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
+    rows = rows.where("kind <> 'drain'").join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
     live = F.when(F.col("grouped"), F.array("session", F.lit(_WHOLE))).otherwise(F.array("session"))
     turns = F.when(F.col("kind") == "live", live).otherwise(F.array(F.lit(_WHOLE)))
     return rows.withColumn("turn", F.explode(turns)).drop("grouped", "session")
@@ -144,7 +143,7 @@ def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFram
     expected = (
         ranges.withColumn(
             "bucket",
-            F.explode(F.sequence(F.shiftright("low", BUCKET_BITS), F.shiftright("high", BUCKET_BITS))),
+            F.explode(F.sequence(F.shiftright("low", OFFSET_BITS), F.shiftright("high", OFFSET_BITS))),
         )
         .where("low <= high")
         .join(prints_drained, [BUNDLE, "isolation", *PLACE[1:], "bucket"])
@@ -158,12 +157,12 @@ def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFram
 
 def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: DataFrame) -> DataFrame:
     keys = [*_AT, "bucket"]
-    mine = read.withColumn("bucket", bucket_of("offset")).join(suspect, keys, "left_semi")
+    mine = read.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
     mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(
         F.min("intact").alias("intact"), F.min("leader_epoch").alias("oldest"), F.max("leader_epoch").alias("newest")
     )
     place = [BUNDLE, "isolation", *PLACE[1:]]
-    shown = drained.withColumn("bucket", bucket_of("offset")).join(
+    shown = drained.withColumn("bucket", offset_bucket()).join(
         F.broadcast(suspect.select(*place, "bucket").distinct()), [*place, "bucket"], "left_semi"
     )
     shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(
@@ -185,7 +184,7 @@ def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
     keys = [*PLACE, "bucket"]
     of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
     suspect = F.broadcast(differing(of[True], of[False], keys).localCheckpoint())
-    rows = drained.withColumn("bucket", bucket_of("offset")).join(suspect, keys, "left_semi")
+    rows = drained.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
     sides = {
         flag: rows.where(is_committed() if flag else ~is_committed())
         .groupBy(*PLACE, "offset", "stream", "seq")

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, Place
+from harness.verify.inputs import Inputs
 from harness.verify.prepared import Prepared
 from harness.verify.tables import BUNDLE, PLACE, frame
 
@@ -44,15 +45,16 @@ class Counts:
         return sum(of_place[figure] for of_place in self.sent.values())
 
 
-def counts(given: Prepared) -> list[Counts]:
+def counts(inputs: Inputs) -> list[Counts]:
     """One for each bundle."""
+    given = inputs.given
     out = [Counts() for _ in given.cases]
     windows = F.broadcast(_by_window(given))
     for row in _sent(given, windows).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE and k != "foreign"}
         out[row[BUNDLE]].foreign += row["foreign"]
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
-    _count_reads(given, out)
+    _count_reads(inputs.read, out)
     _count_ends(given, windows, out)
     _count_commits(given, windows, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
@@ -65,10 +67,9 @@ def counts(given: Prepared) -> list[Counts]:
     return out
 
 
-def _count_reads(given: Prepared, out: list[Counts]) -> None:
-    readers = [BUNDLE, "kind", "isolation", "reader"]
-    by_place = given.observations.groupBy(*readers, *PLACE[1:]).agg(
-        F.count("*").alias("count"), F.max("offset").alias("highest")
+def _count_reads(read: DataFrame, out: list[Counts]) -> None:
+    by_place = read.groupBy(*PLACE, "kind", "isolation", "reader").agg(
+        F.sum("all_n").alias("count"), F.max("high").alias("highest")
     )
     for row in by_place.collect():
         counts_of = out[row[BUNDLE]]

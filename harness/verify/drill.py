@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.verify.fingerprints import STREAM_BUCKET, bucket_of, stream_buckets
+from harness.verify.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import PLACE, RECORD
 
@@ -48,4 +48,4 @@ def drill(given: Prepared) -> Drill:
 
 
 def _among(rows: DataFrame, buckets: DataFrame) -> DataFrame:
-    return rows.withColumn("bucket", bucket_of("seq")).join(buckets, STREAM_BUCKET, "left_semi").drop("bucket")
+    return rows.withColumn("bucket", seq_bucket()).join(buckets, STREAM_BUCKET, "left_semi").drop("bucket")

@@ -1,9 +1,9 @@
 """Where two sides differ, without joining their rows.
 
-Per bucket of 1,024 sequences (or offsets) both sides are reduced to a count, an exclusive or and a sum of 64-bit
-hashes; only buckets that differ are looked into row by row. Small buckets, because whatever is legal but not equal (a
-record of unknown outcome that landed, the end of what a live reader came to) costs its whole bucket, and the number of
-buckets is still a thousandth of the rows.
+Per bucket of sequences or of offsets both sides are reduced to a count, an exclusive or and a sum of 64-bit hashes;
+only buckets that differ are looked into row by row. Small buckets, because whatever is legal but not equal (a record of
+unknown outcome that landed, the end of what a live reader came to) costs its whole bucket, and the number of buckets is
+still a small part of the rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import BUNDLE, PLACE
 
-BUCKET_BITS: Final = 10
+# Buckets of 1,024 sequences; of 256 offsets, since readers come and go in the middle of one.
+_SEQ_BITS: Final = 10
+OFFSET_BITS: Final = 8
 # Clocks of brokers and clients are one machine's.
 _CLOCKS_MS: Final = 500
+_SESSION: Final = ["kind", "reader", "session", "isolation"]
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
-def bucket_of(column: str) -> Column:
-    """The bucket of a sequence or an offset."""
-    return F.shiftright(column, BUCKET_BITS)
+def seq_bucket() -> Column:
+    """The bucket of a row's sequence."""
+    return F.shiftright("seq", _SEQ_BITS)
+
+
+def offset_bucket() -> Column:
+    """The bucket of a row's offset."""
+    return F.shiftright("offset", OFFSET_BITS)
 
 
 def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
@@ -64,7 +72,7 @@ def stream_buckets(given: Prepared) -> DataFrame:
     told = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
     untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
     undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
-    sent = given.ledger.groupBy(BUNDLE, "stream", bucket_of("seq").alias("bucket")).agg(
+    sent = given.ledger.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
         *fingerprint("rc", told & F.col("promised")),
         *fingerprint("ru", told),
         F.max(untold | undecided).alias("always"),
@@ -72,7 +80,7 @@ def stream_buckets(given: Prepared) -> DataFrame:
         F.max(F.when(told, F.col("returned_ns"))).alias("returned_ns"),
     )
     drained = given.observations.where(given.drained)
-    read = drained.groupBy(BUNDLE, "stream", bucket_of("seq").alias("bucket")).agg(
+    read = drained.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
         *fingerprint("rc", is_committed()),
         *fingerprint("ru", ~is_committed()),
         F.max(~F.col("intact")).alias("damaged"),
@@ -86,12 +94,20 @@ def stream_buckets(given: Prepared) -> DataFrame:
     return joined.where(kept).select(*STREAM_BUCKET)
 
 
-def place_buckets(rows: DataFrame, keys: list[str]) -> DataFrame:
-    """Fingerprint of rows by place and bucket of offsets, and by further keys; with the bucket's extreme offsets."""
-    extremes = [F.min("offset").alias("low"), F.max("offset").alias("high")]
-    by = rows.groupBy(*PLACE, *keys, bucket_of("offset").alias("bucket"))
+def reader_buckets(observations: DataFrame) -> DataFrame:
+    """Fingerprint of what each session of each reader was given, by place and bucket of offsets; with the lowest and
+    highest offset of each."""
+    by = observations.groupBy(*PLACE, *_SESSION, offset_bucket().alias("bucket"))
     who = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
-    return by.agg(*fingerprint("all", F.lit(True), who), *extremes)
+    return by.agg(*fingerprint("all", F.lit(True), who), F.min("offset").alias("low"), F.max("offset").alias("high"))
+
+
+def together(prints: DataFrame, keys: list[str]) -> DataFrame:
+    """Fingerprints of readers put together: by place, bucket and `keys` alone."""
+    whole = [F.sum("all_n"), F.bit_xor("all_xor"), F.sum("all_sum"), F.min("low"), F.max("high")]
+    names = ["all_n", "all_xor", "all_sum", "low", "high"]
+    by = prints.groupBy(*PLACE, *keys, "bucket")
+    return by.agg(*[column.alias(name) for column, name in zip(whole, names, strict=True)])
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:

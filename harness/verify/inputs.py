@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyspark.sql import DataFrame
+
 from harness.verify.compare import Compared, compare
 from harness.verify.drill import Drill, drill
+from harness.verify.fingerprints import reader_buckets
 from harness.verify.prepared import Prepared
 
 
@@ -22,6 +25,11 @@ class Inputs:
         return drill(self.given)
 
     @cached_property
+    def read(self) -> DataFrame:
+        """What everybody read, bucket by bucket: `fingerprints.reader_buckets`, the one pass over all of it."""
+        return reader_buckets(self.given.observations).localCheckpoint()
+
+    @cached_property
     def compared(self) -> Compared:
         """Every other reader against the drain."""
-        return compare(self.given)
+        return compare(self.given, self.read)

@@ -73,11 +73,12 @@ def judge_tables(
     """The verdict on each case from its tables; `bundle` in every frame is the number of the case."""
     given = prepare(spark, cases, frames)
     failed: dict[str, str] = {}
-    of_check = _checked(Inputs(given), failed, progress)
+    inputs = Inputs(given)
+    of_check = _checked(inputs, failed, progress)
     progress("putting findings together")
     rows, runs = _settled(of_check, given, failed)
     progress("counting")
-    figures = counts(given)
+    figures = counts(inputs)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
