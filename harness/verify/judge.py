@@ -6,6 +6,7 @@ import logging
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
 from harness.verify.attribution import explained
 from harness.verify.case import Case, case_of
-from harness.verify.checks import CHECKS
+from harness.verify.checks import CHECKS, Check
 from harness.verify.conclude import Seen, conclude
 from harness.verify.counts import counts
 from harness.verify.excuse import excused
-from harness.verify.inputs import Inputs
+from harness.verify.inputs import Inputs, side_by_side
 from harness.verify.prepared import Prepared, prepare
 from harness.verify.records import write_records
 from harness.verify.rows import union
@@ -73,12 +74,14 @@ def judge_tables(
     """The verdict on each case from its tables; `bundle` in every frame is the number of the case."""
     given = prepare(spark, cases, frames)
     failed: dict[str, str] = {}
-    inputs = Inputs(given)
-    of_check = _checked(inputs, failed, progress)
-    progress("putting findings together")
-    rows, runs = _settled(of_check, given, failed)
-    progress("counting")
-    figures = counts(inputs)
+    with side_by_side(spark) as pool:
+        inputs = Inputs(given, pool)
+        counted = pool.submit(counts, inputs)
+        of_check = _checked(inputs, pool, failed, progress)
+        progress("putting findings together")
+        rows, runs = _settled(of_check, given, failed)
+        progress("counting")
+        figures = counted.result()
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
@@ -98,21 +101,27 @@ def _concluded(seen: Seen) -> Verdict:
         raise BadEvidence(what) from foreign
 
 
-def _checked(inputs: Inputs, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:
+def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:
     """The rows of every check that found any. One that breaks leaves a doubt, not a pass.
 
     Each is computed by itself and its plan cut off: Spark plans twenty checks in one query for minutes.
     """
-    found: dict[str, DataFrame] = {}
-    for name, check in CHECKS.items():
+
+    def rows_of(name: str, check: Check) -> DataFrame | None:
         progress(f"checking {name}")
+        rows = check(inputs).localCheckpoint()
+        return None if rows.isEmpty() else rows
+
+    checking = {name: pool.submit(rows_of, name, check) for name, check in CHECKS.items()}
+    found: dict[str, DataFrame] = {}
+    for name, checked in checking.items():
         try:
-            rows = check(inputs).localCheckpoint()
-            if not rows.isEmpty():
-                found[name] = rows
+            rows = checked.result()
         except Exception as error:  # whatever it is, the others still speak
             log.exception("check %s failed", name)
             failed[name] = _words(error)
+        else:
+            found |= {name: rows} if rows is not None else {}
     return found
 
 
