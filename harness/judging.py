@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +21,7 @@ from harness.evidence.gate import (
 )
 from harness.kafka.cache import default_cache
 from harness.kafka.java import spark_java_home
-from harness.model.errors import BadEvidence, BadInput, HarnessFailure
+from harness.model.errors import BadEvidence, BadInput
 from harness.model.exits import Exit, worst
 from harness.model.verdict import Verdict
 from harness.options import Progress
@@ -86,34 +84,8 @@ def judge_bundles(bundles: Sequence[Bundle], master: str | None, progress: Progr
         from harness.verify import judge
     except ModuleNotFoundError as absent:
         raise BadInput(f"judging needs {absent.name}: pip install 'kafka-durability[spark]'") from None
-    progress("starting Spark")
-    start_spark(master)
-    return list(judge(bundles, master=master, progress=progress))
-
-
-def start_spark(master: str | None) -> None:
-    """Starts the Spark session that judging will use, its chatter kept from the terminal. HarnessFailure says why not.
-
-    The virtual machine inherits standard error for good; what matters reaches us as exceptions.
-    """
-    from harness.verify.session import open_session
-
     use_fitting_java()
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    with tempfile.TemporaryFile() as chatter:
-        os.dup2(chatter.fileno(), 2)
-        try:
-            open_session(master)
-        except Exception as failure:
-            chatter.seek(0)
-            said = chatter.read().decode("utf-8", "replace").strip().splitlines()
-            raise HarnessFailure(
-                f"Spark did not start: {failure}; it said last: {said[-1] if said else ''}"
-            ) from failure
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
+    return list(judge(bundles, master=master, progress=progress))
 
 
 def use_fitting_java() -> None:

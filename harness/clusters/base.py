@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from harness.kafka.release import Release
+from harness.model.link import Break, CutMode, Direction
 from harness.model.scenario import ClusterShape
-
-CutMode = Literal["silent", "refusing"]
-Break = Literal["cut", "slow"]
-Direction = Literal["both", "requests", "answers"]
 
 FIRST_CONTROLLER = 101
 

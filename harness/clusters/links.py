@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable
 
 from harness.clusters.addresses import Link
-from harness.clusters.base import Break, CutMode, Direction
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.model.errors import BadInput
+from harness.model.link import Break, CutMode, Direction
 
 # Requests travel upstream, from whoever opened the connection; answers downstream.
 _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
+from harness.model.link import Break, CutMode, Direction
 from harness.model.outcome import TxnOutcome
 
 # Markers by which the registry checks that an argument refers to something that is there.
@@ -25,15 +26,12 @@ ProducerRef = Annotated[str, "producer"]
 GroupRef = Annotated[str, "group"]
 
 Place = tuple[str, int]  # topic, partition
-Mode = Literal["silent", "refusing"]
-Direction = Literal["both", "requests", "answers"]
-Break = Literal["cut", "slow"]
 
 
 class LinksView(Protocol):
     """Directed links; parties are "b1", "c101", "client". Named by who opens the connection."""
 
-    def cut(self, src: str, dst: str, mode: Mode, direction: Direction = "both") -> None: ...
+    def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None: ...
     def slow(
         self,
         src: str,

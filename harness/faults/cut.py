@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.base import Direction, Fault, Injection, Mode, NodesExpr, PartitionExpr
+from harness.faults.base import Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.bite import (
     Probe,
     acks_stalled,
@@ -22,6 +22,7 @@ from harness.faults.bite import (
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
+from harness.model.link import CutMode, Direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class Cut(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     src: PartiesExpr
     dst: NodesExpr
-    mode: Mode = "silent"
+    mode: CutMode = "silent"
     direction: Direction = "both"
 
     @contextmanager
@@ -66,7 +67,7 @@ class CutFollowers(Fault):
     do: ClassVar[str] = "cut_followers"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     of: PartitionExpr
-    mode: Mode = "silent"
+    mode: CutMode = "silent"
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

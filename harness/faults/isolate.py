@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Fault, Injection, Mode, NodesExpr
+from harness.faults.base import Fault, Injection, NodesExpr
 from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, retries_rose
 from harness.faults.links import broken, isolation
 from harness.faults.stage import Stage
+from harness.model.link import CutMode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Isolate(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: NodesExpr
     away_from: tuple[str, ...]
-    mode: Mode = "silent"
+    mode: CutMode = "silent"
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from harness.clusters.base import party
-from harness.faults.base import Break, LinksView
+from harness.faults.base import LinksView
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
+from harness.model.link import Break
 from harness.model.scenario_toml import hint
 
 PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client"

@@ -72,6 +72,7 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitLeaderChanged,
     waits.WaitLeaderIs,
     waits.WaitElsewhere,
+    waits.WaitDeposed,
     waits.WaitNoLeader,
     waits.WaitIsrFull,
     waits.WaitIsrAlone,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.base import Bite, Direction, Fault, Injection, NodesExpr, PartitionView, Place
+from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionView, Place
 from harness.faults.bite import (
     Held,
     Probe,
@@ -23,6 +23,7 @@ from harness.faults.bite import (
 )
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
+from harness.model.link import Direction
 from harness.model.waiting import wait_for
 
 FIRST_LOOK_S = 3.0

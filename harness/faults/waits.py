@@ -111,6 +111,20 @@ class WaitNoLeader(WaitOnPartitions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitDeposed(WaitOnPartitions):
+    """Waits until no partition is led by a node of an earlier step: by another one, or by nobody."""
+
+    do: ClassVar[str] = "wait_deposed"
+    since: StepRef
+
+    def perform(self, stage: Stage) -> Done:
+        old = stage.nodes_of(self.since)
+        return self.until(
+            stage, f"{list(old)} to lead no more", lambda s: f"leader {s.leader}" if s.leader in old else None
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitIsrFull(WaitOnPartitions):
     """Waits until every replica is in sync."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.model.scenario import Producer, Scenario
 
 # The load must still be running when the last fault heals, so the budget is spread over a typical scenario.
-TYPICAL_LOAD_S = 16.0
+TYPICAL_LOAD_S = 13.0
 RATE_MIN_PER_S = 300
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from harness.model.errors import HarnessFailure
@@ -59,23 +58,26 @@ def open_session(master: str | None = None) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _apart() as words:
+    with tempfile.TemporaryFile() as words, _apart(words):
         try:
             return builder.getOrCreate()
-        except (PySparkException, OSError) as error:
-            last = words.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+        except Exception as error:
+            words.seek(0)
+            last = words.read().decode("utf-8", "replace").strip().splitlines()[-3:]
             raise HarnessFailure(f"Spark does not start ({error}); its Java said: {' / '.join(last)}") from error
 
 
 @contextmanager
-def _apart() -> Iterator[Path]:
-    """Keeps what the Java process prints (banners, warnings on its modules) in a file, off the user's terminal."""
-    words = Path(tempfile.gettempdir()) / f"durability-spark-{os.getpid()}.log"
-    kept = os.dup(2)
+def _apart(words: BinaryIO) -> Iterator[None]:
+    """Keeps what the Java process prints (banners, warnings on its modules) in a file, off the user's terminal.
+
+    It inherits standard error for good; what matters later reaches us as exceptions.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    os.dup2(words.fileno(), 2)
     try:
-        with words.open("wb") as file:
-            os.dup2(file.fileno(), 2)
-        yield words
+        yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(terminal, 2)
+        os.close(terminal)
