@@ -201,6 +201,7 @@ def test_an_unclean_election_measures_what_survives(play: Play, admin: AdminView
         ("tail", {"do": "produce", "producer": "counted", "to": "counted/0", "records": 30}),
         ("alone", {"do": "wait_isr_alone", "on": ["counted/0"]}),
         ("down", {"do": "kill", "node": "leader(counted/0)"}),
+        ("deposed", {"do": "wait_deposed", "on": ["counted/0"], "since": "down"}),
         ("gone", {"do": "wait_no_leader", "on": ["counted/0"]}),
         ("joined", {"do": "heal", "fault": "cut"}),
         ("elect", {"do": "elect_unclean", "on": ["counted/0"]}),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib import import_module
+from threading import Event
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
+from harness.verify import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import Built, History
 from suites.verify.judging import verdicts
@@ -200,3 +203,34 @@ def test_a_check_that_breaks_is_a_doubt_and_the_others_still_speak(
     (verdict,) = verdicts(spark, [history])
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
     assert [doubt.name for doubt in verdict.doubts] == ["check_failed:asked", "check_failed:run"]
+
+
+def test_what_breaks_before_the_checks_is_a_doubt_of_each_that_needs_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Any:
+        raise KeyError("no such column")
+
+    monkeypatch.setattr(inputs, "compare", broken)
+    history = History("AAA").build()
+    history.drop("observations", kind="drain", offset=1)
+    (verdict,) = verdicts(spark, [history])
+    assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
+    needy = ["vanished", "conflicting", "skipped_read", "replica_divergence"]
+    assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in needy]
+
+
+def test_an_interrupt_drops_the_queries_that_wait(spark: SparkSession) -> None:
+    go_on = Event()
+    waiting: list[Future[bool]] = []
+
+    def interrupted() -> None:
+        with inputs.side_by_side(spark) as pool:
+            waiting.extend(pool.submit(go_on.wait, 60) for _ in range(5))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [query.cancelled() for query in waiting[-3:]] == [True] * 3
+    go_on.set()
+    assert waiting[0].result(timeout=60)
