@@ -28,8 +28,8 @@ Say = Callable[[str], None]
 TOPICS_DEADLINE_S: Final = 30.0
 FLOWING_DEADLINE_S: Final = 45.0
 FLOOR_DEADLINE_S: Final = 40.0
-# transaction.timeout.ms of the producers plus the coordinator's clean-up interval, and a starved machine's margin.
-TRANSACTIONS_DEADLINE_S: Final = 75.0
+# The longest transaction.timeout.ms plus the coordinator's clean-up interval, and a starved machine's margin.
+TRANSACTIONS_DEADLINE_S: Final = 105.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.kbytes": 262_144,
 }
 _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
+# One that steps begin and end stays open over faults, and a starved machine takes its time for those.
+_STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
 
 # librdkafka's default back-off of a full fetch queue (1 s) costs a reader 4 to 6 times the wall time.
 _CONSUMER: Final[dict[str, Any]] = {
@@ -74,7 +76,8 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
     settings["compression.codec"] = producer.compression
     if producer.transactions is not None:
-        settings |= _TRANSACTIONAL | {"transactional.id": producer.name}
+        settings |= _STEPPED if producer.when == "steps" else _TRANSACTIONAL
+        settings["transactional.id"] = producer.name
     settings |= _client(bootstrap, client_id) | producer.config
     if settings["enable.idempotence"] and str(settings["acks"]) not in ("all", "-1"):
         raise BadInput(
