@@ -95,6 +95,17 @@ class BurstResult:
     first_offset: int | None
     last_offset: int | None
 
+    @classmethod
+    def of(cls, tally: Tally, records: int) -> BurstResult:
+        """Of `records` that were asked for, of which the tally has what was queued in time."""
+        return cls(
+            acked=tally.acked,
+            unknown=records - tally.acked - tally.refused,
+            refused=tally.refused,
+            first_offset=tally.first_offset,
+            last_offset=tally.last_offset,
+        )
+
 
 @dataclass(slots=True)
 class _Burst:
@@ -117,14 +128,7 @@ class BurstLoop(ProducerLoop):
         asked = _Burst(place, records, time.monotonic() + deadline_s)
         self._asked.put(asked)
         asked.done.wait(deadline_s + 5.0)
-        tally = asked.tally
-        return BurstResult(
-            acked=tally.acked,
-            unknown=records - tally.acked - tally.refused,
-            refused=tally.refused,
-            first_offset=tally.first_offset,
-            last_offset=tally.last_offset,
-        )
+        return BurstResult.of(asked.tally, records)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

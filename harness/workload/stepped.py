@@ -45,13 +45,7 @@ class SteppedTransactionLoop(TransactionLoop):
         """Sends records within the open transaction; waits up to `deadline_s` for their outcomes. From any thread."""
         tally = Tally()
         self._ask(lambda: self._fill(place, records, time.monotonic() + deadline_s, tally), deadline_s)
-        return BurstResult(
-            acked=tally.acked,
-            unknown=records - tally.acked - tally.refused,
-            refused=tally.refused,
-            first_offset=tally.first_offset,
-            last_offset=tally.last_offset,
-        )
+        return BurstResult.of(tally, records)
 
     def end(self, *, commit: bool, deadline_s: float) -> TxnOutcome:
         """Commits or aborts the open transaction; UNKNOWN when no answer came by the deadline. From any thread."""
