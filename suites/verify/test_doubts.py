@@ -93,6 +93,10 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
         ["copy_unread"],
     ),
+    "the leader moved when its copy had been read": (
+        changed(lambda b: b.drained["partitions"][0].update(leader=2)),
+        [],
+    ),
     "nobody read the replicas of transactions": (
         changed(
             lambda b: (
