@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
                 b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
             )
         ),
-        ["no_drain", "copy_unread"],
+        ["no_drain"],
     ),
     "by hand, nobody read the replicas": (
         changed(
