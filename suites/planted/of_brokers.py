@@ -186,7 +186,7 @@ def near_log_start_by_size(copy: Copy) -> Expected:
     """As far as size permits: what every replica keeps is still retention.bytes."""
     start = _start(copy, "sized")
     _raise_start(copy, "sized", _lowest_start_left(copy))
-    assert _lowest_start_left(copy) > start
+    assert _lowest_start_left(copy) >= start  # retention itself may have gone just that far
     return passes()
 
 
