@@ -104,10 +104,13 @@ def reader_buckets(observations: DataFrame) -> DataFrame:
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:
     """Fingerprints of readers put together: by place, bucket and `keys` alone."""
-    whole = [F.sum("all_n"), F.bit_xor("all_xor"), F.sum("all_sum"), F.min("low"), F.max("high")]
-    names = ["all_n", "all_xor", "all_sum", "low", "high"]
-    by = prints.groupBy(*PLACE, *keys, "bucket")
-    return by.agg(*[column.alias(name) for column, name in zip(whole, names, strict=True)])
+    return prints.groupBy(*PLACE, *keys, "bucket").agg(
+        F.sum("all_n").alias("all_n"),
+        F.bit_xor("all_xor").alias("all_xor"),
+        F.sum("all_sum").alias("all_sum"),
+        F.min("low").alias("low"),
+        F.max("high").alias("high"),
+    )
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:

@@ -120,8 +120,9 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
         except Exception as error:  # whatever it is, the others still speak
             log.exception("check %s failed", name)
             failed[name] = _words(error)
-        else:
-            found |= {name: rows} if rows is not None else {}
+            continue
+        if rows is not None:
+            found[name] = rows
     return found
 
 
