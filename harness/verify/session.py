@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from typing import BinaryIO, Final
 
 from pyspark.sql import SparkSession
 
-from harness.model.errors import HarnessFailure
+from harness.model.errors import BadInput, HarnessFailure
 
 MASTER: Final = "local[2]"
+_REASON: Final = re.compile(r"(?:SparkException|ERROR \w+|^Error): (.+)")
 
 # Small by default: a gate is a million records on two cores. On a cluster, spark-defaults and the master decide.
 _LOCAL: Final = {
@@ -45,7 +47,7 @@ def open_session(master: str | None = None) -> SparkSession:
     """The session of this process, started when there is none yet; `master` is any Spark master, None two threads here.
 
     JAVA_HOME is the caller's business. Raises HarnessFailure, with the last words of the Java process, when it does
-    not start.
+    not start, and BadInput when that was asked of a master.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -63,8 +65,17 @@ def open_session(master: str | None = None) -> SparkSession:
             return builder.getOrCreate()
         except Exception as error:
             words.seek(0)
-            last = words.read().decode("utf-8", "replace").strip().splitlines()[-3:]
-            raise HarnessFailure(f"Spark does not start ({error}); its Java said: {' / '.join(last)}") from error
+            said = words.read().decode("utf-8", "replace").strip().splitlines()
+            if master:
+                raise BadInput(_unfit(master, str(error), said)) from error
+            raise HarnessFailure(f"Spark does not start ({error}); its Java said: {' / '.join(said[-3:])}") from error
+
+
+def _unfit(master: str, error: str, said: list[str]) -> str:
+    """One sentence on a master that gives no session: Spark's own is in its log, or in the exception of its Java."""
+    reasons = [found[1] for line in (*error.splitlines(), *said) if (found := _REASON.search(line))]
+    why = reasons[-1] if reasons else error.splitlines()[0]
+    return f"no Spark session on {master} ({why.strip().rstrip('.')}); name one that runs, or leave --master out"
 
 
 @contextmanager

@@ -47,6 +47,19 @@ def test_the_lost_record_of_the_format_is_found_and_nothing_else_is_said(example
     assert "WARN" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("master", "why"), [("local[x]", "Could not parse Master URL"), ("moon", "spark, k8s, or local")]
+)
+def test_a_master_that_is_none_is_one_sentence(example: Path, master: str, why: str) -> None:
+    done = durability("verify", str(example), "--master", master)
+    assert done.returncode == Exit.USAGE, done.stderr
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("durability:")]
+    assert f"no Spark session on {master}" in sentence
+    assert why in sentence
+    assert "Traceback" not in done.stderr
+    assert not (example / "verdict.json").exists()
+
+
 def test_every_kind_of_finding_is_listed_with_who_looks_for_it() -> None:
     done = durability("list", "checks")
     assert done.returncode == 0, done.stderr
