@@ -17,7 +17,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     out = tmp_path_factory.mktemp("original")
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled(), reports.progress() as progress:
-        return Original(drive_base(out, config.getoption("--kafka"), config.getoption("--maven-repo"), progress))
+        return drive_base(out, config.getoption("--kafka"), config.getoption("--maven-repo"), progress)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from harness.kafka.release import Release, resolve
 from harness.model.contract import contract_of
 from harness.model.errors import HarnessFailure
 from harness.model.scenario import Scenario
+from suites.planted.copies import Original
+from suites.planted.of_brokers import has_room
 
 SCENARIO: Final = Path(__file__).with_name("planted.toml")
 SEED: Final = 20_734
@@ -20,19 +22,23 @@ TRIES_MAX: Final = 5  # about one in four meets the hang of librdkafka's send_of
 RECORDS: Final = 10_000  # at least so many are acked, if the steps leave any wanting
 
 
-def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callable[[str], None]) -> Path:
-    """Drives planted.toml on a cluster of its own; the folder of its bundle. HarnessFailure when it stays doubtful.
+def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callable[[str], None]) -> Original:
+    """Drives planted.toml on a cluster of its own. HarnessFailure when nothing can be planted in what comes of it.
 
     A doubtful run, such as one in which a call of the client hangs, proves nothing to plant in: it is driven again.
     """
     scenario = scenarios.load(str(SCENARIO))
     release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)
+    unfit = ""
     for attempt in range(1, TRIES_MAX + 1):
         driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)
-        if driven.healthy:
-            return driven.bundle
-        say(f"try {attempt} of {TRIES_MAX} is doubtful: {'; '.join(driven.doubts)}")
-    raise HarnessFailure(f"the run that copies are made of is doubtful itself: {'; '.join(driven.doubts)}")
+        if not (unfit := "; ".join(driven.doubts)):
+            original = Original(driven.bundle)
+            if has_room(original):
+                return original
+            unfit = "retention left no room below its limit"
+        say(f"try {attempt} of {TRIES_MAX} cannot be planted in: {unfit}")
+    raise HarnessFailure(f"no run that copies could be made of: {unfit}")
 
 
 def _driven(task: Task, release: Release, say: Callable[[str], None]) -> Driven:
