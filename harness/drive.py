@@ -199,12 +199,13 @@ def _hold_load(record: _Record, load: Load, floor: int, *, since_ns: int, served
     never came. `served`: and until everybody got on since now, for a group may have to wait for a session to time out.
     """
     started = time.monotonic()
-    targets, mark = targets_of(record.scenario), load.mark()
+    targets = targets_of(record.scenario)
+    mark = load.mark() if served else None
 
     def held() -> bool:
         elapsed = time.monotonic() - started
         enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
-        enough = enough and not (served and load.unserved_since(mark))
+        enough = enough and not (mark and load.unserved_since(mark))
         return elapsed >= FLOOR_DEADLINE_S or (elapsed >= record.scenario.load_s and enough)
 
     while not held():

@@ -127,7 +127,7 @@ class Scenario:
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own
     share: float = 1.0  # weight in the gate's --records
-    load_s: float = 3.0  # how long the load runs before the first and after the last step, at least
+    load_s: float = 2.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Producer, ...] = ()
