@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from harness.model.errors import BadInput
@@ -109,7 +109,10 @@ def load(directory: Path) -> RunState | None:
         return None
     document |= {"directory": directory, "harness": ProcessId(**document["harness"])}
     supervisor = document["supervisor"]
-    return RunState(**document | {"supervisor": ProcessId(**supervisor) if supervisor else None})
+    document |= {"supervisor": ProcessId(**supervisor) if supervisor else None}
+    # Another version of the harness may be at work on this machine, and write more than this one knows.
+    known = {field.name for field in fields(RunState)}
+    return RunState(**{name: value for name, value in document.items() if name in known})
 
 
 def remove_directory(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -280,6 +281,14 @@ def test_clean_without_a_name_ends_every_kept_run(harness: Harness, tmp_path: Pa
     assert len(clean(root=root)) == 2
     wait_gone(*(pid for _, pids in begun for pid in pids[:2]))
     assert list(root.iterdir()) == []
+
+
+def test_a_run_of_a_later_version_is_known_and_left_alone(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+    state, _ = run
+    file = state.directory / "run-state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"invented_later": 1}))
+    assert load(state.directory) == state
+    assert sweep(tmp_path / "root") == []
 
 
 def test_a_damaged_state_is_nobodys_run(tmp_path: Path) -> None:
