@@ -16,6 +16,7 @@ import reports
 from harness import doctor, judging, listing
 from harness.evidence.seal import seal_directory
 from harness.exiting import guarded, writable_folder
+from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.options import RECORDS_DEFAULT, GateOptions, GateResult
@@ -46,7 +47,7 @@ def _run_options(command: F) -> F:
     options = [
         click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
         click.option("--maven-repo", metavar="URL", help="Where versions come from, in place of Maven Central."),
-        click.option("--backend", type=click.Choice(["auto", "processes", "containers"]), default="auto"),
+        click.option("--backend", type=click.Choice(BACKENDS), default=AUTO),
         click.option(
             "--records",
             type=click.IntRange(min=1),
@@ -87,10 +88,6 @@ def run(scenario: str, **common: Any) -> Exit:
 
 def _options(*, seed: int | None, backend: str, out: Path | None, **rest: Any) -> GateOptions:
     """Everything that can be refused is refused here, before anything is written or started."""
-    if backend == "containers":
-        raise BadInput("the container backend comes with a later version; leave --backend out, or say processes")
-    if (kafka := rest["kafka"]) and kafka.startswith("image:"):
-        raise BadInput(f"{kafka} needs the container backend, a later version's; give a version, folder or tarball")
     if out is not None:
         writable_folder(out)
     options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, backend=backend, out=out, **rest)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from harness.evidence.gate import GateSummary
+from harness.model.backend import AUTO
 from harness.model.exits import Exit
 
 RECORDS_DEFAULT: Final = 1_000_000
@@ -25,7 +26,7 @@ class GateOptions:
     seed: int
     kafka: str | None = None
     maven_repo: str | None = None
-    backend: str = "auto"
+    backend: str = AUTO
     records: int = RECORDS_DEFAULT
     out: Path | None = None
     only: tuple[str, ...] = ()

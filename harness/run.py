@@ -38,6 +38,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     """
     release = resolve(options.kafka, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
     progress.line(release.line())
+    options = replace(options, backend=clusters.choose(options.backend, default_cache(), progress, progress.line))
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = chosen(options, whole)
@@ -98,6 +99,7 @@ def _task(
         out=out / scenario.name,
         facts={
             "release": {"version": release.version, "commit": release.commit, "source": release.source},
+            "backend": options.backend,
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         },
     )

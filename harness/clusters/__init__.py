@@ -1,4 +1,4 @@
-"""Clusters to break: one interface (`base.Cluster`), one factory, one backend for now."""
+"""Clusters to break: one interface (`base.Cluster`), one factory, two backends."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
+from harness.clusters.choosing import choose
+from harness.clusters.containers import start_containers
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
+from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
@@ -19,6 +22,7 @@ __all__ = [
     "Leftover",
     "Links",
     "UnexpectedExit",
+    "choose",
     "clean",
     "default_root",
     "leftovers",
@@ -28,12 +32,15 @@ __all__ = [
 ]
 
 
+BACKENDS = {PROCESSES: start_processes, CONTAINERS: start_containers}
+
+
 def start(
     release: Release,
     shape: ClusterShape,
     *,
     root: Path | None = None,
-    backend: str = "processes",
+    backend: str = PROCESSES,
     keep: bool = False,
     progress: Callable[[str], None],
     cache: Path | None = None,
@@ -43,9 +50,9 @@ def start(
     `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
     the harness. Raises BadInput for a backend or a shape that cannot be had, HarnessFailure when it does not come up.
     """
-    if backend not in ("auto", "processes"):
-        raise BadInput(f"there is no backend {backend!r}: give auto or processes")
-    return start_processes(
+    if backend not in BACKENDS:
+        raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
+    return BACKENDS[backend](
         release,
         shape,
         root=root or default_root(),

@@ -17,7 +17,8 @@ from pathlib import Path
 from harness.clusters.addresses import Addresses
 from harness.clusters.format import build_key, copy_formatted, new_uuid
 from harness.clusters.nodes import LogWatch, argument_file, environment
-from harness.clusters.supervision import ProcessState, Supervision
+from harness.clusters.runner import ProcessState
+from harness.clusters.supervision import Supervision
 from harness.kafka.cache import Cache, Progress
 from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties, properties_text
 from harness.kafka.java import Java

@@ -61,7 +61,7 @@ def _format(release: Release, features: Mapping[str, int], java: Java, scratch: 
     node = Node(
         node=FIRST_CONTROLLER,
         address="127.0.0.1",
-        client_address=None,
+        advertised=None,
         controllers=(FIRST_CONTROLLER,),
         brokers=3,
         data=scratch / "data",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from harness.clusters.addresses import Link
+from harness.clusters.plan import Link
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.model.errors import BadInput
 from harness.model.link import Break, CutMode, Direction

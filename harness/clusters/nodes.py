@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.clusters.addresses import Addresses
 from harness.clusters.base import party
 from harness.clusters.format import copy_formatted
-from harness.kafka.config import JVM_FLAGS, Node, logging_properties, node_properties, properties_text
-from harness.kafka.java import Java
+from harness.clusters.plan import Plan
+from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties, properties_text
 from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
 
@@ -48,31 +47,32 @@ def write_node(
     node: int,
     release: Release,
     shape: ClusterShape,
-    addresses: Addresses,
+    plan: Plan,
     *,
     formatted: Path,
     cluster_id: str,
     directory: Path,
+    machine: str | None = None,
     extra_flags: Sequence[str] = (),
 ) -> NodeFiles:
-    """Makes everything that `node` needs to start."""
+    """Makes everything that `node` needs to start on the host called `machine`, this one if nothing is said."""
     files = NodeFiles(directory / party(node))
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
     copy_formatted(formatted, files.data, node=node, cluster_id=cluster_id)
     settings = Node(
         node=node,
-        address=addresses.node(node),
-        client_address=addresses.client(node) if node in addresses.brokers else None,
-        controllers=addresses.controllers,
-        brokers=len(addresses.brokers),
+        address=plan.node(node),
+        advertised=Advertised(plan.client(node), plan.direct(node)) if node in plan.brokers else None,
+        controllers=plan.controllers,
+        brokers=len(plan.brokers),
         data=files.data,
         config=shape.config,
     )
     properties = files.directory / "server.properties"
     properties.write_text(properties_text(node_properties(release, settings)), "utf-8")
     hosts = files.directory / "hosts"
-    hosts.write_text(addresses.hosts_file(node, socket.gethostname()), "utf-8")
+    hosts.write_text(plan.hosts_file(node, machine or socket.gethostname()), "utf-8")
     files.arguments.write_text(argument_file(_arguments(release, files, hosts, properties, extra_flags)), "utf-8")
     return files
 
@@ -102,11 +102,6 @@ def argument_file(arguments: Sequence[str]) -> str:
     """For `java @FILE` (JEP 293): each argument quoted, because a classpath of 100 jars fills a process list."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
     return "".join(f'"{argument}"\n' for argument in quoted)
-
-
-def command(java: Java, files: NodeFiles) -> list[str]:
-    """How to start the node."""
-    return [str(java.executable), f"@{files.arguments}"]
 
 
 def environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 
 _FILE = "run-state.json"
@@ -49,6 +50,7 @@ class RunState:
     bootstrap: str
     kept: bool
     harness: ProcessId
+    backend: str = PROCESSES
     supervisor: ProcessId | None = None
 
     @property
@@ -80,15 +82,22 @@ def default_root() -> Path:
     return root
 
 
-def new_run(root: Path, *, slot: int, release: str, bootstrap: str, kept: bool) -> RunState:
-    """Makes a run's directory; it appears under its name with its state already in it."""
+def new_run(root: Path, *, slot: int, release: str, kept: bool, backend: str = PROCESSES) -> RunState:
+    """Makes a run's directory; it appears under its name with its state already in it, its bootstrap unknown yet."""
     root.mkdir(parents=True, exist_ok=True)
     harness = ProcessId.of(os.getpid())
     assert harness is not None
     unnamed = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
     run = f"{_PREFIX}{slot}-{unnamed.name.removeprefix('.new-')}"
     state = RunState(
-        run=run, directory=unnamed, slot=slot, release=release, bootstrap=bootstrap, kept=kept, harness=harness
+        run=run,
+        directory=unnamed,
+        slot=slot,
+        release=release,
+        bootstrap="",
+        kept=kept,
+        harness=harness,
+        backend=backend,
     )
     state.save()  # `load` takes the directory from where it finds the file
     unnamed.rename(root / run)

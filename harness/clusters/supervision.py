@@ -5,41 +5,19 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.clusters.runner import ProcessState
 from harness.model.errors import HarnessFailure, HarnessTimeout
 
 _ANSWER_S = 30.0
 _SCRIPT = Path(__file__).with_name("supervisor.py")
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessState:
-    """What the supervisor knows of one process; `returncode` is negative for a signal, None while it lives."""
-
-    pid: int
-    returncode: int | None
-    ended_ns: int | None
-
-    @property
-    def alive(self) -> bool:
-        return self.returncode is None
-
-    @property
-    def status(self) -> str:
-        if self.returncode is None:
-            return "running"
-        if self.returncode < 0:
-            return f"signal {signal.Signals(-self.returncode).name}"
-        return f"exit code {self.returncode}"
 
 
 class Supervision:
@@ -83,6 +61,10 @@ class Supervision:
     def stay(self, stay: bool) -> None:
         """Whether everything goes on when the harness ends."""
         self._call(do="stay", stay=stay)
+
+    def farewell(self, argv: Sequence[str]) -> None:
+        """What the supervisor runs when it has ended everything else, however that came about."""
+        self._call(do="farewell", argv=list(argv))
 
     def stop(self) -> None:
         """Everything dead, the supervisor, too. Idempotent."""

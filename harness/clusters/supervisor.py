@@ -10,6 +10,7 @@ Protocol: one JSON object a line on standard input, one answer a line on standar
     {"do": "signal", "names", "signal"}                      -> {"sent": [names]}
     {"do": "status"}                                         -> {"processes": {name: {"pid", "returncode", "ended_ns"}}}
     {"do": "stay", "stay": bool}                             -> {}
+    {"do": "farewell", "argv"}                               -> {}   run when everything else is dead
     {"do": "stop"}                                           -> {}   everything dead; then it ends itself
 """
 
@@ -31,6 +32,7 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.2  # how often the harness's existence is checked
 _DEATH_S = 10.0  # SIGKILL to the end of a process
+_FAREWELL_S = 25.0  # within the time that the harness waits for an answer
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,6 +47,7 @@ class Supervisor:
         self.stay = stay
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ended_ns: dict[str, int] = {}
+        self.last: list[str] = []
         self.stopped = False
 
     def run(self) -> None:
@@ -61,8 +64,8 @@ class Supervisor:
                 for line in lines:
                     self._serve(line)
             if not self.stay and (not listening or os.getppid() != self.parent):
-                self.stop_everything()
-                shutil.rmtree(self.directory, ignore_errors=True)  # a sweep finds what could not be removed
+                if self.stop_everything():
+                    shutil.rmtree(self.directory, ignore_errors=True)  # a sweep finds what could not be removed
                 return
 
     def _serve(self, line: bytes) -> None:
@@ -113,6 +116,10 @@ class Supervisor:
         self.stay = stay
         return {}
 
+    def do_farewell(self, argv: list[str]) -> dict[str, Any]:
+        self.last = argv
+        return {}
+
     def do_stop(self) -> dict[str, Any]:
         self.stop_everything()
         self.stopped = True
@@ -123,13 +130,18 @@ class Supervisor:
             if name not in self.ended_ns and process.poll() is not None:
                 self.ended_ns[name] = time.time_ns()
 
-    def stop_everything(self) -> None:
-        """SIGKILL, at one moment, and until they are gone."""
+    def stop_everything(self) -> bool:
+        """SIGKILL, at one moment, and until they are gone; then the farewell, and whether it did what it should."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()
         for process in self.processes.values():
             process.wait(_DEATH_S)
+        argv, self.last = self.last, []
+        try:
+            return not argv or subprocess.run(argv, timeout=_FAREWELL_S, check=False).returncode == 0
+        except (OSError, subprocess.TimeoutExpired):
+            return False
 
 
 def _die_with(supervisor: int) -> Any:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psutil
 
+from harness.clusters.engine import RUN_LABEL, asking, engine
 from harness.clusters.state import RunState, default_root, load, remove_directory, runs
+from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
@@ -46,7 +48,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
     base = root or default_root()
-    swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead]
+    swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead and _reachable(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
             old = time.time() - path.stat().st_mtime > _INCOMPLETE_AGE_S
@@ -87,8 +89,32 @@ def _end(state: RunState, verb: str) -> str:
             what=f"the supervisor {supervisor.pid} of {state.run} to end",
         )
     _kill_strays(state.directory)
+    if state.backend == CONTAINERS:
+        remove_containers(state)
     remove_directory(state.directory)
     return f"{verb} {state.run}"
+
+
+def _reachable(state: RunState) -> bool:
+    """A run of containers waits for its engine: what it left can only be removed there."""
+    if state.backend == CONTAINERS:
+        try:
+            engine().close()
+        except BadInput:
+            return False
+    return True
+
+
+def remove_containers(state: RunState) -> None:
+    """Everything on the engine that carries the run's label. BadInput when no engine answers."""
+    from harness.clusters import reap
+
+    client = engine()
+    try:
+        with asking(f"remove what {state.run} left"):
+            reap.reap(client, f"{RUN_LABEL}={state.run}")
+    finally:
+        client.close()
 
 
 def _kill_strays(directory: Path) -> None:

@@ -69,13 +69,21 @@ _BEHAVIOUR = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Where a broker is reached from outside: by clients through every fault, by observers past them."""
+
+    client: tuple[str, int]
+    direct: tuple[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """What the settings of one node depend on, apart from the release."""
 
     node: int
     address: str  # what it binds
-    client_address: str | None  # what its clients connect to; None for a controller
+    advertised: Advertised | None  # None for a controller
     controllers: tuple[int, ...]
     brokers: int  # how many
     data: Path
@@ -88,12 +96,12 @@ def host_name(node: int) -> str:
 
 
 def node_properties(release: Release, node: Node) -> dict[str, str]:
-    """server.properties of a broker or, without a client address, of a controller.
+    """server.properties of a broker or, where it advertises nothing to clients, of a controller.
 
     Both get the settings of both: the controller applies defaults of topics, and with ELR (KIP-966) the cluster's
     min.insync.replicas is taken from the active controller's file.
     """
-    special = _controller(release, node) if node.client_address is None else _broker(node)
+    special = _broker(node, node.advertised) if node.advertised else _controller(release, node)
     return {
         **_DETECTION,
         **_BEHAVIOUR,
@@ -111,7 +119,8 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
     }
 
 
-def _broker(node: Node) -> dict[str, str]:
+def _broker(node: Node, advertised: Advertised) -> dict[str, str]:
+    client, direct = advertised.client, advertised.direct
     return {
         "process.roles": "broker",
         "broker.rack": f"r{node.node}",
@@ -119,7 +128,7 @@ def _broker(node: Node) -> dict[str, str]:
         "listeners": f"REPL://{node.address}:{REPLICATION_PORT},CLIENT://{node.address}:{CLIENT_PORT},"
         f"DIRECT://{node.address}:{DIRECT_PORT}",
         "advertised.listeners": f"REPL://{host_name(node.node)}:{REPLICATION_PORT},"
-        f"CLIENT://{node.client_address}:{CLIENT_PORT},DIRECT://{node.address}:{DIRECT_PORT}",
+        f"CLIENT://{client[0]}:{client[1]},DIRECT://{direct[0]}:{direct[1]}",
     }
 
 
@@ -132,7 +141,7 @@ def _controller(release: Release, node: Node) -> dict[str, str]:
 
 def combined_properties(release: Release, *, node: int, address: str, data: Path) -> dict[str, str]:
     """server.properties of a whole cluster in one process, with no proxies, that nobody is meant to use."""
-    alone = Node(node=node, address=address, client_address=None, controllers=(node,), brokers=1, data=data)
+    alone = Node(node=node, address=address, advertised=None, controllers=(node,), brokers=1, data=data)
     return {
         **node_properties(release, alone),
         "process.roles": "broker,controller",

@@ -69,9 +69,7 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
     if spec is None:
         return _newest(_Maven(maven_repo, Cache(cache), progress))
     if spec.startswith("image:"):
-        raise BadInput(
-            f"{spec} needs the container backend, which comes with a later version: give {_RUNNABLE} instead"
-        )
+        raise BadInput(f"{spec}: images of brokers cannot be run yet; give {_RUNNABLE} instead")
     if _VERSION.fullmatch(spec):
         return _Maven(maven_repo, Cache(cache), progress).release(spec)
     path = Path(spec)

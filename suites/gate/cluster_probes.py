@@ -8,7 +8,8 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaError, Producer
 
-from harness.clusters.processes import ProcessCluster, start_processes
+from harness.clusters import BACKENDS
+from harness.clusters.jvms import JvmCluster
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
@@ -22,22 +23,22 @@ def quiet(client: dict[str, Any]) -> dict[str, Any]:
     return {"log_level": 0, **client}
 
 
-def start(root: Path, shape: ClusterShape, *, version: str = RELEASE, keep: bool = False) -> ProcessCluster:
+def start(root: Path, shape: ClusterShape, *, backend: str, version: str = RELEASE) -> JvmCluster:
     release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
-    return start_processes(release, shape, root=root, keep=keep, progress=print, cache=default_cache())
+    return BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=default_cache())
 
 
-def observer(cluster: ProcessCluster) -> AdminView:
+def observer(cluster: JvmCluster) -> AdminView:
     return AdminView({broker: cluster.direct_address(broker) for broker in cluster.brokers})
 
 
-def create_topic(cluster: ProcessCluster, name: str = TOPIC) -> None:
+def create_topic(cluster: JvmCluster, name: str = TOPIC) -> None:
     """One partition, led by broker 1, replicated to all."""
     with observer(cluster) as admin:
         admin.create_topics([Topic(name=name, assignment=(cluster.brokers,))])
 
 
-def isr(cluster: ProcessCluster, topic: str = TOPIC) -> tuple[int, set[int]]:
+def isr(cluster: JvmCluster, topic: str = TOPIC) -> tuple[int, set[int]]:
     """Leader and ISR of the topic's only partition; (-1, {}) while nobody answers."""
     with observer(cluster) as admin:
         states = admin.partitions([topic])

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.addresses import NODES_MAX, SLOTS, Addresses
+from harness.clusters.addresses import SLOTS, Addresses
+from harness.clusters.plan import NODES_MAX
 from harness.kafka.config import (
     CLIENT_PORT,
     CONTROLLER_PORT,
     DIRECT_PORT,
     REPLICATION_PORT,
+    Advertised,
     Node,
     logging_properties,
     node_properties,
@@ -28,8 +30,8 @@ def release(version: str, *jars: str) -> Release:
 
 
 def node(number: int, **changes: object) -> Node:
-    client = "127.16.2.9" if number < 100 else None
-    given = {"address": "127.16.1.9", "client_address": client, "controllers": (101,), "brokers": 3, "data": Path("/d")}
+    advertised = Advertised(("127.16.2.9", 21094), ("127.16.1.9", 21095)) if number < 100 else None
+    given = {"address": "127.16.1.9", "advertised": advertised, "controllers": (101,), "brokers": 3, "data": Path("/d")}
     return Node(node=number, **{**given, **changes})  # type: ignore[arg-type]
 
 

@@ -36,7 +36,7 @@ def slots(tmp_path: Path) -> Path:
 def run(tmp_path: Path, slots: Path) -> Iterator[tuple[RunState, Supervision]]:
     """A run with a supervisor that supervises nothing yet."""
     slot = take_slot(slots)
-    state = new_run(tmp_path / "root", slot=slot.number, release="9.9.9", bootstrap="here:1", kept=False)
+    state = new_run(tmp_path / "root", slot=slot.number, release="9.9.9", kept=False)
     supervision = Supervision(state.directory, slot.descriptor, stay=False)
     slot.let_go()
     state = state.supervised_by(supervision.pid)
@@ -132,7 +132,7 @@ from harness.clusters.supervision import Supervision
 
 root, slots, stay, fork = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "stay", sys.argv[4] == "fork"
 slot = take_slot(slots)
-state = new_run(root, slot=slot.number, release="9.9.9", bootstrap="here:1", kept=stay)
+state = new_run(root, slot=slot.number, release="9.9.9", kept=stay)
 supervision = Supervision(state.directory, slot.descriptor, stay=stay)
 slot.let_go()
 state.supervised_by(supervision.pid).save()

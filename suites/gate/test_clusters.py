@@ -1,4 +1,4 @@
-"""The process backend against real Kafka: what each operation does to brokers and links; nothing outlives it."""
+"""A backend (--backend) against real Kafka: what each operation does to brokers and links; nothing outlives it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from harness.clusters.processes import ProcessCluster
+from harness.clusters.jvms import TOXIPROXY, JvmCluster
 from harness.model.errors import BadInput, HarnessFailure, HarnessTimeout
 from harness.model.scenario import ClusterShape
 from harness.model.waiting import wait_for
-from suites.gate.cluster_probes import TOPIC, create_topic, isr, processes_of, produce, quiet, start
+from suites.gate.cluster_probes import TOPIC, create_topic, isr, produce, quiet, start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    with start(tmp_path_factory.mktemp("runs"), ClusterShape(controllers=3)) as cluster:
+def shared(tmp_path_factory: pytest.TempPathFactory, backend: str) -> Iterator[JvmCluster]:
+    with start(tmp_path_factory.mktemp("runs"), ClusterShape(controllers=3), backend=backend) as cluster:
         create_topic(cluster)
         yield cluster
         assert cluster.unexpected_exits() == []
 
 
 @pytest.fixture
-def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
+def cluster(shared: JvmCluster) -> Iterator[JvmCluster]:
     """Three brokers, three controllers, whole before and after each test."""
     yield shared
     shared.heal()
@@ -42,7 +42,7 @@ def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
     assert shared.links.active() == []
 
 
-def test_clients_get_the_proxies_and_observers_the_brokers(cluster: ProcessCluster) -> None:
+def test_clients_get_the_proxies_and_observers_the_brokers(cluster: JvmCluster) -> None:
     through = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap()})).list_topics(timeout=10).brokers
     direct = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_direct()})).list_topics(timeout=10).brokers
     proxies = {f"{broker.host}:{broker.port}" for broker in through.values()}
@@ -53,7 +53,7 @@ def test_clients_get_the_proxies_and_observers_the_brokers(cluster: ProcessClust
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_killed_broker_comes_back_on_its_disk(cluster: ProcessCluster) -> None:
+def test_a_killed_broker_comes_back_on_its_disk(cluster: JvmCluster) -> None:
     assert produce(cluster.bootstrap()) is None
     before = cluster.pid(2)
     cluster.kill(2)
@@ -67,7 +67,7 @@ def test_a_killed_broker_comes_back_on_its_disk(cluster: ProcessCluster) -> None
     assert cluster.unexpected_exits() == []
 
 
-def test_all_brokers_killed_at_once(cluster: ProcessCluster) -> None:
+def test_all_brokers_killed_at_once(cluster: JvmCluster) -> None:
     cluster.kill(*cluster.brokers)
     assert [cluster.running(broker) for broker in cluster.brokers] == [False] * 3
     cluster.kill(*cluster.brokers)  # nobody is left: nothing happens
@@ -77,14 +77,14 @@ def test_all_brokers_killed_at_once(cluster: ProcessCluster) -> None:
     assert produce(cluster.bootstrap()) is None
 
 
-def test_termination_is_a_controlled_shutdown(cluster: ProcessCluster) -> None:
+def test_termination_is_a_controlled_shutdown(cluster: JvmCluster) -> None:
     cluster.terminate(3)
     assert not cluster.running(3)
     assert "shut down completed" in cluster.server_log(3).read_text("utf-8")
     assert cluster.unexpected_exits() == []
 
 
-def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: ProcessCluster) -> None:
+def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: JvmCluster) -> None:
     cluster.pause(1)
     assert cluster.paused(1)
     assert cluster.running(1)
@@ -96,14 +96,14 @@ def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: ProcessCluste
     wait_for(lambda: cluster.running(1), until=lambda up: not up, deadline_s=30, what="the signal to arrive")
 
 
-def test_the_active_controller_killed(cluster: ProcessCluster) -> None:
+def test_the_active_controller_killed(cluster: JvmCluster) -> None:
     cluster.kill(cluster.controllers[0])
     cluster.kill(cluster.controllers[0])
     create_topic(cluster, "made-by-two-controllers")
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: ProcessCluster, mode: str) -> None:
+def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: JvmCluster, mode: str) -> None:
     leader = isr(cluster)[0]
     follower = next(broker for broker in cluster.brokers if broker != leader)
     cluster.links.cut(f"b{follower}", f"b{leader}", mode)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: ProcessCluster, m
     assert cluster.links.active() == []
 
 
-def test_answers_can_be_lost_while_requests_arrive(cluster: ProcessCluster) -> None:
+def test_answers_can_be_lost_while_requests_arrive(cluster: JvmCluster) -> None:
     consumer = Consumer(quiet({"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "ends"}))
     place = TopicPartition(TOPIC, 0)
     _, before = consumer.get_watermark_offsets(place, timeout=10)
@@ -147,7 +147,7 @@ class _LiveProducer:
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_affects_connections_that_exist(cluster: ProcessCluster, mode: str) -> None:
+def test_a_cut_affects_connections_that_exist(cluster: JvmCluster, mode: str) -> None:
     producer = _LiveProducer(cluster.bootstrap(), deadline_s=3)
     assert producer.produce() is None
     for broker in cluster.brokers:
@@ -160,7 +160,7 @@ def test_a_cut_affects_connections_that_exist(cluster: ProcessCluster, mode: str
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_slow_link_delays_what_it_carries(cluster: ProcessCluster) -> None:
+def test_a_slow_link_delays_what_it_carries(cluster: JvmCluster) -> None:
     def seconds() -> float:
         producer = _LiveProducer(cluster.bootstrap(), deadline_s=20)
         assert producer.produce() is None  # connected, and knows the leader
@@ -175,7 +175,7 @@ def test_a_slow_link_delays_what_it_carries(cluster: ProcessCluster) -> None:
     assert seconds() < 0.4
 
 
-def test_every_replica_serves_its_own_copy(cluster: ProcessCluster) -> None:
+def test_every_replica_serves_its_own_copy(cluster: JvmCluster) -> None:
     """KIP-392: client.rack names the broker; its statistics say who served."""
     assert produce(cluster.bootstrap()) is None
     for broker in cluster.brokers:
@@ -198,8 +198,8 @@ def test_every_replica_serves_its_own_copy(cluster: ProcessCluster) -> None:
         consumer.close()
 
 
-def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path) -> None:
-    with start(tmp_path, ClusterShape(brokers=1)) as cluster:
+def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path, backend: str) -> None:
+    with start(tmp_path, ClusterShape(brokers=1), backend=backend) as cluster:
         cluster.kill(101)
         assert cluster.unexpected_exits() == []  # this one was asked for
         psutil.Process(cluster.pid(1)).kill()
@@ -208,8 +208,7 @@ def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path) -> None:
         assert found[0].log_tail
         cluster.heal()
         cluster.wait_started(1, 60)
-        toxiproxy = next(p for p in map(psutil.Process, processes_of(cluster.directory)) if "toxiproxy" in p.name())
-        toxiproxy.kill()
+        psutil.Process(cluster._runner.status()[TOXIPROXY].pid).kill()
         wait_for(
             lambda: [exit_.name for exit_ in cluster.unexpected_exits()],
             until=lambda names: names == ["b1", "toxiproxy"],
@@ -221,8 +220,8 @@ def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.1"])
-def test_older_releases(version: str, tmp_path: Path) -> None:
-    with start(tmp_path, ClusterShape(controllers=3), version=version) as cluster:
+def test_older_releases(version: str, tmp_path: Path, backend: str) -> None:
+    with start(tmp_path, ClusterShape(controllers=3), backend=backend, version=version) as cluster:
         create_topic(cluster)
         assert produce(cluster.bootstrap()) is None
         cluster.kill(1)
@@ -232,9 +231,9 @@ def test_older_releases(version: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_clusters_at_once_and_features_at_format(tmp_path: Path) -> None:
+def test_two_clusters_at_once_and_features_at_format(tmp_path: Path, backend: str) -> None:
     shape = ClusterShape(brokers=1, features={"eligible.leader.replicas.version": 0}, config={"num.partitions": "2"})
-    with start(tmp_path, shape) as one, start(tmp_path, shape) as two:
+    with start(tmp_path, shape, backend=backend) as one, start(tmp_path, shape, backend=backend) as two:
         assert one.state.slot != two.state.slot
         create_topic(one, "only-here")
         topics = AdminClient(quiet({"bootstrap.servers": two.bootstrap()})).list_topics(timeout=10).topics
@@ -247,10 +246,10 @@ def test_two_clusters_at_once_and_features_at_format(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
     shape = ClusterShape(brokers=1, config={"log.retention.bytes": "many"})
     with pytest.raises(HarnessFailure, match=r"ended before it had started.*log\.retention\.bytes"):
-        start(tmp_path, shape)
+        start(tmp_path, shape, backend=backend)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"no\.such\.feature"):
-        start(tmp_path, ClusterShape(brokers=1, features={"no.such.feature": 1}))
+        start(tmp_path, ClusterShape(brokers=1, features={"no.such.feature": 1}), backend=backend)

@@ -1,0 +1,181 @@
+"""Runs the processes of a cluster as containers, each the first process of one that bears its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness.clusters import reap
+from harness.clusters.addresses import TOXIPROXY_PORT
+from harness.clusters.base_image import BaseImage
+from harness.clusters.engine import RUN_LABEL, asking
+from harness.clusters.jvms import TOXIPROXY, proxy_log
+from harness.clusters.runner import ProcessState
+from harness.clusters.state import RunState
+from harness.clusters.subnets import Subnets
+from harness.clusters.supervision import Supervision
+from harness.model.errors import HarnessFailure
+
+NODE_MEMORY: Final = "1g"
+_KILLED: Final = 137
+_SERVER: Final = "/toxiproxy-server"
+_CONFIG: Final = "/toxiproxy.json"
+_PROXY_SCRIPT: Final = """
+set -e
+for address in {addresses}; do ip addr add $address/24 dev eth0; done
+exec {server} -host 0.0.0.0 -port {port} -config {config}
+"""
+
+
+@dataclass(slots=True)
+class Containers:
+    """Implements `runner.Runner`. `run_proxy` comes before `start`."""
+
+    client: Any
+    state: RunState
+    labels: Mapping[str, str]
+    image: BaseImage
+    network: Any  # of the nodes
+    addresses: Mapping[str, str]  # of each name on that network
+    shared: Sequence[Path]  # what every node may read
+    supervision: Supervision
+    _made: dict[str, Any] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))
+
+    def run_proxy(self, binary: Path, plan: Subnets, outside: Any) -> dict[int, int]:
+        """Starts toxiproxy on the nodes' network and on `outside`; its ports -> ports of 127.0.0.1."""
+        config = self.state.directory / "toxiproxy.json"
+        config.write_text(plan.toxiproxy_config(), "utf-8")
+        log = proxy_log(self.state.directory)
+        script = _PROXY_SCRIPT.format(
+            addresses=" ".join(plan.proxy_addresses), server=_SERVER, port=TOXIPROXY_PORT, config=_CONFIG
+        )
+        with asking("start toxiproxy"):
+            container = self._made[TOXIPROXY] = self._run(
+                TOXIPROXY,
+                ["/bin/sh", "-c", script],
+                log.parent,
+                log,
+                {"LOG_LEVEL": "error"},
+                {binary: _SERVER, config: _CONFIG},
+                user="0:0",
+                cap_add=["NET_ADMIN"],
+                ports={f"{port}/tcp": ("127.0.0.1", None) for port in plan.ports},
+            )
+            outside.connect(container.id)
+            _close_the_way_out(container)
+            container.reload()
+        return _published(container)
+
+    def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
+        """See `Runner`. A container that has ended is started again, with its address and its disk."""
+        with asking(f"start {name}"):
+            if name in self._made:
+                self._made[name].start()
+            else:
+                self._made[name] = self._run(name, argv, cwd, output, env, {path: str(path) for path in self.shared})
+        return _state_of(self._made[name]).pid
+
+    def _run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        cwd: Path,
+        output: Path,
+        env: Mapping[str, str],
+        reads: Mapping[Path, str],
+        ports: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        from docker.types import EndpointConfig
+        from testcontainers.core.container import DockerContainer
+
+        endpoint = EndpointConfig(self.client.api.api_version, ipv4_address=self.addresses[name])
+        settings: dict[str, Any] = {
+            "labels": dict(self.labels),
+            "hostname": name,
+            "user": f"{os.getuid()}:{os.getgid()}",
+            "working_dir": str(cwd),
+            "network": self.network.name,
+            "networking_config": {self.network.name: endpoint},
+            "dns": ["127.0.0.1"],  # a name that nobody knows is asked of nobody
+            "mem_limit": NODE_MEMORY,
+            "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{output} 2>&1', "sh"],
+        }
+        container = DockerContainer(self.image.name).with_name(f"{self.state.run}-{name}").with_command(list(argv))
+        container.with_envs(**env).with_kwargs(**{**settings, **more})
+        container.with_volume_mapping(cwd, str(cwd), "rw")
+        for path, place in reads.items():
+            container.with_volume_mapping(path, place, "ro")
+        container.ports = dict(ports or {})  # pairs of address and port, which its own methods do not take
+        return container.start().get_wrapped_container()
+
+    def signal(self, names: Sequence[str], number: int) -> list[str]:
+        """See `Runner`."""
+        alive = [name for name, state in self.status().items() if name in names and state.alive]
+        list(self._pool.map(lambda name: self._kill(name, number), alive))
+        return alive
+
+    def _kill(self, name: str, number: int) -> None:
+        from docker.errors import APIError
+
+        with asking(f"send signal {number} to {name}"):
+            try:
+                self._made[name].kill(signal=number)
+            except APIError as refused:
+                if "is not running" not in str(refused):  # it ended in between
+                    raise
+
+    def status(self) -> dict[str, ProcessState]:
+        """See `Runner`."""
+        with asking("say how containers are"):
+            return dict(zip(self._made, self._pool.map(_state_of, self._made.values()), strict=True))
+
+    def stop(self) -> None:
+        """See `Runner`."""
+        self._pool.shutdown()
+        self.supervision.stop()  # its last act is to remove what carries our label
+        with asking("remove what is left of a cluster"):
+            reap.reap(self.client, f"{RUN_LABEL}={self.state.run}")
+            self.client.close()
+
+    def let_go(self) -> None:
+        """See `Runner`."""
+        self.supervision.let_go()
+        self.client.close()
+
+
+def _state_of(container: Any) -> ProcessState:
+    container.reload()
+    state = container.attrs["State"]
+    if state["Running"]:
+        return ProcessState(state["Pid"], None, None)
+    code = state["ExitCode"]
+    return ProcessState(state["Pid"], -9 if code == _KILLED else code, _epoch_ns(state["FinishedAt"]))
+
+
+def _epoch_ns(text: str) -> int | None:
+    """From RFC 3339 with nanoseconds, more digits than datetime takes."""
+    seconds, _, fraction = text.rstrip("Z").partition(".")
+    with suppress(ValueError):
+        return int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * 10**9 + int(fraction.ljust(9, "0")[:9])
+    return None
+
+
+def _close_the_way_out(container: Any) -> None:
+    """A published port needs no default route, and without one nothing that toxiproxy dials can leave."""
+    container.exec_run(["ip", "route", "del", "default"], user="0:0")
+    code, said = container.exec_run(["ip", "route", "show", "default"], user="0:0")
+    if code != 0 or said.strip():
+        raise HarnessFailure(f"the container of toxiproxy has a way out: {said.decode('utf-8', 'replace').strip()}")
+
+
+def _published(container: Any) -> dict[int, int]:
+    bound = container.attrs["NetworkSettings"]["Ports"]
+    return {int(port.partition("/")[0]): int(places[0]["HostPort"]) for port, places in bound.items() if places}

@@ -1,0 +1,58 @@
+"""The container engine of this machine, and what of ours is on it. Only Docker's API is spoken, never its client.
+
+Everything that a run makes carries its label, so that whoever comes after a crash finds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from harness.model.errors import BadInput, HarnessFailure
+
+# Read when testcontainers is first imported. Its reaper is an image of its own; our supervisor does the same work.
+os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
+
+RUN_LABEL: Final = "kafka-durability.run"
+ROOT_LABEL: Final = "kafka-durability.root"
+_ANSWER_S: Final = 60
+
+
+def engine() -> Any:
+    """A client of the engine that DOCKER_HOST names. BadInput, with the remedy, when none answers."""
+    try:
+        import docker
+        from docker.errors import DockerException
+        from requests import RequestException
+    except ModuleNotFoundError as absent:
+        raise BadInput(
+            f"containers need {absent.name}: pip install 'kafka-durability[containers]', or say --backend processes"
+        ) from None
+    try:
+        client = docker.from_env(timeout=_ANSWER_S)
+        client.ping()
+    except (DockerException, RequestException) as silent:
+        where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        raise BadInput(
+            f"no container engine answers at {where} ({_short(silent)}): start one, or say --backend processes"
+        ) from None
+    return client
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """An engine that refuses or goes silent is the harness's failure, in one sentence."""
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException) as refused:
+        raise HarnessFailure(f"the container engine could not {what}: {_short(refused)}") from refused
+
+
+def _short(error: Exception) -> str:
+    explanation = getattr(error, "explanation", None)
+    return str(explanation or error).strip().splitlines()[0][:300]

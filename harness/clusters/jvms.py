@@ -1,0 +1,313 @@
+"""A cluster of real Kafka JVMs behind toxiproxy, whatever runs them: local processes, or containers."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from harness.clusters.base import Links, UnexpectedExit, party
+from harness.clusters.links import ToxiproxyLinks
+from harness.clusters.nodes import LogWatch, NodeFiles, tail
+from harness.clusters.plan import Plan
+from harness.clusters.runner import ProcessState, Runner
+from harness.clusters.state import RunState, remove_directory
+from harness.clusters.toxiproxy import ToxiproxyClient
+from harness.kafka.release import Release
+from harness.model.errors import HarnessFailure
+from harness.model.scenario import ClusterShape
+from harness.model.waiting import wait_for
+
+TOXIPROXY = "toxiproxy"
+_READY_S = 120.0  # a loaded two-core machine has taken 40
+_GONE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a backend gives a cluster: who runs its processes and how, and where everybody listens."""
+
+    runner: Runner
+    plan: Plan
+    toxiproxy: ToxiproxyClient
+    java: str  # the executable, where the nodes run
+    environment: Mapping[str, str]
+    capabilities: frozenset[str]
+
+
+class JvmCluster:
+    """Implements `base.Cluster`. Made by a backend. Usable as a context manager that ends in `close()`."""
+
+    def __init__(
+        self, release: Release, shape: ClusterShape, state: RunState, means: Means, nodes: Mapping[int, NodeFiles]
+    ) -> None:
+        self.release = release
+        self.shape = shape
+        self.state = state
+        self.directory = state.directory
+        self.capabilities = means.capabilities
+        self.brokers = means.plan.brokers
+        self.controllers = means.plan.controllers
+        self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
+        self._means = means
+        self._runner = means.runner
+        self._nodes = nodes
+        self._watches: dict[int, LogWatch] = {}
+        self._asked: set[int] = set()  # nodes whose end was asked for since their last start
+        self._exits: dict[tuple[str, int], UnexpectedExit] = {}  # by name and pid
+        self._stopped = False
+
+    # --- addresses ---
+
+    def bootstrap(self) -> str:
+        """See `base.Cluster`."""
+        return self._means.plan.bootstrap()
+
+    def bootstrap_direct(self) -> str:
+        """See `base.Cluster`."""
+        return ",".join("{}:{}".format(*self.direct_address(broker)) for broker in self.brokers)
+
+    def direct_address(self, node: int) -> tuple[str, int]:
+        """See `base.Cluster`."""
+        return self._means.plan.direct(node)
+
+    # --- processes ---
+
+    def kill(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._asked.update(nodes)
+        self._signal(nodes, signal.SIGKILL)
+        self._wait_gone(nodes, _GONE_S, "die of SIGKILL")
+
+    def terminate(self, node: int, deadline_s: float = 30) -> None:
+        """See `base.Cluster`."""
+        self._asked.add(node)
+        self._signal([node], signal.SIGTERM)
+        self._wait_gone([node], deadline_s, "shut down after SIGTERM")
+
+    def pause(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._signal(nodes, signal.SIGSTOP)
+        self._wait_paused(nodes, True)
+
+    def resume(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._signal(nodes, signal.SIGCONT)
+        self._wait_paused(nodes, False)
+
+    def start(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self.unexpected_exits()  # remembered before the new process takes the old one's place
+        states = self._runner.status()
+        for node in nodes:
+            name, files = party(node), self._nodes[node]
+            if name in states and states[name].alive:
+                continue
+            self._watches[node] = LogWatch(files.server_log)
+            self._asked.discard(node)
+            self._runner.start(
+                name,
+                [self._means.java, f"@{files.arguments}"],
+                cwd=files.directory,
+                output=files.console,
+                env=self._means.environment,
+            )
+
+    def running(self, node: int) -> bool:
+        """See `base.Cluster`."""
+        return self._process(node).alive
+
+    def paused(self, node: int) -> bool:
+        """See `base.Cluster`."""
+        process = self._process(node)
+        return process.alive and _stopped(process.pid)
+
+    def pid(self, node: int) -> int:
+        """The process of a node that runs, for measurements."""
+        return self._process(node).pid
+
+    def wait_started(self, node: int, deadline_s: float) -> None:
+        """See `base.Cluster`. Raises HarnessFailure at once when the node has ended."""
+        files, watch = self._nodes[node], self._watches[node]
+
+        def seen() -> str:
+            process = self._process(node)
+            if not process.alive:
+                raise self._failure(node, f"{party(node)} ended before it had started ({process.status})")
+            if watch.started():
+                return ""
+            return _last_line(files.server_log) or _last_line(files.console) or "an empty log"
+
+        wait_for(
+            seen,
+            until=lambda last: not last,
+            deadline_s=deadline_s,
+            what=f'"Kafka Server started" of {party(node)}',
+            interval_s=0.1,
+        )
+
+    def unexpected_exits(self) -> list[UnexpectedExit]:
+        """See `base.Cluster`."""
+        if not self._stopped:
+            names = {party(node) for node in self._nodes if node not in self._asked} | {TOXIPROXY}
+            for name, process in self._runner.status().items():
+                if not process.alive and name in names:
+                    self._remember_exit(name, process)
+        return sorted(self._exits.values(), key=lambda exit_: exit_.at_ns)
+
+    def _remember_exit(self, name: str, process: ProcessState) -> None:
+        log = proxy_log(self.directory)
+        for node, files in self._nodes.items():
+            if party(node) == name:
+                log = files.server_log if files.server_log.exists() else files.console
+        found = UnexpectedExit(name, process.status, process.ended_ns or time.time_ns(), tail(log))
+        self._exits.setdefault((name, process.pid), found)
+
+    # --- files ---
+
+    def log_directories(self, node: int) -> tuple[Path, ...]:
+        """See `base.Cluster`."""
+        return (self._nodes[node].data,)
+
+    def server_log(self, node: int) -> Path:
+        """See `base.Cluster`."""
+        return self._nodes[node].server_log
+
+    def console_log(self, node: int) -> Path:
+        """What the JVM itself printed."""
+        return self._nodes[node].console
+
+    # --- as a whole ---
+
+    def heal(self) -> None:
+        """See `base.Cluster`."""
+        self.links.heal_all()
+        self.resume(*self._means.plan.nodes)
+        self.start(*self._means.plan.nodes)
+
+    def stop(self) -> None:
+        """See `base.Cluster`."""
+        if self._stopped:
+            return
+        self.unexpected_exits()
+        self._stopped = True
+        self._runner.stop()
+        remove_directory(self.directory)
+
+    def close(self) -> None:
+        """See `base.Cluster`."""
+        if not self.state.kept:
+            self.stop()
+        elif not self._stopped:
+            self._stopped = True
+            self._runner.let_go()
+
+    def describe_kept(self) -> str:
+        """See `base.Cluster`."""
+        return (
+            f"Kafka {self.release.version} is left running: clients {self.bootstrap()} (through toxiproxy at "
+            f"{self._means.toxiproxy.host}:{self._means.toxiproxy.port}), past every fault {self.bootstrap_direct()}, "
+            f"files {self.directory}; stop it with: durability clean {self.state.run}"
+        )
+
+    def __enter__(self) -> JvmCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- inside ---
+
+    def bring_up(self) -> None:
+        """Starts every node and waits until each has; toxiproxy was started before."""
+        self.start(*self._means.plan.nodes)
+        self._wait_proxies()
+        give_up_at = time.monotonic() + _READY_S
+        for node in self._means.plan.nodes:
+            self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
+
+    def _wait_proxies(self) -> None:
+        wanted = set(self._means.plan.proxies())
+
+        def missing() -> str:
+            state = self._runner.status()[TOXIPROXY]
+            if not state.alive:
+                last = _last_line(proxy_log(self.directory))
+                raise HarnessFailure(f"toxiproxy ended at its start ({state.status}): {last}")
+            if not self._means.toxiproxy.answers():
+                return "no answer"
+            return ", ".join(sorted(wanted - set(self._means.toxiproxy.proxies())))
+
+        wait_for(missing, until=lambda text: not text, deadline_s=20, what="toxiproxy to know every link")
+
+    def _process(self, node: int) -> ProcessState:
+        return self._runner.status()[party(node)]
+
+    def _signal(self, nodes: Sequence[int], number: signal.Signals) -> None:
+        self._runner.signal([party(node) for node in nodes], number)
+
+    def _wait_gone(self, nodes: Sequence[int], deadline_s: float, what: str) -> None:
+        names = [party(node) for node in nodes]
+
+        def alive() -> list[str]:
+            states = self._runner.status()
+            return [name for name in names if states[name].alive]
+
+        wait_for(
+            alive,
+            until=lambda left: not left,
+            deadline_s=deadline_s,
+            what=f"{', '.join(names)} to {what}",
+            interval_s=0.01,
+        )
+
+    def _wait_paused(self, nodes: Sequence[int], paused: bool) -> None:
+        def otherwise() -> list[str]:
+            states = [(party(node), self._process(node)) for node in nodes]
+            return [name for name, state in states if state.alive and _stopped(state.pid) != paused]
+
+        wait_for(
+            otherwise,
+            until=lambda left: not left,
+            deadline_s=_GONE_S,
+            what=f"processes to {'stand still' if paused else 'go on'}",
+            interval_s=0.01,
+        )
+
+    def _failure(self, node: int, sentence: str) -> HarnessFailure:
+        files = self._nodes[node]
+        failure = HarnessFailure(f"{sentence}: {_last_error(files)}")
+        failure.add_note(tail(files.console) + "\n" + tail(files.server_log))
+        return failure
+
+
+def proxy_log(run: Path) -> Path:
+    """Where toxiproxy of a run writes; its folder is made."""
+    folder = run / TOXIPROXY
+    folder.mkdir(exist_ok=True)
+    return folder / f"{TOXIPROXY}.log"
+
+
+def _stopped(pid: int) -> bool:
+    """Whether the kernel has the process stopped by a signal."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] == "T"
+
+
+def _last_line(path: Path) -> str:
+    lines = tail(path).splitlines()
+    return lines[-1] if lines else ""
+
+
+def _last_error(files: NodeFiles) -> str:
+    lines = [*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()]
+    errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    return (errors or lines or ["it said nothing"])[-1]

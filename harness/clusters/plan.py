@@ -1,0 +1,115 @@
+"""Who listens where, and which proxy stands between whom. Each backend has addresses of its own kind."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.clusters.base import FIRST_CONTROLLER, party
+from harness.kafka.config import CLIENT_PORT, CONTROLLER_PORT, DIRECT_PORT, REPLICATION_PORT, host_name
+from harness.model.errors import BadInput
+from harness.model.scenario import ClusterShape
+
+NODES_MAX = 50  # of each kind: 100 + node id has to fit into an octet
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One proxy: connections that `src` opens to `dst`."""
+
+    src: str
+    dst: str
+    listen: str
+    upstream: str
+
+    @property
+    def name(self) -> str:
+        """The proxy's name in toxiproxy."""
+        return f"{self.src}-{self.dst}"
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """The addresses of one cluster. `client` and `direct` are how they look from the harness."""
+
+    slot: int
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return (*self.controllers, *self.brokers)
+
+    @abstractmethod
+    def node(self, node: int) -> str:
+        """The address that a node binds."""
+
+    @abstractmethod
+    def proxied(self, src: int, dst: int) -> str:
+        """The address of the proxy by which `src` reaches `dst`."""
+
+    @abstractmethod
+    def client(self, broker: int) -> tuple[str, int]:
+        """Where clients of the load reach a broker: through its proxy."""
+
+    @abstractmethod
+    def client_proxy(self, broker: int) -> str:
+        """What that proxy listens on."""
+
+    @abstractmethod
+    def direct(self, node: int) -> tuple[str, int]:
+        """Where observers reach a node, past every fault of the links."""
+
+    def own_port(self, node: int) -> int:
+        """Of the listener that no proxy with faults stands before; a controller has only one (KIP-919)."""
+        return DIRECT_PORT if node in self.brokers else CONTROLLER_PORT
+
+    def bootstrap(self) -> str:
+        """Where clients of the load start."""
+        return ",".join("{}:{}".format(*self.client(broker)) for broker in self.brokers)
+
+    def links(self) -> Iterator[Link]:
+        """Every connection that a cluster with isolated controllers opens: to brokers, and to controllers."""
+        for dst in self.brokers:
+            yield Link("client", party(dst), self.client_proxy(dst), f"{self.node(dst)}:{CLIENT_PORT}")
+            for src in self.brokers:
+                if src != dst:
+                    yield self._link(src, dst, REPLICATION_PORT)
+        for dst in self.controllers:
+            for src in self.nodes:
+                if src != dst:
+                    yield self._link(src, dst, CONTROLLER_PORT)
+
+    def _link(self, src: int, dst: int, port: int) -> Link:
+        return Link(party(src), party(dst), f"{self.proxied(src, dst)}:{port}", f"{self.node(dst)}:{port}")
+
+    def hosts_file(self, node: int, machine: str) -> str:
+        """What `node` believes of names (-Djdk.net.hosts.file): itself directly, everybody else behind a proxy."""
+        lines = ["127.0.0.1 localhost", f"127.0.0.1 {machine}"]
+        lines += [
+            f"{self.node(other) if other == node else self.proxied(node, other)} {host_name(other)}"
+            for other in self.nodes
+        ]
+        return "\n".join(lines) + "\n"
+
+    def proxies(self) -> Mapping[str, tuple[str, str]]:
+        """By the proxy's name: what it listens on, and whom it reaches."""
+        return {link.name: (link.listen, link.upstream) for link in self.links()}
+
+    def toxiproxy_config(self) -> str:
+        """For `toxiproxy -config`: every proxy, enabled."""
+        proxies = [
+            {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
+            for name, (listen, upstream) in self.proxies().items()
+        ]
+        return json.dumps(proxies, indent=1)
+
+
+def nodes_of(shape: ClusterShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids of brokers and of controllers. Raises BadInput for a shape that has no plan of addresses."""
+    for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
+        if not 1 <= count <= NODES_MAX:
+            raise BadInput(f"a cluster has 1 to {NODES_MAX} {what}, not {count}")
+    return tuple(range(1, shape.brokers + 1)), tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + shape.controllers))
