@@ -23,7 +23,7 @@ from harness.clusters.nodes import write_node
 from harness.clusters.processes import supervised
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.subnets import Subnets
-from harness.clusters.sweep import sweep
+from harness.clusters.sweep import sweep, sweep_engine
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.kafka.cache import Cache
 from harness.kafka.java import find_java
@@ -42,9 +42,9 @@ def start_containers(
     release: Release, shape: ClusterShape, *, root: Path, keep: bool, progress: Progress, cache: Path
 ) -> JvmCluster:
     """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind."""
-    for line in sweep(root):
-        progress(line)
     client = engine()
+    for line in (*sweep(root), *sweep_engine(root)):
+        progress(line)
     image = base_image(client, cache, progress)
     binary = toxiproxy_server(cache, progress)
     source = formatted(release, shape, find_java(release.version), Cache(cache), progress)

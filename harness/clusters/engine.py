@@ -6,6 +6,7 @@ Everything that a run makes carries its label, so that whoever comes after a cra
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -18,6 +19,7 @@ os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
 RUN_LABEL: Final = "kafka-durability.run"
 ROOT_LABEL: Final = "kafka-durability.root"
 _ANSWER_S: Final = 60
+_HERE: Final = "unix:///var/run/docker.sock"
 
 
 def engine() -> Any:
@@ -30,15 +32,23 @@ def engine() -> Any:
         raise BadInput(
             f"containers need {absent.name}: pip install 'kafka-durability[containers]', or say --backend processes"
         ) from None
+    where = os.environ.get("DOCKER_HOST", _HERE)
     try:
+        _knock(where)
         client = docker.from_env(timeout=_ANSWER_S)
         client.ping()
-    except (DockerException, RequestException) as silent:
-        where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    except (OSError, DockerException, RequestException) as silent:
         raise BadInput(
             f"no container engine answers at {where} ({_short(silent)}): start one, or say --backend processes"
         ) from None
     return client
+
+
+def _knock(where: str) -> None:
+    """Docker's client leaves a socket open for each time that it finds nobody behind one."""
+    if where.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.connect(where.removeprefix("unix://"))
 
 
 @contextmanager

@@ -12,6 +12,15 @@ import docker
 from docker.errors import APIError, NotFound
 
 
+def runs_of(client: Any, label: str, run_label: str) -> set[str]:
+    """The runs that have containers or networks with the label."""
+    wanted = {"label": label}
+    containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
+    found = [container.labels for container in containers]
+    found += [network.attrs["Labels"] for network in client.networks.list(filters=wanted)]
+    return {labels[run_label] for labels in found}
+
+
 def reap(client: Any, label: str) -> list[str]:
     """Containers, then networks, then volumes that carry the label; their names. What is gone already is fine.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.clusters.engine import RUN_LABEL, asking, engine
+from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine
 from harness.clusters.state import RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
@@ -67,7 +67,7 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     base = root or default_root()
     if run is None:
         kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
-        return [_end(state, "ended") for state in kept] + sweep(base)
+        return [_end(state, "ended") for state in kept] + sweep(base) + sweep_engine(base)
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
@@ -93,6 +93,25 @@ def _end(state: RunState, verb: str) -> str:
         remove_containers(state)
     remove_directory(state.directory)
     return f"{verb} {state.run}"
+
+
+def sweep_engine(root: Path) -> list[str]:
+    """Removes what runs left on a container engine whose directory is gone, too; says of which runs it was."""
+    from harness.clusters import reap
+
+    try:
+        client = engine()
+    except BadInput:
+        return []
+    try:
+        with asking("remove what runs left"):
+            known = {state.run for state in runs(root)}
+            lost = sorted(reap.runs_of(client, f"{ROOT_LABEL}={root.absolute()}", RUN_LABEL) - known)
+            for run in lost:
+                reap.reap(client, f"{RUN_LABEL}={run}")
+    finally:
+        client.close()
+    return [f"swept the remains of {run}" for run in lost]
 
 
 def _reachable(state: RunState) -> bool:

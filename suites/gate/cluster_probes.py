@@ -9,10 +9,12 @@ import psutil
 from confluent_kafka import KafkaError, Producer
 
 from harness.clusters import BACKENDS
+from harness.clusters.engine import RUN_LABEL, engine
 from harness.clusters.jvms import JvmCluster
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
+from harness.model.backend import PROCESSES
 from harness.model.scenario import ClusterShape, Topic
 
 RELEASE = "4.3.1"
@@ -53,6 +55,19 @@ def produce(address: str, topic: str = TOPIC, deadline_s: float = 20) -> KafkaEr
     producer.produce(topic, b"value", on_delivery=lambda error, _: ended.append(error))
     producer.flush(deadline_s + 5)
     return ended[0] if ended else KafkaError(KafkaError._TIMED_OUT)
+
+
+def living(backend: str, directory: Path) -> list[Any]:
+    """What there is of a run beside its files: processes, or containers and networks."""
+    if backend == PROCESSES:
+        return processes_of(directory)
+    client = engine()
+    try:
+        wanted = {"label": f"{RUN_LABEL}={directory.name}"}
+        containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
+        return [thing.name for thing in (*containers, *client.networks.list(filters=wanted))]
+    finally:
+        client.close()
 
 
 def processes_of(directory: Path) -> list[int]:

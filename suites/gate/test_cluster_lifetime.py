@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from confluent_kafka.admin import AdminClient
 
 from harness import clusters
 from harness.clusters.state import runs
+from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
-from suites.gate.cluster_probes import processes_of, quiet
+from suites.gate.cluster_probes import living, processes_of, quiet
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -32,7 +34,12 @@ from harness.model.scenario import ClusterShape
 
 release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=lambda line: None)
 cluster = clusters.start(
-    release, ClusterShape(brokers=1), root=Path(sys.argv[1]), keep=sys.argv[2] == "keep", progress=lambda line: None
+    release,
+    ClusterShape(brokers=1),
+    root=Path(sys.argv[1]),
+    keep=sys.argv[2] == "keep",
+    backend=sys.argv[3],
+    progress=lambda line: None,
 )
 try:
     print(cluster.directory, flush=True)
@@ -43,18 +50,18 @@ finally:
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], Path]]]:
+def harness(tmp_path: Path, backend: str) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], Path]]]:
     """Starts a harness with a cluster of its own as another process."""
     started: list[subprocess.Popen[str]] = []
 
     def start(keep: str) -> tuple[subprocess.Popen[str], Path]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HARNESS, str(tmp_path), keep], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", HARNESS, str(tmp_path), keep, backend], stdout=subprocess.PIPE, text=True
         )
         started.append(process)
         assert process.stdout is not None
         directory = Path(process.stdout.readline().strip())
-        assert len(processes_of(directory)) >= 4  # supervisor, toxiproxy, broker, controller
+        assert len(living(backend, directory)) >= 4  # toxiproxy, broker, controller, and the supervisor or networks
         return process, directory
 
     yield start
@@ -66,32 +73,34 @@ def harness(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[s
 
 @pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGINT", "SIGTERM"])
 def test_nothing_outlives_the_harness(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, signal_name: str
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str, signal_name: str
 ) -> None:
     process, directory = harness("leave")
     process.send_signal(signal.Signals[signal_name])
     process.wait(30)
-    wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="processes to end")
+    wait_for(lambda: living(backend, directory), until=lambda left: not left, deadline_s=30, what="all to end")
     wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=15, what="files to go")
 
 
 def test_nothing_outlives_harness_and_supervisor(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     process, directory = harness("leave")
     (state,) = runs(tmp_path)
     assert state.supervisor is not None
     psutil.Process(state.supervisor.pid).kill()
-    wait_for(lambda: processes_of(directory), until=lambda left: len(left) == 0, deadline_s=15, what="JVMs to end")
+    if backend == PROCESSES:  # containers belong to the engine, and wait for a sweep
+        wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="JVMs to end")
     process.kill()
     process.wait(10)
     assert [left.what for left in clusters.leftovers(tmp_path)] == ["remains of a run that crashed"]
     assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
+    assert living(backend, directory) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kept_cluster_stays_until_it_is_cleaned(
-    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     process, directory = harness("keep")
     (state,) = runs(tmp_path)
@@ -101,10 +110,28 @@ def test_a_kept_cluster_stays_until_it_is_cleaned(
     process.wait(10)
     assert clusters.sweep(tmp_path) == []
     time.sleep(1)  # there is nothing to see: it must NOT end
-    assert len(processes_of(directory)) >= 4
+    assert len(living(backend, directory)) >= 4
     metadata = AdminClient(quiet({"bootstrap.servers": state.bootstrap})).list_topics(timeout=10)
     assert list(metadata.brokers) == [1]
     assert [left.run for left in clusters.leftovers(tmp_path)] == [state.run]
     assert clusters.clean(state.run, tmp_path) == [f"ended {state.run}"]
-    assert processes_of(directory) == []
+    assert living(backend, directory) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_lost_its_directory_is_found_by_its_label(
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
+) -> None:
+    """Somebody tidied the temporary directory after a crash; nothing but the label tells whose the containers are."""
+    if backend == PROCESSES:
+        pytest.skip("processes die with their supervisor")
+    process, directory = harness("leave")
+    (state,) = runs(tmp_path)
+    assert state.supervisor is not None
+    psutil.Process(state.supervisor.pid).kill()
+    process.kill()
+    process.wait(10)
+    shutil.rmtree(directory)
+    assert living(backend, directory)
+    assert clusters.clean(root=tmp_path) == [f"swept the remains of {state.run}"]
+    assert living(backend, directory) == []

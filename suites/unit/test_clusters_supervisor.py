@@ -121,6 +121,29 @@ def test_children_die_with_the_supervisor(run: tuple[RunState, Supervision]) -> 
         supervision.status()
 
 
+def test_the_farewell_comes_after_everything_else_is_dead(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+    state, supervision = run
+    pid = start(supervision, state.directory)
+    said = tmp_path / "said"
+    supervision.farewell(["sh", "-c", f"kill -0 {pid} 2>/dev/null || echo dead >>{said}"])
+    supervision.stop()
+    supervision.stop()
+    assert said.read_text() == "dead\n"
+
+
+@pytest.mark.parametrize(("farewell", "left"), [("true", 0), ("false", 1), ("/no/such/program", 1)])
+def test_what_a_farewell_could_not_do_is_left_to_a_sweep(
+    run: tuple[RunState, Supervision], farewell: str, left: int
+) -> None:
+    """The directory of a run says that there is something to sweep."""
+    state, supervision = run
+    supervision.farewell([farewell])
+    assert supervision._process.stdin is not None
+    supervision._process.stdin.close()  # as the end of the harness looks to it
+    wait_gone(supervision.pid)
+    assert len(list(state.directory.parent.iterdir())) == left
+
+
 HARNESS = """
 import multiprocessing, os, signal, sys, time
 from pathlib import Path
