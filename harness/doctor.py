@@ -36,7 +36,7 @@ class Ailment:
 
 
 def examine() -> list[Ailment]:
-    """Everything that a gate on the process backend needs, in the order in which it is needed."""
+    """Everything that a gate needs, in the order in which it is needed."""
     looks: list[tuple[str, Callable[[], Ailment]]] = [
         ("operating system", _system),
         ("memory", _memory),
@@ -47,6 +47,7 @@ def examine() -> list[Ailment]:
         ("toxiproxy server", _toxiproxy),
         ("PySpark", _spark),
         ("Java for Spark", _spark_java),
+        ("container engine", _engine),
     ]
     return [_looked(what, look) for what, look in looks]
 
@@ -126,3 +127,21 @@ def _spark_java() -> Ailment:
     from harness.kafka.java import spark_java_home
 
     return Ailment("Java for Spark", str(spark_java_home(default_cache())))
+
+
+def _engine() -> Ailment:
+    """None is no ailment: brokers then run as processes."""
+    from harness.clusters.engine import NoEngine, engine
+
+    try:
+        client = engine()
+    except NoEngine as none:
+        return Ailment("container engine", f"{none.why}; brokers run as processes")
+    try:
+        said = client.info()
+    finally:
+        client.close()
+    missing = [name for name in ("MemoryLimit", "CpuCfsQuota") if not said.get(name)]
+    found = f"{said['ServerVersion']}, cgroups {said.get('CgroupVersion', '1')}, files in {said['DockerRootDir']}"
+    remedy = f"its kernel lacks {', '.join(missing)}: say --backend processes" if missing else ""
+    return Ailment("container engine", found, remedy)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.clusters.base_image import base_image
-from harness.clusters.engine import asking, engine
+from harness.clusters.engine import NoEngine, asking, engine
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
 
@@ -20,10 +20,10 @@ def choose(wanted: str, cache: Path, progress: Callable[[str], None], say: Calla
         return PROCESSES
     try:
         say(f"backend: containers on {_engine_and_image(cache, progress)}")
-    except (BadInput, HarnessFailure) as why:
+    except (BadInput, HarnessFailure) as missing:
         if wanted != AUTO:
             raise
-        say(f"backend: processes, since {str(why).partition(':')[0]}")
+        say(f"backend: processes, since {missing.why if isinstance(missing, NoEngine) else missing}")
         return PROCESSES
     return CONTAINERS
 

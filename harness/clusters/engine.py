@@ -22,25 +22,29 @@ _ANSWER_S: Final = 60
 _HERE: Final = "unix:///var/run/docker.sock"
 
 
+class NoEngine(BadInput):
+    """Containers cannot be had here; `why` is the sentence without the remedy."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(f"{why}: {remedy}, or say --backend processes")
+        self.why = why
+
+
 def engine() -> Any:
-    """A client of the engine that DOCKER_HOST names. BadInput, with the remedy, when none answers."""
+    """A client of the engine that DOCKER_HOST names. NoEngine when none answers."""
     try:
         import docker
         from docker.errors import DockerException
         from requests import RequestException
     except ModuleNotFoundError as absent:
-        raise BadInput(
-            f"containers need {absent.name}: pip install 'kafka-durability[containers]', or say --backend processes"
-        ) from None
+        raise NoEngine(f"{absent.name} is not installed", "pip install 'kafka-durability[containers]'") from None
     where = os.environ.get("DOCKER_HOST", _HERE)
     try:
         _knock(where)
         client = docker.from_env(timeout=_ANSWER_S)
         client.ping()
     except (OSError, DockerException, RequestException) as silent:
-        raise BadInput(
-            f"no container engine answers at {where} ({_short(silent)}): start one, or say --backend processes"
-        ) from None
+        raise NoEngine(f"no container engine answers at {where} ({_short(silent)})", "start one") from None
     return client
 
 
