@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,3 +74,29 @@ def test_no_packet_leaves_while_a_run_lives_breaks_and_ends(way_out: None, tmp_p
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stray:
         stray.sendto(b"x", (ELSEWHERE, 9))
     wait_for(sent, until=lambda count: count > before, deadline_s=5, what="a packet that does leave to be counted")
+
+
+CHOOSE = """
+from harness.clusters import choose
+from harness.kafka.cache import default_cache
+choose("auto", default_cache(), lambda text: None, print)
+"""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said"),
+    [
+        ((), "backend: containers on engine "),
+        (("unshare", "--net"), "backend: processes, since the container engine's networks are not this machine's"),
+    ],
+    ids=["beside the engine", "in another network namespace"],
+)
+def test_auto_takes_containers_only_where_their_ports_are_reached(
+    backend: str, missing_capability: Callable[[str], None], prefix: tuple[str, ...], said: str
+) -> None:
+    if backend != CONTAINERS:
+        pytest.skip("asks the engine")
+    if prefix and os.geteuid() != 0:
+        missing_capability("a network namespace can be made by root only")
+    done = subprocess.run([*prefix, sys.executable, "-c", CHOOSE], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(said)
