@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.clusters.addresses import Addresses
 from harness.clusters.format import build_key, copy_formatted, new_uuid
-from harness.clusters.nodes import LogWatch, argument_file, environment
-from harness.clusters.runner import ProcessState
-from harness.clusters.supervision import Supervision
+from harness.clusters.nodes import LogWatch, argument_file
+from harness.clusters.plan import Plan
+from harness.clusters.runner import ProcessState, Runner
 from harness.kafka.cache import Cache, Progress
 from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties, properties_text
 from harness.kafka.java import Java
@@ -28,15 +27,16 @@ from harness.model.waiting import wait_for
 
 _STEP_S = 90.0
 _KEPT = 8  # archives; each takes 60 MB
-_TRAINING = "training"
+TRAINING = "training"
 
 
 @dataclass(frozen=True, slots=True)
 class _Training:
     release: Release
-    java: Java
-    supervision: Supervision
-    addresses: Addresses
+    java: str
+    environment: Mapping[str, str]
+    runner: Runner
+    plan: Plan
     directory: Path
     formatted: Path
 
@@ -52,13 +52,11 @@ class _Training:
 
     def _load_classes(self, classes: Path) -> None:
         log = self.directory / "server.log"
-        copy_formatted(
-            self.formatted, self.directory / "data", node=self.addresses.controllers[0], cluster_id=new_uuid()
-        )
+        copy_formatted(self.formatted, self.directory / "data", node=self.plan.controllers[0], cluster_id=new_uuid())
         properties = combined_properties(
             self.release,
-            node=self.addresses.controllers[0],
-            address=self.addresses.node(self.addresses.controllers[0]),
+            node=self.plan.controllers[0],
+            address=self.plan.node(self.plan.controllers[0]),
             data=self.directory / "data",
         )
         settings = self.directory / "server.properties"
@@ -75,7 +73,7 @@ class _Training:
             what="a node that shows which classes are needed to start",
             interval_s=0.1,
         )
-        self.supervision.signal([_TRAINING], 15)
+        self.runner.signal([TRAINING], 15)
         self._ended("show which classes it needs")
 
     def _java(self, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
@@ -83,16 +81,16 @@ class _Training:
         file = self.directory / "java.args"
         main = ["kafka.Kafka", *arguments] if arguments else []
         file.write_text(argument_file([*JVM_FLAGS, *flags, *classpath, *main]), "utf-8")
-        self.supervision.start(
-            _TRAINING,
-            [str(self.java.executable), f"@{file}"],
+        self.runner.start(
+            TRAINING,
+            [self.java, f"@{file}"],
             cwd=self.directory,
             output=self.directory / "console.log",
-            env=environment(),
+            env=self.environment,
         )
 
     def _state(self) -> ProcessState:
-        return self.supervision.status()[_TRAINING]
+        return self.runner.status()[TRAINING]
 
     def _ended(self, what: str) -> None:
         state = wait_for(
@@ -108,23 +106,27 @@ class _Training:
 
 def class_archive(
     release: Release,
-    java: Java,
     *,
-    supervision: Supervision,
-    addresses: Addresses,
+    java: str,
+    machine: str,
+    environment: Mapping[str, str],
+    runner: Runner,
+    plan: Plan,
     directory: Path,
     formatted: Path,
     cache: Cache,
     progress: Progress,
 ) -> Path | None:
-    """The archive of this build on this Java; None when none can be made, which only costs time."""
-    key = f"classes-{_key(release, java)}"
+    """The archive of this build on this virtual machine, as `machine` tells it from others; None when none can be made,
+    which only costs time. It is made by a process `TRAINING` of the runner.
+    """
+    key = f"classes-{_key(release, machine)}"
     archive = cache.root / "tools" / f"{key}.jsa"
     if not _usable(archive):
         with cache.locked(key, progress):
             if not archive.exists():
                 progress(f"preparing a fast start of Kafka {release.version} (once, about ten seconds)")
-                _make(_Training(release, java, supervision, addresses, directory, formatted), archive, progress)
+                _make(_Training(release, java, environment, runner, plan, directory, formatted), archive, progress)
     _prune(archive.parent)
     return archive if _usable(archive) else None
 
@@ -134,7 +136,7 @@ def _make(training: _Training, archive: Path, progress: Progress) -> None:
         training.run(archive)
     except HarnessFailure as error:
         progress(f"nodes will start more slowly: {error}")
-        training.supervision.signal([_TRAINING], 9)
+        training.runner.signal([TRAINING], 9)
         archive.touch()  # empty: tried in vain, not to be tried at every start
     finally:
         shutil.rmtree(training.directory, ignore_errors=True)
@@ -149,10 +151,14 @@ def _usable(archive: Path) -> bool:
         return False
 
 
-def _key(release: Release, java: Java) -> str:
-    machine = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
-    parts = (build_key(release), str(java.home), str(machine.st_size), str(machine.st_mtime_ns), *JVM_FLAGS)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+def machine_of(java: Java) -> str:
+    """Tells a Java of this machine from any other."""
+    library = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
+    return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
+
+
+def _key(release: Release, machine: str) -> str:
+    return hashlib.sha256("\0".join((build_key(release), machine, *JVM_FLAGS)).encode()).hexdigest()[:24]
 
 
 def _prune(folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from harness.clusters.engine import asking
 from harness.kafka.cache import Cache
 from harness.kafka.java import bundled_java, find_java
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessFailure
 
 PUBLIC: Final = "eclipse-temurin:21-jre-alpine"
 _REPOSITORY: Final = "kafka-durability-jre"
@@ -40,35 +40,37 @@ class BaseImage:
 
     name: str
     java: str
-    made_here: bool
+    digest: str
 
 
 def base_image(client: Any, cache: Path, progress: Progress) -> BaseImage:
     """The image, pulled or made when it is not there yet. BadInput when it can be neither."""
-    if _has(client, PUBLIC):
-        return BaseImage(PUBLIC, "java", made_here=False)
+    if found := _found(client, PUBLIC, "java"):
+        return found
     parts = _parts()
-    local = BaseImage(f"{_REPOSITORY}:{_key(parts)}", f"/{_HOME}/bin/java", made_here=True)
-    if _has(client, local.name):
-        return local
-    if _pulled(client, progress):
-        return BaseImage(PUBLIC, "java", made_here=False)
-    with Cache(cache).locked(local.name.replace(":", "-"), progress):
-        if not _has(client, local.name):
+    name, java = f"{_REPOSITORY}:{_key(parts)}", f"/{_HOME}/bin/java"
+    if found := _found(client, name, java):
+        return found
+    if _pulled(client, progress) and (found := _found(client, PUBLIC, "java")):
+        return found
+    with Cache(cache).locked(name.replace(":", "-"), progress):
+        if not _found(client, name, java):
             progress(f"{PUBLIC} cannot be had here: making an image of this machine's own JRE (once)")
-            _make(client, local.name, parts, Cache(cache))
-    return local
+            _make(client, name, parts, Cache(cache))
+    made = _found(client, name, java)
+    if made is None:
+        raise HarnessFailure(f"the container engine does not know the image {name} that it has just taken")
+    return made
 
 
-def _has(client: Any, name: str) -> bool:
+def _found(client: Any, name: str, java: str) -> BaseImage | None:
     from docker.errors import ImageNotFound
 
     with asking(f"look for the image {name}"):
         try:
-            client.images.get(name)
+            return BaseImage(name, java, client.images.get(name).id)
         except ImageNotFound:
-            return False
-    return True
+            return None
 
 
 def _pulled(client: Any, progress: Progress) -> bool:

@@ -43,7 +43,7 @@ class Containers:
     image: BaseImage
     network: Any  # of the nodes
     addresses: Mapping[str, str]  # of each name on that network
-    shared: Sequence[Path]  # what every node may read
+    shared: list[Path]  # what every node may read
     supervision: Supervision
     _made: dict[str, Any] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clusters import reap
+from harness.clusters.archive import TRAINING, class_archive
 from harness.clusters.base import party
 from harness.clusters.base_image import base_image
 from harness.clusters.container_runner import Containers
@@ -61,14 +62,14 @@ def start_containers(
             labels,
             image,
             inside,
-            {TOXIPROXY: plan.toxiproxy, **{party(node): plan.node(node) for node in plan.nodes}},
+            _addresses(plan),
             [_common(release)],
             supervision,
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
-        cluster = _cluster(release, shape, state, runner, plan, source)
+        cluster = _cluster(release, shape, state, runner, plan, source, Cache(cache), progress)
         cluster.bring_up()
     except BaseException as error:
         try:
@@ -81,8 +82,29 @@ def start_containers(
 
 
 def _cluster(
-    release: Release, shape: ClusterShape, state: RunState, runner: Containers, plan: Subnets, formatted_at: Path
+    release: Release,
+    shape: ClusterShape,
+    state: RunState,
+    runner: Containers,
+    plan: Subnets,
+    source: Path,
+    cache: Cache,
+    progress: Progress,
 ) -> JvmCluster:
+    archive = class_archive(
+        release,
+        java=runner.image.java,
+        machine=runner.image.digest,
+        environment={},
+        runner=runner,
+        plan=plan,
+        directory=state.directory / TRAINING,
+        formatted=source,
+        cache=cache,
+        progress=progress,
+    )
+    if archive:
+        runner.shared.append(archive)
     cluster_id = new_uuid()
     nodes = {
         node: write_node(
@@ -90,10 +112,11 @@ def _cluster(
             release,
             shape,
             plan,
-            formatted=formatted_at,
+            formatted=source,
             cluster_id=cluster_id,
             directory=state.directory / "nodes",
             machine=party(node),
+            extra_flags=(f"-XX:SharedArchiveFile={archive}",) if archive else (),
         )
         for node in plan.nodes
     }
@@ -106,6 +129,12 @@ def _cluster(
         capabilities=CAPABILITIES,
     )
     return JvmCluster(release, shape, state, means, nodes)
+
+
+def _addresses(plan: Subnets) -> dict[str, str]:
+    """Of every container, by name. What trains for a fast start is gone before the node whose address it has begins."""
+    nodes = {party(node): plan.node(node) for node in plan.nodes}
+    return {**nodes, TOXIPROXY: plan.toxiproxy, TRAINING: plan.node(plan.controllers[0])}
 
 
 def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:

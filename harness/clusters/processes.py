@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.archive import class_archive
+from harness.clusters.archive import class_archive, machine_of
 from harness.clusters.format import formatted, new_uuid
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.nodes import NodeFiles, environment, write_node
@@ -66,9 +66,11 @@ def start_processes(
         _start_toxiproxy(proxy_binary, state.directory, means)
         archive = class_archive(
             release,
-            java,
-            supervision=supervision,
-            addresses=addresses,
+            java=means.java,
+            machine=machine_of(java),
+            environment=means.environment,
+            runner=supervision,
+            plan=addresses,
             directory=state.directory / "training",
             formatted=source,
             cache=Cache(cache),
