@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
 from harness.clusters.choosing import choose
-from harness.clusters.containers import start_containers
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
@@ -32,7 +31,15 @@ __all__ = [
 ]
 
 
-BACKENDS = {PROCESSES: start_processes, CONTAINERS: start_containers}
+def _start_containers(
+    release: Release, shape: ClusterShape, *, root: Path, keep: bool, progress: Callable[[str], None], cache: Path
+) -> Cluster:
+    from harness.clusters.containers import start_containers  # its libraries are an extra of the installation
+
+    return start_containers(release, shape, root=root, keep=keep, progress=progress, cache=cache)
+
+
+BACKENDS: dict[str, Callable[..., Cluster]] = {PROCESSES: start_processes, CONTAINERS: _start_containers}
 
 
 def start(

@@ -97,12 +97,12 @@ def _end(state: RunState, verb: str) -> str:
 
 def sweep_engine(root: Path) -> list[str]:
     """Removes what runs left on a container engine whose directory is gone, too; says of which runs it was."""
-    from harness.clusters import reap
-
     try:
         client = engine()
     except BadInput:
         return []
+    from harness.clusters import reap
+
     try:
         with asking("remove what runs left"):
             known = {state.run for state in runs(root)}
@@ -126,9 +126,9 @@ def _reachable(state: RunState) -> bool:
 
 def remove_containers(state: RunState) -> None:
     """Everything on the engine that carries the run's label. BadInput when no engine answers."""
-    from harness.clusters import reap
-
     client = engine()
+    from harness.clusters import reap  # its library is there
+
     try:
         with asking(f"remove what {state.run} left"):
             reap.reap(client, f"{RUN_LABEL}={state.run}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -79,6 +81,19 @@ def test_without_an_engine_the_choice_falls_on_processes_and_says_why(
     with pytest.raises(BadInput, match=r"no container engine answers at unix://.*: start one, or say"):
         choose("containers", tmp_path, said.append, said.append)
     assert said == [line]
+
+
+def test_without_the_libraries_of_containers_everything_else_works(tmp_path: Path) -> None:
+    code = """
+import sys
+sys.modules["docker"] = sys.modules["testcontainers"] = None
+from pathlib import Path
+import harness.cli, harness.run
+from harness.clusters import choose, clean
+print(choose("auto", Path(sys.argv[1]), print, print), clean(root=Path(sys.argv[1])))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["backend: processes, since docker is not installed", "processes []"]
 
 
 def test_an_image_has_what_its_tools_are_linked_against() -> None:
