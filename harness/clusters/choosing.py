@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clusters.addresses import SLOTS
-from harness.clusters.base_image import base_image
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine
+from harness.clusters.images import images
 from harness.clusters.state import default_root
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
@@ -41,7 +41,7 @@ def _engine_and_image(cache: Path, progress: Callable[[str], None]) -> str:
         with asking("say its version"):
             version = client.version()["Version"]
         _share_a_network(client)
-        return f"engine {version}, image {base_image(client, cache, progress).name}"
+        return f"engine {version}, image {images(client, cache, progress).node}"
     finally:
         client.close()
 

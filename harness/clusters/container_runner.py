@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from harness.clusters import reap
 from harness.clusters.addresses import TOXIPROXY_PORT
-from harness.clusters.base_image import BaseImage
 from harness.clusters.engine import RUN_LABEL, asking
+from harness.clusters.images import Images
 from harness.clusters.jvms import TOXIPROXY, proxy_log
 from harness.clusters.runner import ProcessState
 from harness.clusters.state import RunState
@@ -40,7 +40,7 @@ class Containers:
     client: Any
     state: RunState
     labels: Mapping[str, str]
-    image: BaseImage
+    images: Images
     network: Any  # of the nodes
     addresses: Mapping[str, str]  # of each name on that network
     shared: list[Path]  # what every node may read
@@ -108,7 +108,8 @@ class Containers:
             "mem_limit": NODE_MEMORY,
             "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{output} 2>&1', "sh"],
         }
-        container = DockerContainer(self.image.name).with_name(f"{self.state.run}-{name}").with_command(list(argv))
+        image = self.images.proxy if name == TOXIPROXY else self.images.node
+        container = DockerContainer(image).with_name(f"{self.state.run}-{name}").with_command(list(argv))
         container.with_envs(**env).with_kwargs(**{**settings, **more})
         container.with_volume_mapping(cwd, str(cwd), "rw")
         for path, place in reads.items():

@@ -15,10 +15,10 @@ from typing import Any, Final
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING, class_archive
 from harness.clusters.base import party
-from harness.clusters.base_image import base_image
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine
 from harness.clusters.format import formatted, new_uuid
+from harness.clusters.images import images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
 from harness.clusters.nodes import write_node
 from harness.clusters.processes import supervised
@@ -46,7 +46,7 @@ def start_containers(
     client = engine()
     for line in (*sweep(root), *sweep_engine(root)):
         progress(line)
-    image = base_image(client, cache, progress)
+    taken = images(client, cache, progress)
     binary = toxiproxy_server(cache, progress)
     source = formatted(release, shape, find_java(release.version), Cache(cache), progress)
     state, supervision = supervised(root, release, keep=keep, backend=CONTAINERS)
@@ -60,7 +60,7 @@ def start_containers(
             client,
             state,
             labels,
-            image,
+            taken,
             inside,
             _addresses(plan),
             [_common(release)],
@@ -93,8 +93,8 @@ def _cluster(
 ) -> JvmCluster:
     archive = class_archive(
         release,
-        java=runner.image.java,
-        machine=runner.image.digest,
+        java=runner.images.java,
+        machine=runner.images.digest,
         environment={},
         runner=runner,
         plan=plan,
@@ -124,7 +124,7 @@ def _cluster(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
-        java=runner.image.java,
+        java=runner.images.java,
         environment={},
         capabilities=CAPABILITIES,
     )

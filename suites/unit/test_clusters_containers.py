@@ -12,8 +12,8 @@ import pytest
 
 from harness.clusters import choose
 from harness.clusters.addresses import SLOTS, Addresses
-from harness.clusters.base_image import _key, _libraries
 from harness.clusters.container_runner import _epoch_ns
+from harness.clusters.images import _libraries, _name, _tools
 from harness.clusters.subnets import Subnets
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
@@ -98,18 +98,25 @@ print(choose("auto", Path(sys.argv[1]), print, print), clean(root=Path(sys.argv[
 
 def test_an_image_has_what_its_tools_are_linked_against() -> None:
     shell = Path("/bin/sh").resolve()
-    names = {path.name for path in _libraries([shell], Path("/opt/java"))}
+    names = {path.name for path in _libraries([shell], Path("/opt/java")).values()}
     assert any(name.startswith("libc.") for name in names)
     assert any(name.startswith("ld-") for name in names)
-    assert _libraries([shell], Path("/")) == set()  # what the JRE brings itself is there already
+    assert _libraries([shell], Path("/")) == {}  # what the JRE brings itself is there already
 
 
 def test_another_content_is_another_image(tmp_path: Path) -> None:
     (tmp_path / "java").write_bytes(b"one")
-    before = _key({"opt/java/bin/java": tmp_path / "java"})
-    assert _key({"opt/java/bin/java": tmp_path / "java"}) == before
+    before = _name("jre", {"opt/java/bin/java": tmp_path / "java"})
+    assert before.startswith("jre:")
+    assert _name("jre", {"opt/java/bin/java": tmp_path / "java"}) == before
     (tmp_path / "java").write_bytes(b"other")
-    assert _key({"opt/java/bin/java": tmp_path / "java"}) != before
+    assert _name("jre", {"opt/java/bin/java": tmp_path / "java"}) != before
+
+
+def test_a_tool_that_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path: None)
+    with pytest.raises(BadInput, match="containers need an image with ip"):
+        _tools("ip")
 
 
 @pytest.mark.parametrize(

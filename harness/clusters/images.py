@@ -1,7 +1,8 @@
-"""The image that nodes run on: a JRE with a shell and `ip`. Kafka itself is mounted, so one image serves every release.
+"""Images: one with a JRE that nodes run on, and a small one with a shell and `ip` that toxiproxy runs on.
 
-A public image where a registry answers; where none does, one made of what this machine has: a JRE, `sh`, `ip` and the
-shared libraries that they name. It is made once and found again by what went into it.
+Kafka itself is mounted, so one image serves every release. The JRE is a public image where a registry answers; where
+none does, one is made of what this machine has: a JRE, `sh`, and the shared libraries that they name. The small one is
+always made so. What was made is found again by what went into it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from harness.kafka.cache import Cache
 from harness.kafka.java import bundled_java, find_java
 from harness.model.errors import BadInput, HarnessFailure
 
-PUBLIC: Final = "eclipse-temurin:21-jre-alpine"
-_REPOSITORY: Final = "kafka-durability-jre"
+# With glibc: the native libraries of Kafka's codecs want it.
+PUBLIC: Final = "eclipse-temurin:21-jre"
+_NODE: Final = "kafka-durability-jre"
+_PROXY: Final = "kafka-durability-proxy"
+_TOOLS: Final = {"sh": "bin/sh", "ip": "sbin/ip"}
 _HOME: Final = "opt/java"
 _PATH: Final = f"/{_HOME}/bin:/bin:/sbin"
 _ETC: Final = {
@@ -35,40 +39,45 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class BaseImage:
-    """An image that the engine has, and where its Java is."""
+class Images:
+    """What the engine has. `java` is the executable in the image of nodes, `digest` tells that image from any other."""
 
-    name: str
+    node: str
     java: str
     digest: str
+    proxy: str
 
 
-def base_image(client: Any, cache: Path, progress: Progress) -> BaseImage:
-    """The image, pulled or made when it is not there yet. BadInput when it can be neither."""
-    if found := _found(client, PUBLIC, "java"):
-        return found
-    parts = _parts()
-    name, java = f"{_REPOSITORY}:{_key(parts)}", f"/{_HOME}/bin/java"
-    if found := _found(client, name, java):
-        return found
-    if _pulled(client, progress) and (found := _found(client, PUBLIC, "java")):
-        return found
-    with Cache(cache).locked(name.replace(":", "-"), progress):
-        if not _found(client, name, java):
-            progress(f"{PUBLIC} cannot be had here: making an image of this machine's own JRE (once)")
-            _make(client, name, parts, Cache(cache))
-    made = _found(client, name, java)
-    if made is None:
+def images(client: Any, cache: Path, progress: Progress) -> Images:
+    """The images, pulled or made when they are not there yet. BadInput when that cannot be."""
+    proxy = _made(client, _PROXY, _tools(*_TOOLS), Cache(cache), progress)
+    name, java = PUBLIC, "java"
+    if not _digest(client, PUBLIC):
+        parts = _jre() | _tools("sh")
+        if _digest(client, _name(_NODE, parts)) or not _pulled(client, progress):
+            name, java = _made(client, _NODE, parts, Cache(cache), progress), f"/{_HOME}/bin/java"
+    digest = _digest(client, name)
+    if digest is None:
         raise HarnessFailure(f"the container engine does not know the image {name} that it has just taken")
-    return made
+    return Images(name, java, digest, proxy)
 
 
-def _found(client: Any, name: str, java: str) -> BaseImage | None:
+def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:
+    name = _name(repository, parts)
+    with cache.locked(name.replace(":", "-"), progress):
+        if not _digest(client, name):
+            progress(f"making the image {repository} of what this machine has (once)")
+            _import(client, name, parts, cache)
+    return name
+
+
+def _digest(client: Any, name: str) -> str | None:
+    """The id of an image; None when the engine has none of that name."""
     from docker.errors import ImageNotFound
 
     with asking(f"look for the image {name}"):
         try:
-            return BaseImage(name, java, client.images.get(name).id)
+            return str(client.images.get(name).id)
         except ImageNotFound:
             return None
 
@@ -86,39 +95,44 @@ def _pulled(client: Any, progress: Progress) -> bool:
     return True
 
 
-def _parts() -> dict[str, Path]:
-    """Where files of this machine stand in the image: the JRE, the tools, and what they are linked against."""
+def _jre() -> dict[str, Path]:
+    """Where files of this machine's JRE stand in the image, and what they are linked against."""
     java = bundled_java()
     home = java.resolve().parent.parent if java else find_java("4.0.0").home
     found = {f"{_HOME}/{path.relative_to(home)}": path.resolve() for path in sorted(home.rglob("*")) if path.is_file()}
     binaries = [path for path in found.values() if path.suffix == ".so" or path.parent.name == "bin"]
-    for name, place in {"sh": "bin/sh", "ip": "sbin/ip"}.items():
+    return found | _libraries(binaries, home)
+
+
+def _tools(*names: str) -> dict[str, Path]:
+    """The same of programs."""
+    found: dict[str, Path] = {}
+    for name in names:
         tool = shutil.which(name, path="/bin:/sbin:/usr/bin:/usr/sbin")
         if tool is None:
-            raise BadInput(f"an image for the nodes can be neither pulled nor made: this machine has no {name}")
-        found[place] = Path(tool).resolve()
-        binaries.append(found[place])
-    return found | {str(path).lstrip("/"): path.resolve() for path in _libraries(binaries, home)}
+            raise BadInput(f"containers need an image with {name}, and this machine has none to put into it")
+        found[_TOOLS[name]] = Path(tool).resolve()
+    return found | _libraries(found.values(), Path("/nowhere"))
 
 
-def _libraries(binaries: Iterable[Path], home: Path) -> set[Path]:
-    """Shared libraries by the paths under which they are looked for, and the loader itself."""
+def _libraries(binaries: Iterable[Path], home: Path) -> dict[str, Path]:
+    """Shared libraries outside of `home` by the paths under which they are looked for, and the loader itself."""
     needed: set[Path] = set()
     for binary in binaries:
         said = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
         needed.update(Path(path) for path in re.findall(r"(/\S+) \(0x", said))
-    return {path for path in needed if not path.is_relative_to(home)}
+    return {str(path).lstrip("/"): path.resolve() for path in needed if not path.is_relative_to(home)}
 
 
-def _key(parts: dict[str, Path]) -> str:
+def _name(repository: str, parts: dict[str, Path]) -> str:
     digest = hashlib.sha256()
     for place, path in sorted(parts.items()):
         status = path.stat()
         digest.update(f"{place}\0{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+    return f"{repository}:{digest.hexdigest()[:16]}"
 
 
-def _make(client: Any, name: str, parts: dict[str, Path], cache: Cache) -> None:
+def _import(client: Any, name: str, parts: dict[str, Path], cache: Cache) -> None:
     repository, _, tag = name.partition(":")
     with cache.scratch() as scratch:
         archive = scratch / "image.tar"
