@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from harness.faults import (
+    crash_loop,
     cut,
     elect,
+    flap,
     isolate,
     kill,
     lose_answers,
@@ -53,8 +55,10 @@ KINDS: tuple[type[Kind], ...] = (
     kill.Kill,
     terminate.Terminate,
     pause.Pause,
+    crash_loop.CrashLoop,
     cut.Cut,
     cut.CutFollowers,
+    flap.Flap,
     isolate.Isolate,
     slow.Slow,
     lose_answers.LoseAnswers,

@@ -31,9 +31,9 @@ LED_BY_ONE = ((1, 2, 3), (1, 3, 2))
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(backend: str) -> Iterator[Cluster]:
     release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(controllers=3), progress=print)
+    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
     yield running
     running.stop()
 
@@ -144,6 +144,27 @@ def test_a_cut_follower_leaves_the_isr(play: Play, mode: str) -> None:
     cut, *_ = play(("cut", arguments))
     assert cut["resolved"]["links"] == [["b2", "b1"]]
     assert "[2] left the ISR" in cut["bite"]["because"]
+
+
+def test_a_flapping_link_comes_back_and_goes_again(play: Play) -> None:
+    arguments = {"do": "flap", "src": "follower(busy/0)", "dst": "leader(busy/0)", "down_s": 3.0, "up_s": 0.5}
+    flap, *_ = play(("flap", arguments))
+    assert "[2] left the ISR" in flap["bite"]["because"]
+    assert flap["bite"]["seen"]["flaps"] >= 2
+
+
+def test_links_that_flap_faster_than_anybody_notices_do_not_bite(play: Play) -> None:
+    arguments = {"src": "controllers", "dst": "controllers", "down_s": 0.01, "up_s": 5.0}
+    rows = conduct(play.stage, [Step(do="flap", name="flap", args=arguments)])
+    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    assert play.stage.cluster.links.active() == []  # type: ignore[attr-defined]
+
+
+def test_a_broker_dies_again_and_again_while_it_recovers(play: Play) -> None:
+    loop, *_ = play(("loop", {"do": "crash_loop", "node": "leader(busy/0)", "times": 2}))
+    assert loop["resolved"] == {"nodes": [1], "crashes_in_recovery": 2}
+    assert "2 times killed while recovering" in loop["bite"]["because"]
+    assert play.stage.cluster.running(1)
 
 
 def test_clients_that_are_cut_off_stall(play: Play) -> None:

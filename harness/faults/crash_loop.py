@@ -1,0 +1,92 @@
+"""A broker that is killed in the middle of its recovery, again and again: what recovery writes is interrupted, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.bite import Probe
+from harness.faults.process import RESTART_DEADLINE_S, felt, injection, restart
+from harness.faults.stage import Stage
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+
+# LogManager, before the first log of a directory is recovered; all releases from 3.x on.
+RECOVERING: Final = b"since no clean shutdown file was found"
+STARTED: Final = b"Kafka Server started"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrashLoop(Fault):
+    """SIGKILL of brokers, and `times` times again while they recover their logs; healing lets them come up."""
+
+    do: ClassVar[str] = "crash_loop"
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
+    node: NodesExpr
+    times: int = 2
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise BadInput(f"crash_loop: times is {self.times}; at least one crash in recovery makes it one")
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        victims = stage.nodes(self.node)
+        if strangers := set(victims) - set(stage.cluster.brokers):
+            raise BadInput(f"crash_loop: {sorted(strangers)} are no brokers, which alone have logs to recover")
+        probe = felt(stage, victims)
+        crashes: list[bool] = []
+        try:
+            stage.cluster.kill(*victims)
+            for _ in range(self.times):
+                crashes += [_crash_in_recovery(stage, node) for node in victims]
+            injected = injection(stage, victims, _both(probe, crashes))
+            yield replace(injected, resolved={**injected.resolved, "crashes_in_recovery": sum(crashes)})
+        finally:
+            restart(stage, victims)
+
+
+def _crash_in_recovery(stage: Stage, node: int) -> bool:
+    """Starts a broker and kills it when it recovers; whether it died before it was up."""
+    log = stage.cluster.server_log(node)
+    before = _size(log)
+    stage.cluster.start(node)
+    wait_for(
+        lambda: _written(log, before),
+        until=lambda text: RECOVERING in text,
+        deadline_s=RESTART_DEADLINE_S,
+        what=f"broker {node} to recover its logs",
+        interval_s=0.02,
+    )
+    stage.cluster.kill(node)
+    return STARTED not in _written(log, before)
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _written(log: Path, since: int) -> bytes:
+    if not log.exists():
+        return b""
+    with log.open("rb") as lines:
+        lines.seek(since)
+        return lines.read()
+
+
+def _both(probe: Probe, crashes: list[bool]) -> Probe:
+    """The death was felt, and every later one came before the broker was up."""
+
+    def asked() -> Bite:
+        bite = probe()
+        seen = {**bite.seen, "crashed_in_recovery": crashes}
+        if not all(crashes):
+            return Bite(False, "a broker was up again before it was killed: its recovery was not interrupted", seen)
+        because = f"{bite.because}; {len(crashes)} times killed while recovering" if bite.held else bite.because
+        return Bite(bite.held, because, seen)
+
+    return asked
