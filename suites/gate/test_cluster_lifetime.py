@@ -24,7 +24,8 @@ from suites.gate.cluster_probes import living, processes_of, quiet
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 HARNESS = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and children inherit
 from pathlib import Path
 from harness import clusters
 from harness.kafka.admin import AdminView
