@@ -66,8 +66,6 @@ _BEHAVIOUR = {
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default takes a third of our heap
     "num.recovery.threads.per.data.dir": "2",
-    # Logs are small here: who catches up shall need many fetches for it all the same, as it does in a real cluster.
-    "replica.fetch.max.bytes": str(64 << 10),
 }
 
 
