@@ -48,6 +48,7 @@ class Judged:
 def judge(build: Path, out: Path, only: tuple[str, ...]) -> Judged:
     """The unchanged gate on a build. HarnessFailure when it came to no verdict."""
     command = [str(Path(sysconfig.get_path("scripts"), "durability")), "gate", "--kafka", str(build)]
+    command += ["--backend", "processes"]
     command += ["--seed", str(SEED), "--records", str(RECORDS), "--out", str(out)]
     command += ["--only", ",".join(only)] if only else []
     done = subprocess.run(
