@@ -67,7 +67,7 @@ class _Training:
         watch = LogWatch(log)
         self._java([f"-XX:DumpLoadedClassList={classes}", f"-D{key}={logging.as_uri()}"], [str(settings)])
         wait_for(
-            lambda: watch.started() or not self._state().alive,
+            lambda: watch.seen() or not self._state().alive,
             until=bool,
             deadline_s=_STEP_S,
             what="a node that shows which classes are needed to start",

@@ -137,7 +137,7 @@ class JvmCluster:
             process = self._process(node)
             if not process.alive:
                 raise self._failure(node, f"{party(node)} ended before it had started ({process.status})")
-            if watch.started():
+            if watch.seen():
                 return ""
             return _last_line(files.server_log) or _last_line(files.console) or "an empty log"
 

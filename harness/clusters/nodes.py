@@ -15,7 +15,7 @@ from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties
 from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
 
-_STARTED = b"Kafka Server started"
+STARTED = b"Kafka Server started"
 # What the user's shell has set for other Javas and other Kafkas must not reach these.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
@@ -110,21 +110,22 @@ def environment() -> dict[str, str]:
 
 
 class LogWatch:
-    """Looks for "Kafka Server started" in what a log gains after the watch began."""
+    """Looks for a text, "Kafka Server started" if none is given, in what a log gains after the watch began."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wanted: bytes = STARTED) -> None:
         self._path = path
+        self._wanted = wanted
         self._position = path.stat().st_size if path.exists() else 0
         self._seen = False
 
-    def started(self) -> bool:
-        """Whether the line has come; reads only what is new since the last call."""
+    def seen(self) -> bool:
+        """Whether the text has come; reads only what is new since the last call."""
         if not self._seen and self._path.exists():
             with self._path.open("rb") as log:
                 log.seek(self._position)
                 new = log.read()
-            self._seen = _STARTED in new
-            self._position += max(0, len(new) - len(_STARTED))  # the line may have come in two halves
+            self._seen = self._wanted in new
+            self._position += max(0, len(new) - len(self._wanted))  # the text may have come in two halves
         return self._seen
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.clusters.nodes import LogWatch
 from harness.faults.base import Bite, Fault, Injection, NodesExpr
 from harness.faults.bite import Probe
 from harness.faults.process import RESTART_DEADLINE_S, felt, injection, restart
@@ -17,7 +17,6 @@ from harness.model.waiting import wait_for
 
 # LogManager, before the first log of a directory is recovered; all releases from 3.x on.
 RECOVERING: Final = b"since no clean shutdown file was found"
-STARTED: Final = b"Kafka Server started"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,29 +52,17 @@ class CrashLoop(Fault):
 def _crash_in_recovery(stage: Stage, node: int) -> bool:
     """Starts a broker and kills it when it recovers; whether it died before it was up."""
     log = stage.cluster.server_log(node)
-    before = _size(log)
+    recovering, up = LogWatch(log, RECOVERING), LogWatch(log)
     stage.cluster.start(node)
     wait_for(
-        lambda: _written(log, before),
-        until=lambda text: RECOVERING in text,
+        recovering.seen,
+        until=bool,
         deadline_s=RESTART_DEADLINE_S,
         what=f"broker {node} to recover its logs",
         interval_s=0.02,
     )
     stage.cluster.kill(node)
-    return STARTED not in _written(log, before)
-
-
-def _size(log: Path) -> int:
-    return log.stat().st_size if log.exists() else 0
-
-
-def _written(log: Path, since: int) -> bytes:
-    if not log.exists():
-        return b""
-    with log.open("rb") as lines:
-        lines.seek(since)
-        return lines.read()
+    return not up.seen()
 
 
 def _both(probe: Probe, crashes: list[bool]) -> Probe:

@@ -329,15 +329,15 @@ def test_only_a_new_line_says_that_a_node_has_started(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("[..] Kafka Server started (kafka.server.KafkaRaftServer)\n")
     watch = LogWatch(log)
-    assert not watch.started()
+    assert not watch.seen()
     with log.open("a") as file:
         file.write("[..] Kafka Serv")
         file.flush()
-        assert not watch.started()
+        assert not watch.seen()
         file.write("er started (kafka.server.KafkaRaftServer)\n")
         file.flush()
-        assert watch.started()
-    assert not LogWatch(tmp_path / "absent.log").started()
+        assert watch.seen()
+    assert not LogWatch(tmp_path / "absent.log").seen()
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:
