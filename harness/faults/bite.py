@@ -102,16 +102,18 @@ def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
     return probe
 
 
-def retries_rose(stage: Stage) -> Probe:
-    """The clients sent something again since now."""
-    before = stage.load.retries()
+def answers_missed(stage: Stage) -> Probe:
+    """Since now the clients sent records again, or gave records up that may be in the log."""
+    retries, unknown = stage.load.retries(), stage.load.unknown()
 
     def probe() -> Bite:
-        now = stage.load.retries()
-        seen = {"retries": [before, now]}
-        if now > before:
-            return Bite(True, f"the clients retried {now - before} requests", seen)
-        return Bite(False, "the clients retried nothing", seen)
+        again, given_up = stage.load.retries() - retries, stage.load.unknown() - unknown
+        seen = {"sent_again": again, "unknown": given_up}
+        if again > 0:
+            return Bite(True, f"the clients sent {again} records again", seen)
+        if given_up > 0:
+            return Bite(True, f"the clients gave {given_up} records up without an answer", seen)
+        return Bite(False, "the clients missed no answer", seen)
 
     return probe
 

@@ -12,12 +12,12 @@ from harness.faults.base import Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.bite import (
     Probe,
     acks_stalled,
+    answers_missed,
     any_of,
     await_recent_acks,
     followers_behind,
     isr_lost,
     leaders_moved,
-    retries_rose,
 )
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
@@ -47,7 +47,7 @@ class Cut(Fault):
     def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
         if self.src == CLIENT:
             led = await_recent_acks(stage, lambda s: s.leader in targets)
-            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+            return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
         sources = stage.nodes(self.src)
         if set(targets) & set(stage.cluster.controllers):
             led = await_recent_acks(stage, lambda s: s.leader in sources)

@@ -30,7 +30,7 @@ class ElectPreferred(Action):
         places = stage.places(self.on)
         before = stage.states(places)
         stage.admin.elect_leaders("preferred", places)
-        after = await_leaders(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
+        after = await_leaders(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to have led")
         moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
@@ -91,11 +91,17 @@ def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Plac
 def await_leaders(
     stage: Stage, places: list[Place], done: Callable[[PartitionView], bool], what: str
 ) -> dict[Place, PartitionView]:
-    """The states of partitions once all of them are as wanted; HarnessTimeout otherwise."""
-    return wait_for(
-        lambda: stage.states(places),
-        until=lambda states: len(states) == len(places) and all(done(s) for s in states.values()),
-        deadline_s=DEADLINE_S,
-        what=f"{what} on {named(places)}",
-        interval_s=0.1,
-    )
+    """The first state of each partition that was as wanted, once all have been; HarnessTimeout otherwise.
+
+    Not all at one look: a release may move a leader on at once, as long as it did what it was asked for.
+    """
+    reached: dict[Place, PartitionView] = {}
+
+    def probe() -> dict[str, str]:
+        states = stage.states(places)
+        reached.update({p: s for p, s in states.items() if p not in reached and done(s)})
+        left = {p: f"leader {states[p].leader}" if p in states else "nobody answers" for p in places}
+        return {f"{t}/{p}": text for (t, p), text in left.items() if (t, p) not in reached}
+
+    wait_for(probe, until=lambda left: not left, deadline_s=DEADLINE_S, what=what, interval_s=0.1)
+    return reached

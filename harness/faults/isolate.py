@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.base import Fault, Injection, NodesExpr
-from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, retries_rose
+from harness.faults.bite import Probe, acks_stalled, answers_missed, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.links import broken, isolation
 from harness.faults.stage import Stage
 from harness.model.link import CutMode
@@ -39,7 +39,7 @@ class Isolate(Fault):
     def _felt(self, stage: Stage, victims: tuple[int, ...]) -> Probe:
         led = await_recent_acks(stage, lambda s: s.leader in victims)
         if set(self.away_from) == {"clients"}:
-            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+            return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
         if "controllers" in self.away_from and led:
             return leaders_moved(stage, led)
         followed = await_recent_acks(stage, lambda s: bool(set(s.isr) & set(victims)))

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from harness.clusters.base import party
 from harness.faults.base import Fault, Injection, NodesExpr
-from harness.faults.bite import await_recent_acks, retries_rose
+from harness.faults.bite import answers_missed, await_recent_acks
 from harness.faults.links import CLIENT, between, broken
 from harness.faults.stage import Stage
 
@@ -26,7 +26,7 @@ class LoseAnswers(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         victims = stage.nodes(self.node)
         await_recent_acks(stage, lambda s: s.leader in victims)
-        probe = retries_rose(stage)
+        probe = answers_missed(stage)
         links = between([CLIENT], map(party, victims))
         cut = stage.cluster.links.cut
         with broken(stage.cluster.links, links, lambda a, b: cut(a, b, "silent", "answers")):

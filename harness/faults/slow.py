@@ -14,12 +14,12 @@ from harness.faults.bite import (
     Held,
     Probe,
     acks_stalled,
+    answers_missed,
     any_of,
     await_recent_acks,
     followers_behind,
     isr_lost,
     metadata_late,
-    retries_rose,
 )
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
@@ -64,7 +64,7 @@ class Slow(Fault):
             return metadata_late(stage, stage.nodes(self.src))
         led = await_recent_acks(stage, lambda s: s.leader in targets)
         if self.src == CLIENT:
-            return any_of(acks_stalled(stage, tuple(led)), retries_rose(stage))
+            return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
         sources = stage.nodes(self.src)
         return any_of(
             isr_lost(stage, sources, led),

@@ -42,17 +42,22 @@ class WaitOnPartitions(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitLeaderChanged(WaitOnPartitions):
-    """Waits until each partition has a leader of a newer epoch than when the step `since` began."""
+    """Waits until each partition has a leader of a newer epoch than when the step `since` began.
+
+    A partition that is led by none of the nodes which that step chose has nothing to change.
+    """
 
     do: ClassVar[str] = "wait_leader_changed"
     since: StepRef
 
     def perform(self, stage: Stage) -> Done:
         before = stage.epochs_before[self.since]
+        victims = stage.victims.get(self.since, ())
 
         def pending(state: PartitionView) -> str | None:
             old = before.get((state.topic, state.partition), -1)
-            done = state.leader >= 0 and state.leader_epoch > old
+            spared = bool(victims) and state.leader not in victims
+            done = state.leader >= 0 and (state.leader_epoch > old or spared)
             return None if done else f"leader {state.leader} of epoch {state.leader_epoch}, was {old}"
 
         return self.until(stage, f"a new leader since {self.since}", pending)

@@ -224,6 +224,10 @@ class Load:
         """Records that were transmitted again, at least; by the clients' statistics, at most half a second old."""
         return self.meters.retries()
 
+    def unknown(self) -> int:
+        """Sends that ended with an error and may be in the log for all that."""
+        return self.meters.unknown()
+
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
         return sum(

@@ -27,6 +27,7 @@ class Meters:
         self._last_ack_ns: dict[Place, int] = {}
         self._highest: dict[Place, int] = {}
         self._errors: Counter[str] = Counter()
+        self._unknown = 0
         self._retries: dict[str, int] = {}
 
     def acked(self, place: Place, count: int, value_bytes: int, highest_offset: int, at_ns: int) -> None:
@@ -38,10 +39,11 @@ class Meters:
             self._last_ack_ns[place] = at_ns
             self._highest[place] = max(self._highest.get(place, NONE), highest_offset)
 
-    def failed(self, error: str, count: int = 1) -> None:
-        """Counts sends that ended with an error, by its name."""
+    def failed(self, error: str, count: int = 1, *, unknown: bool = False) -> None:
+        """Counts sends that ended with an error, by its name; `unknown` where the records may be in the log."""
         with self._lock:
             self._errors[error] += count
+            self._unknown += count if unknown else 0
 
     def retried(self, client: str, total: int) -> None:
         """Notes a client's own count of requests it sent again."""
@@ -84,6 +86,11 @@ class Meters:
         """Sends that ended with an error, by the error's name."""
         with self._lock:
             return dict(self._errors)
+
+    def unknown(self) -> int:
+        """Sends that ended with an error and may be in the log for all that."""
+        with self._lock:
+            return self._unknown
 
     def retries(self) -> int:
         """Requests that any client sent again, by its own statistics (refreshed every half second)."""

@@ -275,7 +275,7 @@ class RecordingProducer:
             highest = max(int(offsets.max()), NONE)
             self.desk.meters.acked(place, count, count * self.spec.value_bytes, highest, at_ns)
         elif error is not None:
-            self.desk.meters.failed(error, count)
+            self.desk.meters.failed(error, count, unknown=outcome is Outcome.UNKNOWN)
         tally = self._tally
         if tally is not None and stream.number in tally.first_seqs:
             mine = sequences >= tally.first_seqs[stream.number]

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from harness.faults import bite
-from harness.faults.bite import acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved, named, retries_rose
+from harness.faults.bite import acks_stalled, answers_missed, any_of, await_recent_acks, isr_lost, leaders_moved, named
 from harness.faults.stage import Stage
-from harness.faults.waits import WaitCommits
+from harness.faults.waits import WaitCommits, WaitLeaderChanged
 from harness.kafka.admin import PartitionState, Quorum
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
@@ -34,6 +34,7 @@ class World:
     states: list[PartitionState] = field(default_factory=lambda: [state(0, 1, 5), state(1, 2, 5)])
     acks_ago_s: dict[tuple[str, int], float] = field(default_factory=lambda: {P0: 0.1, P1: 0.1})
     sent_again: int = 0
+    given_up: int = 0
     ends: dict[tuple[str, int, int], int] = field(default_factory=dict)
     behind: list[dict[int, int]] = field(default_factory=list)  # records behind the controllers, at each look
     commits_at_looks: list[int] = field(default_factory=list)
@@ -50,6 +51,9 @@ class World:
 
     def retries(self) -> int:
         return self.sent_again
+
+    def unknown(self) -> int:
+        return self.given_up
 
     def quorum(self) -> Quorum:
         observers = {broker: 500 - records for broker, records in self.behind.pop(0).items()}
@@ -119,12 +123,14 @@ def test_acks_stall_after_half_a_second_of_silence(stage: Stage, world: World) -
     assert list(probe().seen["silent_s"]) == ["t/1"]
 
 
-def test_retries_count_from_when_the_fault_began(stage: Stage, world: World) -> None:
-    world.sent_again = 7
-    probe = retries_rose(stage)
+def test_missed_answers_count_from_when_the_fault_began(stage: Stage, world: World) -> None:
+    world.sent_again = world.given_up = 7
+    probe = answers_missed(stage)
     assert not probe().held
+    world.given_up = 8  # every broker was away for longer than a send may take
+    assert probe().because == "the clients gave 1 records up without an answer"
     world.sent_again = 9
-    assert probe().because == "the clients retried 2 requests"
+    assert probe().because == "the clients sent 2 records again"
 
 
 def test_followers_are_behind_when_they_stand_still_below_the_leader(stage: Stage, world: World) -> None:
@@ -156,6 +162,18 @@ def test_commits_are_waited_for_from_when_the_step_began(stage: Stage, world: Wo
         WaitCommits(group="readers", commits=2, deadline_s=0.05).perform(stage)
 
 
+def test_a_partition_that_no_victim_led_has_no_leader_to_change(stage: Stage, world: World) -> None:
+    stage.epochs_before["down"], stage.victims["down"] = {P0: 5, P1: 5}, (1,)
+    wait = WaitLeaderChanged(since="down", deadline_s=0.05)
+    with pytest.raises(HarnessTimeout, match=r"t/0.*leader 1 of epoch 5, was 5"):
+        wait.perform(stage)
+    world.states = [state(0, 3, 6), state(1, 2, 5)]
+    wait.perform(stage)
+    stage.victims.clear()  # a step that chose no nodes: then every partition has to change
+    with pytest.raises(HarnessTimeout, match=r"t/1.*leader 2 of epoch 5, was 5"):
+        wait.perform(stage)
+
+
 def test_under_an_open_fault_those_count_that_had_acks_before_it(stage: Stage, world: World) -> None:
     stage.busy, stage.faults_open = {P0}, 1
     world.acks_ago_s = {P0: 9.0, P1: 9.0}
@@ -165,10 +183,10 @@ def test_under_an_open_fault_those_count_that_had_acks_before_it(stage: Stage, w
 
 
 def test_any_of_tells_the_first_that_holds_or_everything_seen(stage: Stage, world: World) -> None:
-    probe = any_of(acks_stalled(stage, [P0]), retries_rose(stage))
-    assert probe().because == "acks went on on t/0; the clients retried nothing"
+    probe = any_of(acks_stalled(stage, [P0]), answers_missed(stage))
+    assert probe().because == "acks went on on t/0; the clients missed no answer"
     world.sent_again = 1
-    assert probe().because == "the clients retried 1 requests"
+    assert probe().because == "the clients sent 1 records again"
 
 
 def test_many_partitions_are_named_by_their_first_five() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.faults import records
+from harness.faults import elect, records
 from harness.faults.base import Bite, Done
 from harness.faults.conduct import conduct, doubts
 from harness.faults.stage import Stage
@@ -58,13 +59,13 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records.AlterTopic, "perform", lambda self, stage: Done(bite=Bite(True, "as if")))
 
 
-def elected(leaders: Leaders, *before: Step) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     stage = Stage(
         cluster=cast(Any, None),
         admin=cast(Any, leaders),
         load=cast(Any, SimpleNamespace(last_ack_ns=lambda topic, partition: 0)),
         rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
+        topics=(Topic(name="t", partitions=partitions),),
         say=lambda _: None,
     )
     rows = conduct(stage, [*before, ELECT])
@@ -86,6 +87,35 @@ def test_a_leader_that_came_back_by_itself_is_the_bite() -> None:
     assert row["bite"]["because"] == "t/0 went back to the preferred leader without being told"
     assert row["bite"]["seen"] == {"t/0": {"leader": [2, 1]}}
     assert (row["is_fault"], found) == (True, [])
+
+
+def test_a_leader_that_moves_on_at_once_was_elected_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Restless(Leaders):
+        """Never led by the preferred replica of both partitions at one look."""
+
+        def partitions(self, topics: list[str]) -> list[PartitionState]:
+            (first,) = super().partitions(topics)
+            other = 3 if first.leader == 1 else 1
+            return [first, replace(first, partition=1, leader=other)]
+
+        def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+            self.leaders = [2] * self.looks + [1, 3]
+
+    monkeypatch.setattr(elect, "DEADLINE_S", 5.0)
+    row, found = elected(Restless(2), FAULT, partitions=2)
+    assert row["bite"]["seen"]["t/0"] == {"leader": [2, 1]}
+    assert found == []
+
+    monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
+    row, _ = elected(Stubborn(2), FAULT)
+    assert "leader 2" in row["error"]
+
+
+class Stubborn(Leaders):
+    """Elects nobody."""
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        pass
 
 
 @pytest.mark.parametrize(
