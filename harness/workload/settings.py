@@ -40,8 +40,8 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": 1_000_000,  # the window of each stream bounds the queue, see streams.WINDOW
     "queue.buffering.max.kbytes": 262_144,
 }
-# At a rate the brokers have time, so batches are small: each round of a producer is several in flight at once, a follower
-# gets several with one fetch, and a log has more seams at which it can be cut, looked up or recovered wrongly.
+# At a rate the brokers have time, so batches are small: each round of a producer is several in flight at once, a
+# follower gets several with one fetch, and a log has more seams at which it can be cut, looked up or recovered wrongly.
 _PACED: Final[dict[str, Any]] = {"batch.size": 8_192}
 _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
 # One that steps begin and end stays open over faults, and a starved machine takes its time for those.
