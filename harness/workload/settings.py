@@ -29,8 +29,8 @@ _RECONNECT: Final[dict[str, Any]] = {
     "retry.backoff.ms": 100,
 }
 
-# Large batches spare a broker that is driven flat out. Sends resolve in the run (unknown after 20 s), not after the
-# default 5 minutes.
+# Large batches spare the brokers, small ones are for a scenario to ask for. Sends resolve in the run (unknown after
+# 20 s), not after the default 5 minutes.
 _PRODUCER: Final[dict[str, Any]] = {
     "linger.ms": 10,
     "batch.size": 262_144,
@@ -40,9 +40,6 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": 1_000_000,  # the window of each stream bounds the queue, see streams.WINDOW
     "queue.buffering.max.kbytes": 262_144,
 }
-# At a rate the brokers have time, so batches are small: each round of a producer is several in flight at once, a
-# follower gets several with one fetch, and a log has more seams at which it can be cut, looked up or recovered wrongly.
-_PACED: Final[dict[str, Any]] = {"batch.size": 8_192}
 _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
 # One that steps begin and end stays open over faults, and a starved machine takes its time for those.
 _STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
@@ -79,8 +76,6 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     settings["acks"] = producer.acks
     settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
     settings["compression.codec"] = producer.compression
-    if producer.rate_per_s is not None:
-        settings |= _PACED
     if producer.transactions is not None:
         settings |= _STEPPED if producer.when == "steps" else _TRANSACTIONAL
         settings["transactional.id"] = producer.name
