@@ -41,9 +41,16 @@ def quorum(wire: Wire, deadline_s: float) -> Quorum:
 
 
 def to_controller(
-    wire: Wire, question: Call, refusal: Callable[[Any], str | None], *, deadline_s: float, what: str
+    wire: Wire,
+    question: Call,
+    refusal: Callable[[Any], str | None],
+    *,
+    deadline_s: float,
+    what: str,
+    unanswered: Callable[[], None] = lambda: None,
 ) -> Any:
-    """A request for the active controller, until an answer has no refusal that is worth another try.
+    """A request for the active controller, until an answer has no refusal that is worth another try. `unanswered` is
+    called whenever one got no answer: it may have been done for all that.
 
     Controllers are asked themselves where their addresses are known (KIP-919). Otherwise brokers hand it on, one after
     another: one that is cut off from the controllers, or whose controller is paused, holds it until it times out.
@@ -60,6 +67,7 @@ def to_controller(
                 answer = wire.ask(node, question, min(left_s, HANDED_ON_S))
             except Unanswered as silent:
                 seen = str(silent)
+                unanswered()
                 continue
             reason = refusal(answer)
             if reason is None:

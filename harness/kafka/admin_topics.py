@@ -111,18 +111,28 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
     give_up_at = time.monotonic() + deadline_s
     tried = False
 
-    def refusal(answer: Any) -> str | None:
+    def try_again() -> None:
         nonlocal tried
+        tried = True
+
+    def refusal(answer: Any) -> str | None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.topics}
         bad = {n: e for n, e in errors.items() if e[0] and not (e[0] == "TOPIC_ALREADY_EXISTS" and tried)}
-        tried = True
+        try_again()
         final = {n: e for n, e in bad.items() if e[0] not in _PASSING}
         if final:
             raise BadInput(f"Kafka refuses to create {_told(final)}; mend the topics of the scenario")
         return _told(bad) or None
 
     request = call(CreateTopicsRequest, topics=[_creatable(t) for t in topics], timeout_ms=5000, validate_only=False)
-    to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"topics {[t.name for t in topics]}")
+    to_controller(
+        wire,
+        request,
+        refusal,
+        deadline_s=deadline_s,
+        what=f"topics {[t.name for t in topics]}",
+        unanswered=try_again,
+    )
     wanted = {(t.name, p) for t in topics for p in range(_count(t))}
     wait_for(
         lambda: _without_leader(wire, wanted),

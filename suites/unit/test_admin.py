@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.kafka import admin_topics
 from harness.kafka.admin import AdminView
 from harness.kafka.admin_topics import PartitionState, TopicsSeen, kafka_uuid, newest
-from harness.kafka.wire import error_name
-from harness.model.errors import HarnessTimeout
+from harness.kafka.wire import Unanswered, error_name
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario import Topic
 
 
 def state(leader: int, epoch: int, *, isr: tuple[int, ...] = (1, 2, 3), topic_id: str = "old") -> PartitionState:
@@ -94,3 +97,44 @@ def test_offsets_of_a_group_say_when_they_are_not_stable(
     (row,) = admin._group_rows("g", [state(1, 4)])
     assert row.pop("at_ns") > 0
     assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | told
+
+
+class OneController:
+    """Controller 101 leads; it does what it is asked for, and its first answer is lost, or not."""
+
+    controllers = (101,)
+    brokers = (1,)
+
+    def __init__(self, *, existing: set[str], lost: int) -> None:
+        self.topics = existing
+        self.lost = lost
+
+    def gather(self, questions: Any, timeout_s: float, *, often: bool = False) -> Any:
+        part = SimpleNamespace(
+            error_code=0, leader_id=101, leader_epoch=1, high_watermark=9, current_voters=[], observers=[]
+        )
+        return {101: (SimpleNamespace(error_code=0, topics=[SimpleNamespace(partitions=[part])]),)}
+
+    def ask(self, node: int, question: Any, timeout_s: float) -> Any:
+        known, self.topics = set(self.topics), {*self.topics, "t"}
+        self.lost -= 1
+        if self.lost >= 0:
+            raise Unanswered("node 101 gave no answer")
+        code = 36 if "t" in known else 0
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", error_code=code, error_message="")])
+
+
+@pytest.mark.parametrize(("existing", "lost"), [(set(), 0), (set(), 1)])
+def test_a_topic_whose_making_went_unanswered_is_there(
+    existing: set[str], lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_topics, "_without_leader", lambda wire, wanted: set())
+    monkeypatch.setattr(admin_topics, "partitions", lambda wire, names, often: [state(1, 0)])
+    wire: Any = OneController(existing=existing, lost=lost)
+    assert admin_topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0) == {"t": "old"}
+
+
+def test_a_topic_that_was_there_before_is_refused() -> None:
+    wire: Any = OneController(existing={"t"}, lost=0)
+    with pytest.raises(BadInput, match="TOPIC_ALREADY_EXISTS"):
+        admin_topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0)
