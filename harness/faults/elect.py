@@ -100,8 +100,8 @@ def await_leaders(
     def probe() -> dict[str, str]:
         states = stage.states(places)
         reached.update({p: s for p, s in states.items() if p not in reached and done(s)})
-        left = {p: f"leader {states[p].leader}" if p in states else "nobody answers" for p in places}
-        return {f"{t}/{p}": text for (t, p), text in left.items() if (t, p) not in reached}
+        left = [place for place in places if place not in reached]
+        return {f"{t}/{p}": f"leader {states[t, p].leader}" if (t, p) in states else "nobody answers" for t, p in left}
 
     wait_for(probe, until=lambda left: not left, deadline_s=DEADLINE_S, what=what, interval_s=0.1)
     return reached

@@ -111,14 +111,14 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
     give_up_at = time.monotonic() + deadline_s
     tried = False
 
-    def try_again() -> None:
+    def mark_tried() -> None:
         nonlocal tried
         tried = True
 
     def refusal(answer: Any) -> str | None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.topics}
         bad = {n: e for n, e in errors.items() if e[0] and not (e[0] == "TOPIC_ALREADY_EXISTS" and tried)}
-        try_again()
+        mark_tried()
         final = {n: e for n, e in bad.items() if e[0] not in _PASSING}
         if final:
             raise BadInput(f"Kafka refuses to create {_told(final)}; mend the topics of the scenario")
@@ -131,7 +131,7 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
         refusal,
         deadline_s=deadline_s,
         what=f"topics {[t.name for t in topics]}",
-        unanswered=try_again,
+        unanswered=mark_tried,
     )
     wanted = {(t.name, p) for t in topics for p in range(_count(t))}
     wait_for(
