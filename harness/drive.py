@@ -19,6 +19,7 @@ from harness.model.clock import now_ns
 from harness.model.contract import Contract
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario import Scenario
+from harness.model.verdict import Doubt
 from harness.windows import Windows, targets_of, windows_of
 from harness.workload.drain import DrainPlan, drain
 from harness.workload.load import Load
@@ -52,7 +53,7 @@ class Driven:
 
     bundle: Path
     healthy: bool
-    doubts: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
 
 
 def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
@@ -75,7 +76,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
     return Driven(
         bundle=task.out,
         healthy=record.finished and not record.doubts,
-        doubts=tuple(f"{d['name']}: {d['text']}" for d in record.doubts),
+        doubts=tuple(Doubt(**d) for d in record.doubts),
     )
 
 

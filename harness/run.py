@@ -24,10 +24,11 @@ from harness.model.contract import contract_of
 from harness.model.errors import HarnessError
 from harness.model.plan import paced, records_of
 from harness.model.scenario import ClusterShape, Scenario
-from harness.model.verdict import Status, Verdict
+from harness.model.verdict import Doubt, Status, Verdict
 from harness.options import GateOptions, GateResult, Progress
 
 TRIES_MAX: Final = 2
+TOLD_BY_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
 VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "toxiproxy-python")
 
 
@@ -119,7 +120,7 @@ def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
     """A run that was in doubt while it ran is tried once more, on a new cluster; both are judged and shown."""
     tries: list[Driven] = []
     try:
-        while not tries or (tries[-1].doubts and len(tries) < TRIES_MAX and task.weakened is None):
+        while not tries or (task.weakened is None and len(tries) < TRIES_MAX and try_again(tries[-1].doubts)):
             again = replace(task, out=task.out.with_name(f"{task.out.name}-again")) if tries else task
             cluster = shelf.take(task.scenario)
             if missing := _unavailable(task.scenario, cluster):
@@ -127,13 +128,18 @@ def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
             tries.append(drive(again, cluster, progress))
             shelf.give_back(task.scenario, healthy=tries[-1].healthy)
             for doubt in tries[-1].doubts:
-                progress.line(f"    doubt: {doubt}")
+                progress.line(f"    doubt: {doubt.name}: {doubt.text}")
     except HarnessError as error:
         shelf.retire()
         if not tries:
             return _Attempt(task.scenario.name, error=str(error))
         progress.line(f"    the second try came to nothing: {error}")
     return _Attempt(task.scenario.name, tuple(tries))
+
+
+def try_again(doubts: Sequence[Doubt]) -> bool:
+    """What brokers told clients speaks of the release, not of the machine: a second try would only hide it."""
+    return bool(doubts) and not any(doubt.name in TOLD_BY_BROKERS for doubt in doubts)
 
 
 def _one_by_one(

@@ -44,6 +44,8 @@ _DETECTION = {
     # Defaults of 30 s: a request to a paused controller or broker would stall AlterPartition and transaction markers.
     "controller.socket.timeout.ms": "5000",
     "request.timeout.ms": "5000",
+    # As by default shorter than the lag that the ISR permits: a coordinator has to give up a write now and then.
+    "offsets.commit.timeout.ms": "1000",
 }
 
 _BEHAVIOUR = {

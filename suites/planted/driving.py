@@ -32,7 +32,7 @@ def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callab
     unfit = ""
     for attempt in range(1, TRIES_MAX + 1):
         driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)
-        if not (unfit := "; ".join(driven.doubts)):
+        if not (unfit := "; ".join(doubt.text for doubt in driven.doubts)):
             original = Original(driven.bundle)
             if has_room(original):
                 return original
