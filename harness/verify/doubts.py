@@ -8,10 +8,11 @@ from typing import Any
 
 from harness.model.finding import Kind
 from harness.model.verdict import Doubt
-from harness.verify.case import COMMITTED, UNCOMMITTED, Case, places_of
-from harness.verify.checks.commit_regressed import asks_for_groups
+from harness.verify.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
+from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.compare import from_its_own_copy
 from harness.verify.counts import Counts
+from harness.verify.excuse import without_lineage
 from harness.verify.progress import progress
 from harness.verify.rows import UNJUDGED, UNREAD
 from harness.verify.standing import excusable, settled
@@ -63,7 +64,8 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             unread[place] += run["count"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
-            yield Doubt("unjudged", f"the log of {place} starts at {start}, and no batch sizes say whether it may")
+            why = "neither batch sizes nor where it started before the run say whether it may"
+            yield Doubt("unjudged", f"the log of {place} starts at {start}, and {why}")
     for place, records in unread.items():
         yield Doubt("unread", f"{records} acknowledged records of {place} were not reached by any read")
     for read in case.reads:
@@ -81,6 +83,7 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
 def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
     known = {facts.place: facts for facts in places_of(case)}
     live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
+    copies = {place_of(read) for read in case.reads if read["isolation"] == UNCOMMITTED}
     for place, figures in counts.sent.items():
         facts = known.get(place)
         name = f"{place[0]}/{place[2]}"
@@ -88,8 +91,10 @@ def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
             continue
         if facts is None or facts.committed is None:
             yield Doubt("no_drain", f"nobody read {name} as {COMMITTED} after healing")
-        elif UNCOMMITTED in live and facts.uncommitted is None:
-            yield Doubt("no_drain", f"nobody read {name} as {UNCOMMITTED} after healing, though live readers did")
+        elif facts.uncommitted is None and (UNCOMMITTED in live or place in copies):
+            yield Doubt(
+                "no_drain", f"nobody drained {name} as {UNCOMMITTED}, against which others that did could be held"
+            )
         if facts is not None and facts.as_of_ns is None and case.last_snapshot is not None:
             yield Doubt("no_snapshot", f"no broker said anything of {name} after healing")
         if facts is not None and facts.as_of_ns is not None and facts.log_end is None:
@@ -122,6 +127,8 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
         return
     if counts.commits and not asks_for_groups(case):
         yield Doubt("no_group_offsets", "groups committed, and nobody asked for their offsets after healing")
+    for group in sorted(never_decided(case) & counts.commits.keys()):
+        yield Doubt("no_group_offsets", f"no coordinator told stable offsets of group {group} after healing")
     for p in last["partitions"]:
         topic, partition = p["topic"], p["partition"]
         if set(p["isr"]) != set(p["replicas"]):
@@ -135,6 +142,10 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     if settled(case) is False:
         seen = case.run["transactions_settled"].get("last_seen")
         yield Doubt("transactions_late", f"transactions were not over in time: {seen}")
+    for topic, partition in without_lineage(case):
+        yield Doubt(
+            "no_lineage", f"nothing tells where leaders of {topic}/{partition} began, and so what acks=1 may lose"
+        )
 
 
 # Setting of a topic -> what the contract calls it, and how Kafka writes it.

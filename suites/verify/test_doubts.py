@@ -55,6 +55,10 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "too little during": (floors(during=1), ["floor_during"]),
     "too little after": (floors(after=5), ["floor_after"]),
     "found while running": (run(doubts=[{"name": "reader_died", "text": "reader live died"}]), ["reader_died"]),
+    "a group's offsets were never stable": (
+        changed(lambda b: [row.update(stable=False) for row in b.drained["groups"]]),
+        ["no_group_offsets"],
+    ),
     "no bite": (changed(lambda b: b.steps[0].update(bite={"held": False, "because": "no", "seen": {}})), ["no_bite"]),
     "no bite at all": (changed(lambda b: b.steps[0].update(bite=None)), ["no_bite"]),
     "an action need not bite": (changed(lambda b: b.steps[0].update(bite=None, is_fault=False)), []),
@@ -78,6 +82,17 @@ CASES: dict[str, tuple[Built, list[str]]] = {
             )
         ),
         ["no_drain"],
+    ),
+    "the replicas were read as nobody drained": (
+        changed(
+            lambda b: (
+                b.drop("observations", reader="leader-uncommitted"),
+                b.drop("observations", kind="live"),
+                b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
+                [r.update(isolation="read_uncommitted") for r in b.reads if r["kind"] == "replica"],
+            )
+        ),
+        ["reader_saw_nothing", "no_drain", "copy_unread"],
     ),
     "by hand, nobody read the replicas": (
         changed(

@@ -39,6 +39,11 @@ def change_of_leader(built: Built, epoch: int, at_ns: int = LATER_NS) -> Built:
     return built.event("leader_change", old_leader=1, new_leader=2, leader_epoch=epoch, clean=True, at_ns=at_ns)
 
 
+def without_lineages(built: Built) -> Built:
+    built.cluster["lineages"] = []
+    return built
+
+
 def unacked(built: Built) -> Built:
     """What another declared contract says of the same run: acks=all, idempotent."""
     built.run["contract"]["producers"]["p"].update(acks="all", idempotent=True)
@@ -105,6 +110,11 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "fewer than there had to be": (exactly(election(History("AAAA").build(cut(3)), 2), 2), [], 1),
     "acks=1, the next leader lacks it": (
         change_of_leader(ones("AA|A").build(lambda h: (h.logs[0].pop(), h.lineage[0].__setitem__(1, [1, 2]))[0]), 1),
+        [],
+        1,
+    ),
+    "acks=1, nobody tells where the next leader began": (
+        without_lineages(change_of_leader(ones("AA|A").build(lose(1)), 1)),
         [],
         1,
     ),
@@ -185,6 +195,12 @@ def test_only_what_the_contract_permits_is_excused(name: str, judged: dict[str, 
     assert told(verdict) == condemning
     assert sum(f.count for f in verdict.findings if not f.condemns) == excused
     assert all(_says_why(f) for f in verdict.findings)
+
+
+def test_what_acks_1_lost_somewhere_leaves_a_doubt(judged: dict[str, Verdict]) -> None:
+    verdict = judged["acks=1, nobody tells where the next leader began"]
+    assert [doubt.name for doubt in verdict.doubts] == ["no_lineage"]
+    assert not judged["acks=1, the next leader lacks it"].doubts
 
 
 def _says_why(finding: Finding) -> bool:

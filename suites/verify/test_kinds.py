@@ -59,6 +59,12 @@ def trimmed(start: int) -> Built:
     return history
 
 
+def not_asked_before(history: Built) -> Built:
+    """Nobody told where logs started when the run began."""
+    del history.cluster["snapshots"][0]
+    return history
+
+
 def falsely_told(text: str, start: int, told: int) -> Built:
     """Retention by time; the last record was sent twice, and its answer told an offset that it does not have."""
     history = contract(History(text).build(start_at(start)), retention_ms=1000)
@@ -219,6 +225,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "a log was trimmed before the run": (trimmed(2), []),
     "a log was trimmed before the run, and goes on": (trimmed(3), ["log_start 1"]),
+    "a log was trimmed, nobody tells when": (not_asked_before(trimmed(2)), []),
+    "a log was trimmed, nobody tells when, and of this run too": (not_asked_before(trimmed(3)), ["log_start 1"]),
     "records are deleted as declared": (
         contract(History("AAAA").build(start_at(2)), delete_records=True).event("delete_records", before_offset=2),
         [],

@@ -149,6 +149,13 @@ def _undecided(snapshot: Mapping[str, Any]) -> set[str]:
     return {row["group"] for row in snapshot["groups"] if row.get("stable") is False}
 
 
+def never_decided(case: Case) -> set[str]:
+    """Groups of which no snapshot after the start tells a stable offset."""
+    later = [s for s in case.cluster["snapshots"] if s["phase"] != "start"]
+    told = {row["group"] for s in later for row in s["groups"]}
+    return {group for group in told if all(group in _undecided(s) for s in later)}
+
+
 def asks_for_groups(case: Case) -> bool:
     """This harness always does. By hand, an empty list in every snapshot says that nobody asked."""
     return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])

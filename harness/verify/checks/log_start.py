@@ -71,6 +71,8 @@ def log_start(given: Prepared) -> DataFrame:
     low = F.coalesce("first_young", F.col("start") - 1)
     wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
     unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
+    # What nobody of this run wrote may have gone before it; only a snapshot of its beginning tells.
+    begun = [n for n, case in enumerate(given.cases) if any(s["phase"] == "start" for s in case.cluster["snapshots"])]
     places = wrong.groupBy(*PLACE).agg(
         F.min("low").alias("low"),
         F.max("start").alias("start"),
@@ -81,7 +83,9 @@ def log_start(given: Prepared) -> DataFrame:
     sent = given.ledger.where("promised").select(*PLACE, "offset", "stream", "seq")
     sent = sent.join(F.broadcast(places.select(*PLACE, "low", "start")), PLACE)
     sent = _not_displaced(sent.where("offset >= low AND offset < start"), given).drop("low", "start")
-    rows = places.join(sent, PLACE, "left").withColumn("offset", F.coalesce("offset", F.col("start") - 1))
+    rows = places.join(sent, PLACE, "left")
+    unknown = F.col("unknown") | (F.col("offset").isNull() & ~F.col(BUNDLE).isin(begun))
+    rows = rows.withColumns({"unknown": unknown, "offset": F.coalesce("offset", F.col("start") - 1)})
     kind = F.when(F.col("unknown"), F.lit(UNJUDGED)).otherwise(F.lit(Kind.LOG_START.value))
     return found(rows, kind, "replica", reader="brokers", other="start")
 
