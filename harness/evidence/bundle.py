@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,10 @@ import pyarrow.parquet as pq
 
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import SOURCE_AGAIN, document_name, read_json
+from harness.evidence.forms import check_form
 from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
+from harness.evidence.values import at_line, check_values, lines_of, misfit_of_line, words_in
+from harness.model.contract import SENTINEL
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
 
@@ -22,6 +26,9 @@ _EMPTY: Final[dict[str, object]] = {
     "reads.json": [],
 }
 
+# Columns that name what a contract is about.
+_PROMISED: Final = {"ledger": ("topic",), "reservations": ("topic", "producer"), "transactions": ("producer",)}
+
 
 class Bundle:
     """A checked evidence bundle. `complete` is False when the run died half way: absence then proves nothing."""
@@ -30,7 +37,7 @@ class Bundle:
         self.path = path
         self.sealed = sealed
         self._documents = {MANIFEST: manifest, **documents}
-        self.complete: bool = sealed and bool(documents["run.json"]["finished"])
+        self.complete: bool = sealed and documents["run.json"]["finished"]
 
     @classmethod
     def open(cls, path: Path, *, allow_unfinished: bool = False) -> Bundle:
@@ -47,10 +54,13 @@ class Bundle:
         if sealed:
             check_digests(path, manifest)
         documents = documents_of(path)
+        if not sealed and (documents["run.json"]["finished"] or _by_hand(path)):
+            raise _never_sealed(path)
         bundle = cls(path, manifest, documents, sealed=sealed)
         for table in TABLES:
             for file in bundle.table_files(table):
                 _check_part(file, table)
+        _check_promised(bundle)
         return bundle
 
     def document(self, name: str) -> Any:
@@ -67,7 +77,16 @@ def _refuse_foreign(path: Path, allow_unfinished: bool) -> None:
     if not (path / "scenario.json").is_file():
         raise BadEvidence(f"{path} has no {MANIFEST} and no scenario.json: it is not an evidence bundle")
     if not allow_unfinished:
-        raise BadEvidence(f"{path} was never sealed (no {MANIFEST}); if it is whole, run `durability seal {path}`")
+        raise _never_sealed(path)
+
+
+def _never_sealed(path: Path) -> BadEvidence:
+    return BadEvidence(f"{path} was never sealed (no {MANIFEST}); if it is whole, run `durability seal {path}`")
+
+
+def _by_hand(path: Path) -> bool:
+    """Whether tables are JSON lines still, which nobody would read."""
+    return any(next((path / table).glob("*.jsonl"), None) for table in TABLES if table != "reservations")
 
 
 def _unsealed_manifest() -> dict[str, Any]:
@@ -77,7 +96,6 @@ def _unsealed_manifest() -> dict[str, Any]:
 def documents_of(path: Path) -> dict[str, Any]:
     """The required documents but the manifest. A run that died half way may lack what it had not come to."""
     run = _document(path, "run.json", optional=False)
-    _check_run(path, run)
     others = [name for name in REQUIRED_DOCUMENTS if name not in (MANIFEST, "run.json")]
     return {"run.json": run, **{name: _document(path, name, optional=not run["finished"]) for name in others}}
 
@@ -88,13 +106,29 @@ def _document(path: Path, name: str, *, optional: bool) -> Any:
         if optional and name in _EMPTY:
             return _EMPTY[name]
         raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
-    return read_json(file)
+    content = read_json(file)
+    check_form(file, content)
+    return content
 
 
-def _check_run(path: Path, run: Any) -> None:
-    for key in ("finished", "contract"):
-        if not isinstance(run, dict) or key not in run:
-            raise BadEvidence(f"{path / 'run.json'} has no {key!r}; write it as FORMAT.md says and seal again")
+def _check_promised(bundle: Bundle) -> None:
+    """Without a contract nothing says what was promised, and the strictest promise may accuse who kept its own."""
+    contract = bundle.document("run")["contract"]
+    known = {"topic": contract["topics"].keys(), "producer": {*contract["producers"], SENTINEL}}
+    for table, columns in _PROMISED.items():
+        for file in bundle.table_files(table):
+            for column in columns:
+                if strange := _names(file, column) - known[column]:
+                    raise BadEvidence(
+                        f"{file} has the {column} {min(strange)!r}, of which run.json has no contract; "
+                        f"add it to contract.{column}s and seal again"
+                    )
+
+
+def _names(file: Path, column: str) -> set[str]:
+    if file.suffix == ".jsonl":
+        return {row[column] for row in _rows(file)}
+    return {name for name in words_in(file, column) if name is not None}
 
 
 def _check_part(file: Path, table: str) -> None:
@@ -115,6 +149,7 @@ def _check_part(file: Path, table: str) -> None:
             nulls = chunk.statistics.null_count if chunk.statistics and chunk.statistics.has_null_count else 0
             if nulls and not expected.field(chunk.path_in_schema).nullable:
                 raise BadEvidence(f"{file}: column {chunk.path_in_schema} has {nulls} nulls and may have none")
+    check_values(file, table)
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
@@ -137,16 +172,18 @@ def _plain_type(actual: pa.DataType) -> pa.DataType:
 
 
 def _check_lines(file: Path, table: str) -> None:
-    expected, optional = set(arrow_schema(table).names), OPTIONAL_COLUMNS.get(table, frozenset())
-    lines = file.read_text(encoding="utf-8").splitlines()
+    for number, row in enumerate(_rows(file), start=1):
+        if wrong := misfit_of_line(row, table):
+            raise BadEvidence(f"{at_line(file, number, wrong)}; FORMAT.md lists the columns of {table}")
+
+
+def _rows(file: Path) -> Iterator[Any]:
+    lines = lines_of(file)
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            yield json.loads(line)
         except ValueError:
             # The last line of a harness that was killed while it wrote: its range was not used, for a send waits
             # for the line to be on disk.
-            if number == len(lines):
-                continue
-            raise BadEvidence(f"{file} line {number} is not JSON; {SOURCE_AGAIN}") from None
-        if not isinstance(row, dict) or not expected - optional <= set(row) <= expected:
-            raise BadEvidence(f"{file} line {number} has other columns than FORMAT.md lists for {table}")
+            if number < len(lines):
+                raise BadEvidence(f"{file} line {number} is not JSON; {SOURCE_AGAIN}") from None

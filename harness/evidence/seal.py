@@ -13,6 +13,7 @@ from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import read_json
 from harness.evidence.manifest import MANIFEST, write_manifest
 from harness.evidence.parts import write_parquet
+from harness.evidence.values import check_lines_by_hand, fitting
 from harness.evidence.verdicts import VERDICT
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
@@ -62,6 +63,9 @@ def _to_parquet(lines: Path, table: str) -> None:
     try:
         rows = pj.read_json(lines, parse_options=options).select(schema.names)
     except (pa.ArrowException, KeyError) as misfit:
+        check_lines_by_hand(lines, table)  # it knows the line; Arrow does not
         raise BadEvidence(f"{lines} does not fit the columns of {table}: {misfit}") from None
+    if not fitting(rows, table):
+        check_lines_by_hand(lines, table)
     write_parquet(rows, lines.with_suffix(".parquet"))
     lines.unlink()

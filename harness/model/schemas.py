@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from harness.model.outcome import Outcome, TxnOutcome
+
 FORMAT_VERSION: Final = 1
 
 Columns = dict[str, str]
@@ -118,6 +120,31 @@ TABLES: Final[dict[str, Columns]] = {
     "transactions": TRANSACTIONS,
     "offset_commits": OFFSET_COMMITS,
     "batches": BATCHES,
+}
+
+ACKS: Final = ("all", "1", "0")
+ISOLATIONS: Final = ("read_committed", "read_uncommitted")
+TIMESTAMP_TYPES: Final = ("create", "append")
+_OUTCOMES: Final = tuple(word.value for word in Outcome)
+
+# Columns with a closed vocabulary. A word of another one would be judged as nothing at all, and its record as lost.
+WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "ledger": {"outcome": _OUTCOMES},
+    "reservations": {"acks": ACKS},
+    "observations": {"kind": ("live", "drain", "replica"), "isolation": ISOLATIONS},
+    "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},
+    "offset_commits": {"outcome": _OUTCOMES},
+    "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
+}
+
+# Columns that count from 0. What cannot be decoded has its -1 in other ones.
+COUNTED: Final[dict[str, tuple[str, ...]]] = {
+    "ledger": ("stream", "seq", "partition", "offset"),
+    "reservations": ("stream", "partition", "first_seq", "end_seq"),
+    "observations": ("partition", "offset"),
+    "transactions": (),
+    "offset_commits": ("partition", "offset"),
+    "batches": ("partition", "base_offset", "last_offset"),
 }
 
 # JSON documents of a bundle. The first group must be there for a bundle to be judged at all.

@@ -85,8 +85,14 @@ def case_of(bundle: Bundle) -> Case:
         )
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
-        raise BadEvidence(f"{bundle.path}: a document lacks something ({foreign!r}); FORMAT.md says what") from None
+        raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
     return case
+
+
+def lacking(foreign: Exception) -> str:
+    """The end of a sentence about documents in which something that was looked for is not, or is something else."""
+    what = f"{foreign.args[0]!r}" if isinstance(foreign, KeyError) else "a value of the right type"
+    return f"a document lacks {what}; write all of them as FORMAT.md says and seal again"
 
 
 def places_of(case: Case) -> list[PlaceFacts]:

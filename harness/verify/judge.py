@@ -19,7 +19,7 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
 from harness.verify.attribution import explained
-from harness.verify.case import Case, case_of
+from harness.verify.case import Case, case_of, lacking
 from harness.verify.checks import CHECKS, Check
 from harness.verify.conclude import Seen, conclude
 from harness.verify.counts import counts
@@ -97,8 +97,7 @@ def _concluded(seen: Seen) -> Verdict:
     except (KeyError, TypeError, AttributeError) as foreign:
         if seen.case.manifest.get("sealed_by") == "harness":
             raise  # our own mistake
-        what = f"{seen.case.name}: a document lacks something ({foreign!r}); FORMAT.md says what"
-        raise BadEvidence(what) from foreign
+        raise BadEvidence(f"{seen.case.name}: {lacking(foreign)}") from foreign
 
 
 def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:

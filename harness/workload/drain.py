@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
+from harness.model.contract import SENTINEL
 from harness.model.scenario import Producer
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.meters import Meters, Place
@@ -28,7 +29,6 @@ from harness.workload.readers import ReadingDesk
 from harness.workload.streams import Numbers
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-SENTINEL: Final = "sentinel"
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
 _RETRIES_MAX: Final = 5

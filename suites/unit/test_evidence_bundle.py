@@ -126,11 +126,11 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "reservation of other columns": (
         lambda b: (b / "reservations/app.jsonl").write_text('{"stream": 1}\n'),
-        "has other columns",
+        "line 1 has no 'producer'",
     ),
     "JSON lines that do not fit": (
         lambda b: (b / "ledger/more.jsonl").write_text('{"stream": "x"}\n'),
-        "does not fit the columns of ledger",
+        'more.jsonl line 1: stream is "x" and must be a whole number',
     ),
 }
 

@@ -83,7 +83,7 @@ def test_a_document_that_lacks_something_is_named(tmp_path: Path) -> None:
     reads = json.loads((folder / "reads.json").read_text())
     del reads[0]["position"]
     (folder / "reads.json").write_text(json.dumps(reads))
-    with pytest.raises(BadEvidence, match=r"b: a document lacks something \(KeyError\('position'\)\)"):
+    with pytest.raises(BadEvidence, match=r"b/reads\.json: \[0\] has no 'position'"):
         judge([opened(folder)])
 
 

@@ -1,0 +1,144 @@
+"""What the judge needs to find in each document of a bundle. FORMAT.md says it in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from harness.evidence.shapes import Kinds, Many, Shape, misfit
+from harness.model.errors import BadEvidence
+from harness.model.schemas import ACKS, ISOLATIONS, TIMESTAMP_TYPES
+
+_PLACE: Final = {"topic": "string", "partition": "int"}
+_NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
+_SETTLED: Final = {"ok?": "bool", "last_seen?": "string"}
+
+_CONTRACT: Final = {
+    "topics": Many(
+        {
+            "topic": "string",
+            "replicas": "int",
+            "min_insync_replicas": "int",
+            "unclean_election": "bool",
+            "retention_ms": "int",
+            "retention_bytes": "int",
+            "segment_bytes": "int",
+            "compacted": "bool",
+            "timestamp_type": TIMESTAMP_TYPES,
+            "delete_records": "bool",
+        }
+    ),
+    "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
+    "exact_losses": [{**_PLACE, "count": "int"}],
+}
+
+_RUN: Final = {
+    "finished": "bool",
+    "weakened?": "string",
+    "contract": _CONTRACT,
+    "started_ns?": "int",
+    "ended_ns?": "int",
+    "windows?": {"before?": ["int"], "during?": [["int"]], "after?": ["int"]},
+    "floors?": {"before?": "int", "during?": "int", "after?": "int"},
+    "doubts?": [{"name": "string", "text": "string"}],
+    "notes?": ["string"],
+    "capabilities?": ["string"],
+    "groups_resume?": "bool",
+    "timestamps?": ("send",),
+    "recovered?": _SETTLED,
+    "transactions_settled?": _SETTLED,
+}
+
+_SCENARIO: Final = {
+    "name?": "string",
+    "producers?": [{"name": "string", "topics": ["string"], "acks?": ACKS, "idempotent?": "bool", "when?": "string"}],
+    "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
+}
+
+_EVENT: Final = {**_PLACE, "at_ns": "int"}
+_EVENTS: Final = Kinds(
+    "kind",
+    {
+        "unclean_election": {**_EVENT, "leader_epoch": "int", "log_end?": "int"},
+        "delete_records": {**_EVENT, "before_offset": "int"},
+        "leader_change": {
+            **_EVENT,
+            "old_leader": "int?",
+            "new_leader": "int",
+            "leader_epoch": "int",
+            "clean": "bool?",
+        },
+        "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
+        "log_start_seen": {**_EVENT, "log_start": "int"},
+    },
+)
+
+_STEPS: Final = [
+    {
+        "name": "string",
+        "do": "string",
+        "args": {},
+        "started_ns": "int?",
+        "ended_ns": "int?",
+        "healed_ns": "int?",
+        "is_fault": "bool",
+        "bite?": {"held?": "bool"},
+        "events": [_EVENTS],
+    }
+]
+
+_SNAPSHOT: Final = {
+    "phase": ("start", "healed", "drained"),
+    "at_ns": "int",
+    "partitions": [
+        {
+            **_NAMED_PLACE,
+            "leader": "int?",
+            "isr": ["int"],
+            "replicas": ["int"],
+            "logs": [{"broker": "int", "log_start": "int", "log_end": "int"}],
+            "high_watermark": "int?",
+            "last_stable_offset": "int?",
+        }
+    ],
+    "groups": [{**_PLACE, "group": "string", "offset": "int?", "at_ns?": "int", "stable?": "bool"}],
+    "topic_configs?": Many({}),
+    "broker_configs?": Many({}),
+}
+
+_CLUSTER: Final = {
+    "snapshots": [_SNAPSHOT],
+    "lineages": [{**_PLACE, "broker": "int", "epochs": [["int"]]}],
+    "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
+}
+
+_READS: Final = [
+    {
+        "reader": "string",
+        "kind": ("drain", "replica"),
+        "isolation": ISOLATIONS,
+        "replica": "int?",
+        **_NAMED_PLACE,
+        "start": "int",
+        "target": "int",
+        "position": "int",
+        "reached": "bool",
+        "stuck_reason": "string?",
+        "served_by?": ["int"],
+    }
+]
+
+_FORMS: Final[dict[str, Shape]] = {
+    "run.json": _RUN,
+    "scenario.json": _SCENARIO,
+    "steps.json": _STEPS,
+    "cluster.json": _CLUSTER,
+    "reads.json": _READS,
+}
+
+
+def check_form(file: Path, document: Any) -> None:
+    """BadEvidence with the file and the field where a document is not what FORMAT.md says."""
+    if wrong := misfit(document, _FORMS[file.name]):
+        verb = " " if wrong.startswith(("has ", "is ")) else ": "
+        raise BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again")

@@ -1,0 +1,97 @@
+"""What a JSON value must look like, as plain data, and one sentence about the first place where it does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """An object whose keys are names: every value has the one shape."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """An object of which one key says what else it holds."""
+
+    key: str
+    shapes: Mapping[str, Mapping[str, Shape]]
+
+
+# "int", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be absent or
+# null. Keys that a shape does not name are ignored, as FORMAT.md says.
+Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds
+
+_SAID: Final = {"int": "a whole number", "bool": "true or false", "string": "text"}
+_SHOWN: Final = 40
+
+
+def misfit(value: object, shape: Shape, at: str = "") -> str | None:
+    """Where a value departs from its shape and how; None when it fits."""
+    if isinstance(shape, str):
+        return _plain(value, shape, at)
+    if isinstance(shape, tuple):
+        return None if isinstance(value, str) and value in shape else _not(value, one_of(shape), at)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return _not(value, "a list", at)
+        return _first(misfit(item, shape[0], f"{at}[{n}]") for n, item in enumerate(value))
+    if not isinstance(value, dict):
+        return _not(value, "an object", at)
+    if isinstance(shape, Many):
+        return _first(misfit(item, shape.shape, _below(at, name)) for name, item in value.items())
+    if isinstance(shape, Kinds):
+        known = {shape.key: tuple(shape.shapes)}
+        return _members(value, known, at) or _members(value, shape.shapes[value[shape.key]], at)
+    return _members(value, shape, at)
+
+
+def one_of(words: Words) -> str:
+    """`a`, `b` or `c`, as JSON writes them."""
+    *most, last = [json.dumps(word) for word in words]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def shown(value: object) -> str:
+    """A value as JSON writes it, cut short."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _members(value: Mapping[str, Any], shape: Mapping[str, Any], at: str) -> str | None:
+    for name, of_member in shape.items():
+        key = name.removesuffix("?")
+        if key not in value:
+            if name == key:
+                return f"{at} has no {key!r}".lstrip()
+        elif not (value[key] is None and name != key) and (wrong := misfit(value[key], of_member, _below(at, key))):
+            return wrong
+    return None
+
+
+def _plain(value: object, kind: str, at: str) -> str | None:
+    name = kind.removesuffix("?")
+    if value is None and name != kind:
+        return None
+    # To Python true is a number.
+    fits = {"int": isinstance(value, int) and not isinstance(value, bool), "bool": isinstance(value, bool)}
+    return None if fits.get(name, isinstance(value, str)) else _not(value, _SAID[name], at)
+
+
+def _not(value: object, wanted: str, at: str) -> str:
+    return f"{at} is {shown(value)} and must be {wanted}".lstrip()
+
+
+def _first(found: Any) -> str | None:
+    return next((wrong for wrong in found if wrong), None)
+
+
+def _below(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key

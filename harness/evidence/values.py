@@ -1,0 +1,127 @@
+"""Values of the tables: a closed vocabulary is closed, offsets count from 0, and JSON lines hold what columns hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.evidence.columns import base_type, columns_of, nullable
+from harness.evidence.shapes import misfit, one_of, shown
+from harness.model.errors import BadEvidence
+from harness.model.schemas import COUNTED, OPTIONAL_COLUMNS, WORDS
+
+_BATCH_ROWS: Final = 1 << 16
+_BITS: Final = {"int32": 31, "int64": 63}
+
+
+def check_values(file: Path, table: str) -> None:
+    """BadEvidence for a word that the format does not know, and for a count below 0, in a Parquet part."""
+    for column, words in WORDS[table].items():
+        for word in words_in(file, column) - {*words, *([None] if nullable(columns_of(table)[column]) else [])}:
+            raise BadEvidence(f"{file}: {_not_a_word(column, word, words)}; {_lists(table)}")
+    for column in COUNTED[table]:
+        if (least := _least(file, column)) is not None and least < 0:
+            raise BadEvidence(f"{file}: {_below_0(column, least)}; {_lists(table)}")
+
+
+def words_in(file: Path, column: str) -> set[str | None]:
+    """The distinct values of a text column, a batch at a time."""
+    found: set[str | None] = set()
+    with pq.ParquetFile(file, read_dictionary=[column]) as part:
+        for batch in part.iter_batches(_BATCH_ROWS, columns=[column]):
+            found.update(pc.unique(batch.column(0)).to_pylist())
+    return found
+
+
+def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | None:
+    """What is wrong with a JSON line; None when it fits. `by_hand`: what may be null may be left out."""
+    columns, optional = columns_of(table), OPTIONAL_COLUMNS.get(table, frozenset())
+    shape = {
+        f"{name}{'?' if nullable(kind) and (by_hand or name in optional) else ''}": _SHAPES[base_type(kind)]
+        + ("?" if nullable(kind) else "")
+        for name, kind in columns.items()
+    }
+    if wrong := misfit(row, shape):
+        return wrong
+    values: dict[str, Any] = dict(row) if isinstance(row, dict) else {}
+    if foreign := [name for name in values if name not in columns]:
+        return f"has an unknown column {foreign[0]!r}"
+    return next(_wrong_values(values, table), None)
+
+
+def lines_of(file: Path) -> list[str]:
+    """Lines of JSON; BadEvidence when they are not text."""
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except (ValueError, OSError) as damage:
+        raise BadEvidence(f"{file} cannot be read as text ({damage}); write it as UTF-8") from None
+
+
+def check_lines_by_hand(file: Path, table: str) -> None:
+    """BadEvidence with line and column of the first JSON line that is no row of the table."""
+    for number, line in enumerate(lines_of(file), start=1):
+        try:
+            wrong = misfit_of_line(json.loads(line), table, by_hand=True) if line.strip() else None
+        except ValueError:
+            wrong = "is not JSON"
+        if wrong:
+            raise BadEvidence(f"{at_line(file, number, wrong)}; {_lists(table)}")
+
+
+def at_line(file: Path, number: int, wrong: str) -> str:
+    """The beginning of a sentence about a line."""
+    return f"{file} line {number}{' ' if wrong.startswith(('has ', 'is ')) else ': '}{wrong}"
+
+
+def fitting(rows: pa.Table, table: str) -> bool:
+    """Whether the values of rows in memory are what `check_values` asks for."""
+    words = all(
+        pc.all(pc.is_in(rows[column].drop_null(), pa.array(words)), min_count=0).as_py()
+        for column, words in WORDS[table].items()
+    )
+    return words and all((pc.min(rows[column]).as_py() or 0) >= 0 for column in COUNTED[table])
+
+
+_SHAPES: Final = {"int32": "int", "int64": "int", "bool": "bool", "string": "string"}
+
+
+def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
+    for name, kind in columns_of(table).items():
+        bits = _BITS.get(base_type(kind))
+        if bits and row.get(name) is not None and not -(1 << bits) <= row[name] < 1 << bits:
+            yield f"{name} is {shown(row[name])} and must be an {base_type(kind)}"
+    for name, words in WORDS[table].items():
+        if row.get(name) is not None and row[name] not in words:
+            yield _not_a_word(name, row[name], words)
+    for name in COUNTED[table]:
+        if row.get(name) is not None and row[name] < 0:
+            yield _below_0(name, row[name])
+
+
+def _least(file: Path, column: str) -> int | None:
+    """The smallest value: as the part's own statistics say, else as it stands there."""
+    with pq.ParquetFile(file) as part:
+        at = part.schema_arrow.names.index(column)
+        told = [part.metadata.row_group(group).column(at).statistics for group in range(part.num_row_groups)]
+        if all(s is not None and s.has_min_max for s in told):
+            return min((s.min for s in told), default=None)
+        least = [pc.min(b.column(0)).as_py() for b in part.iter_batches(_BATCH_ROWS, columns=[column])]
+    return min((n for n in least if n is not None), default=None)
+
+
+def _not_a_word(column: str, word: object, words: Sequence[str]) -> str:
+    return f"{column} is {shown(word)} and must be {one_of(tuple(words))}"
+
+
+def _below_0(column: str, value: int) -> str:
+    return f"{column} is {value} and cannot be below 0"
+
+
+def _lists(table: str) -> str:
+    return f"FORMAT.md lists the columns of {table}"
