@@ -112,13 +112,14 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     """Judge evidence again, without any broker."""
     with reports.progress() as progress:
         judged = judging.judge_again(evidence, master, progress)
-    for sentence in judged.refused.values():
+    without = judged.each.without_verdict
+    for sentence in without.values():
         click.echo(f"not judged: {sentence}", err=True)
     if as_json:
         click.echo(json.dumps(judged.as_dict(), indent=1))
     else:
-        reports.show(judged.summary, judged.bundles, evidence)
-        reports.write_junit(judged.summary, evidence)
+        reports.show(judged.summary, judged.bundles, evidence, without)
+        reports.write_junit(judged.summary, evidence, without)
     return judged.exit
 
 

@@ -17,14 +17,14 @@ from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.faults.registry import build_step
-from harness.judging import judge_bundles
+from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release, resolve
 from harness.model.contract import contract_of
 from harness.model.errors import HarnessError
 from harness.model.plan import paced, records_of
 from harness.model.scenario import ClusterShape, Scenario
-from harness.model.verdict import Doubt, Status, Verdict
+from harness.model.verdict import Doubt, Status
 from harness.options import GateOptions, GateResult, Progress
 
 TRIES_MAX: Final = 2
@@ -157,22 +157,26 @@ def _one_by_one(
 
 def _judged(attempts: Sequence[_Attempt], progress: Progress) -> list[ScenarioResult]:
     bundles = [Bundle.open(d.bundle, allow_unfinished=True) for a in attempts for d in a.driven]
-    verdicts: dict[str, Verdict] = {}
-    if bundles:
-        judged = judge_bundles(bundles, None, progress)
-        verdicts = {b.path.name: v for b, v in zip(bundles, judged, strict=True)}
-    return [_result(attempt, verdicts) for attempt in attempts]
+    each = judge_each(bundles, None, progress)
+    return [_result(attempt, each) for attempt in attempts]
 
 
-def _result(attempt: _Attempt, verdicts: dict[str, Verdict]) -> ScenarioResult:
+def _result(attempt: _Attempt, each: Each) -> ScenarioResult:
     """The last try counts, unless an earlier one is a FAIL: nothing makes that unhappen."""
     folders = [driven.bundle.name for driven in attempt.driven]
     if not folders:
         return ScenarioResult(name=attempt.name, status=None, error=attempt.error)
-    failed = next((folder for folder in folders if verdicts[folder].status is Status.FAIL), None)
+    statuses = {bundle.name: verdict.status for bundle, verdict in each.verdicts.items()}
+    failed = next((folder for folder in folders if statuses.get(folder) is Status.FAIL), None)
     counts = failed or folders[-1]
     earlier = tuple(folder for folder in folders if folder != counts)
-    return ScenarioResult(name=attempt.name, status=verdicts[counts].status, bundle=counts, earlier=earlier)
+    return ScenarioResult(
+        name=attempt.name,
+        status=statuses.get(counts),
+        bundle=counts,
+        error=each.without_verdict.get(counts),
+        earlier=earlier,
+    )
 
 
 class _Shelf:

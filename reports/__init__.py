@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.evidence.gate import GateSummary, read_gate
@@ -23,15 +23,17 @@ def publish(out: Path) -> None:
     write_junit(summary, out)
 
 
-def show(summary: GateSummary, bundles: Sequence[Path], evidence: Path) -> None:
-    """Prints the terminal summary."""
-    print_lines(summary_lines(summary, _verdicts(bundles), evidence))
+def show(
+    summary: GateSummary, bundles: Sequence[Path], evidence: Path, without: Mapping[str, str] | None = None
+) -> None:
+    """Prints the terminal summary. `without` a verdict are bundles that could not be judged, with the reason."""
+    print_lines(summary_lines(summary, _verdicts(bundles), evidence, without or {}))
 
 
-def write_junit(summary: GateSummary, evidence: Path) -> None:
+def write_junit(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
     """Writes junit.xml into the folder of the evidence."""
     bundles = [evidence / r.bundle for r in summary.results if r.bundle and r.bundle != evidence.name] or [evidence]
-    _write_junit(evidence / JUNIT, summary, _verdicts(bundles))
+    _write_junit(evidence / JUNIT, summary, _verdicts(bundles), without or {})
 
 
 def _verdicts(bundles: Sequence[Path]) -> dict[str, Verdict]:

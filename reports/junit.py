@@ -17,14 +17,19 @@ JUNIT: Final = "junit.xml"
 _FINDINGS_MAX: Final = 50
 
 
-def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict]) -> None:
-    """Writes junit.xml atomically. Scenarios that a whole gate runs and this one left out are not in it."""
+def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> None:
+    """Writes junit.xml atomically. Scenarios that a whole gate runs and this one left out are not in it.
+
+    Bundles `without` a verdict are errors under their own names: nobody knows the scenario of a folder that is damaged.
+    """
     suite = TestSuite(f"durability of {release_name(summary, verdicts)}")
     for name, value in (("seed", summary.seed), ("subset", summary.subset)):
         if value is not None:
             suite.add_property(name, str(value))
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
+    for bundle, sentence in without.items():
+        suite.add_testcase(_not_judged(bundle, sentence))
     document = JUnitXml("durability")
     document.add_testsuite(suite)
     document.update_statistics()  # type: ignore[no-untyped-call]
@@ -41,6 +46,12 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
         case.result = [_with_text(Failure(_headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
     elif result.status is Status.INCONCLUSIVE:
         case.result = [_with_text(Error(_doubt(verdict), type_="INCONCLUSIVE"), verdict)]
+    return case
+
+
+def _not_judged(bundle: str, sentence: str) -> TestCase:
+    case = TestCase(bundle, classname="durability.gate")
+    case.result = [Error(clean(sentence), type_="NotJudged")]
     return case
 
 

@@ -6,23 +6,30 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.bound import loss_bound
 from harness.model.finding import Finding
-from harness.model.verdict import Status, Verdict
+from harness.model.verdict import Status, Verdict, overall
 from reports.terminal import Line
 
 FINDINGS_SHOWN: Final = 6
 NOTES_SHOWN: Final = 3
 MISSING_SHOWN: Final = 5
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
 
 
-def summary_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path) -> list[Line]:
-    """Lines with styles. `verdicts` by scenario; `evidence` is the folder that judges again."""
-    lines: list[Line] = [("", ""), *_headline(summary, verdicts)]
+def summary_lines(
+    summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path, without: Mapping[str, str] = _NOTHING
+) -> list[Line]:
+    """Lines with styles. `verdicts` by scenario; `evidence` is the folder that judges again.
+
+    Bundles `without` a verdict could not be judged; their sentences say why.
+    """
+    lines: list[Line] = [("", ""), *_headline(summary, verdicts, without)]
     for result in sorted(summary.results, key=_worst_first):
         lines += _scenario(result, verdicts.get(result.name), evidence)
     if score := _score(verdicts.values()):
@@ -43,9 +50,15 @@ def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     return f"Kafka {release.get('version', 'of unknown version')}" + (f" (commit {known})" if known else "")
 
 
-def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[Line]:
-    lines: list[Line] = [(f"{_word(summary)}: {release_name(summary, verdicts)}", _STYLE[summary.status])]
-    lines.append((f"  {_meaning(summary)}", ""))
+def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[Line]:
+    word = _with_gaps(summary, without) if without else _word(summary)
+    shown = overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
+    lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[shown])]
+    if summary.results or not without:
+        lines.append((f"  {'Of what was judged: ' if without else ''}{_meaning(summary)}", ""))
+    if without:
+        lines.append(("  Nothing is proven by what could not be judged:", ""))
+        lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]
     if summary.missing:
         named = ", ".join(summary.missing[:MISSING_SHOWN])
         more = f" and {len(summary.missing) - MISSING_SHOWN} more" if len(summary.missing) > MISSING_SHOWN else ""
@@ -62,6 +75,15 @@ def _word(summary: GateSummary) -> str:
         return summary.subset or f"PASS of all {asked} scenarios"
     so = sum(r.status is summary.status or (r.status is None and summary.status < Status.FAIL) for r in summary.results)
     return f"{summary.status.name} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
+
+
+def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
+    """The answer where bundles could not be judged: it never speaks for all of them."""
+    judged = {n for r in summary.results for n in (r.bundle, *r.earlier) if n is not None} - without.keys()
+    gaps = f"{len(without)} could not be judged"
+    if summary.status is Status.PASS or not judged:
+        return f"{summary.status.name} of {len(judged)} of {len(judged) + len(without)} bundles; {gaps}"
+    return f"{_word(summary)}; {len(without)} bundle{'s' if len(without) > 1 else ''} could not be judged"
 
 
 def _meaning(summary: GateSummary) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from harness import cli, judging
+from harness import cli
 from harness.clusters import processes
-from harness.evidence.gate import GateSummary, ScenarioResult, read_gate, write_gate
-from harness.evidence.seal import seal_directory
+from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
-from harness.model.verdict import Status, Verdict
+from harness.model.verdict import Status
 from harness.options import GateOptions, GateResult
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
 
@@ -268,48 +266,6 @@ def test_help_and_version_are_no_verdict() -> None:
         done = subprocess.run([*DURABILITY, option], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert subprocess.run(DURABILITY, cwd=ROOT, capture_output=True, check=False).returncode == Exit.USAGE
-
-
-def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
-    def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
-        verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
-        for bundle, given in zip(bundles, verdicts, strict=True):
-            judged(bundle.path, given)
-        return verdicts
-
-    monkeypatch.setattr(judging, "judge_bundles", judge)
-
-
-def test_verify_prints_json_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle = write_example(tmp_path / "b")
-    seal_directory(bundle)
-    fake_judge(monkeypatch, Status.FAIL)
-    assert cli.invoke(["verify", str(bundle), "--json"]) is Exit.FAIL
-    assert json.loads(capsys.readouterr().out)["verdict"] == "FAIL"
-    assert cli.invoke(["verify", str(bundle)]) is Exit.FAIL
-    said = capsys.readouterr().out
-    assert "FAIL of scenario by_hand" in said
-    assert "offsets 100 to 149" in said
-    assert "<failure" in (bundle / "junit.xml").read_text()
-
-
-def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damaged_bundle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("by_hand", "broken"):
-        seal_directory(write_example(tmp_path / "out" / name))
-    (tmp_path / "out" / "broken" / "steps.json").unlink()
-    results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "broken"))
-    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "broken", "other"), results=results, seed=5))
-    fake_judge(monkeypatch, Status.PASS)
-    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
-    fake_judge(monkeypatch, Status.FAIL)
-    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.FAIL
-    assert "steps.json is missing" in capsys.readouterr().err
-    summary = read_gate(tmp_path / "out")
-    assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
 
 
 def test_seal_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,17 @@
-"""Which runs are driven a second time."""
+"""Which runs are driven a second time, and what their tries come to together."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from harness.model.verdict import Doubt
-from harness.run import try_again
+from harness.judging import Each
+from harness.model.verdict import Doubt, Status
+from harness.run import _Attempt, _result, try_again
+from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
 REFUSED = Doubt(name="producer_fatal", text="producer plain was told OUT_OF_ORDER_SEQUENCE_NUMBER")
@@ -24,3 +30,31 @@ def test_what_a_broker_told_a_client_is_not_hidden_by_a_second_try(told: Doubt) 
 
 def test_a_run_without_doubts_is_not_tried_again() -> None:
     assert not try_again([])
+
+
+def of_tries(*names: str) -> _Attempt:
+    driven: Any = tuple(SimpleNamespace(bundle=Path(name)) for name in names)
+    return _Attempt("killed", driven)
+
+
+@pytest.mark.parametrize(
+    ("first", "status", "bundle", "error"),
+    [(Status.INCONCLUSIVE, None, "try-2", "we broke"), (Status.FAIL, Status.FAIL, "try-1", None)],
+)
+def test_a_try_that_could_not_be_judged_is_no_pass_and_hides_no_fail(
+    first: Status, status: Status | None, bundle: str, error: str | None
+) -> None:
+    each = Each(verdicts={Path("try-1"): verdict("killed", first)}, crashed={Path("try-2"): "we broke"})
+    result = _result(of_tries("try-1", "try-2"), each)
+    assert (result.status, result.bundle, result.error) == (status, bundle, error)
+
+
+def test_the_last_try_counts_when_all_were_judged() -> None:
+    each = Each(
+        verdicts={
+            Path("try-1"): verdict("killed", Status.INCONCLUSIVE),
+            Path("try-2"): verdict("killed", Status.PASS),
+        }
+    )
+    result = _result(of_tries("try-1", "try-2"), each)
+    assert (result.status, result.error, result.earlier) == (Status.PASS, None, ("try-1",))
