@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final
+from subprocess import Popen
+from typing import Any, BinaryIO, Final
 
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from harness.model.errors import BadInput, HarnessFailure
 
 MASTER: Final = "local[2]"
+_PR_SET_PDEATHSIG: Final = 1
 _REASON: Final = re.compile(r"(?:SparkException|ERROR \w+|^Error): (.+)")
 
 # Small by default: a gate is a million records on two cores. On a cluster, spark-defaults and the master decide.
@@ -60,7 +66,7 @@ def open_session(master: str | None = None) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with tempfile.TemporaryFile() as words, _apart(words):
+    with tempfile.TemporaryFile() as words, _apart(words), _bound_to_us():
         try:
             return builder.getOrCreate()
         except Exception as error:
@@ -92,3 +98,39 @@ def _apart(words: BinaryIO) -> Iterator[None]:
     finally:
         os.dup2(terminal, 2)
         os.close(terminal)
+
+
+@contextmanager
+def _bound_to_us() -> Iterator[None]:
+    """The Java process that is started meanwhile ends when this one does, however that ends.
+
+    By itself it notices only when it has come up: before that, its standard input is not read by anybody. PySpark
+    passes no other way in: it overwrites a `preexec_fn` that it is given.
+    """
+    # The kernel's signal comes when the *thread* that forked ends, and only the main one lasts as long as the process.
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    java_gateway.Popen = _BoundToUs  # type: ignore[assignment, attr-defined]
+    try:
+        yield
+    finally:
+        java_gateway.Popen = Popen  # type: ignore[attr-defined]
+
+
+class _BoundToUs(Popen[bytes]):
+    """Kept over each exec of spark-submit, so that bash and the Java it becomes are bound alike."""
+
+    def __init__(self, command: list[str], *, preexec_fn: Callable[[], None], **rest: Any) -> None:
+        libc, us = ctypes.CDLL(None, use_errno=True), os.getpid()
+
+        def before_exec() -> None:
+            preexec_fn()
+            # Not SIGKILL: on every ordinary way out, too, Java has folders of its own to sweep first.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+            if os.getppid() != us:  # it died in between: the signal would never come
+                os._exit(1)
+
+        super().__init__(command, preexec_fn=before_exec, **rest)
