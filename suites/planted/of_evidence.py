@@ -102,14 +102,6 @@ def doubt_steps_missing(copy: Copy) -> Expected:
 
 
 @plant
-def doubt_foreign_outcome(copy: Copy) -> Expected:
-    """Rows of an outcome that nobody knows promise nothing, and must not go unnoticed."""
-    (record,) = middle(copy.original)
-    copy.change("ledger", {"outcome": "ACKED"}, **record.sent)
-    return doubtful("foreign_outcome")
-
-
-@plant
 def doubt_contract_weaker_than_the_client(copy: Copy) -> Expected:
     """acks=all was asked for, and the contract would excuse what acks=0 may lose."""
     with copy.document("run") as run:

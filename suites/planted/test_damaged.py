@@ -12,7 +12,7 @@ from harness.evidence import Bundle
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence
 from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
-from suites.planted.copies import Original
+from suites.planted.copies import Copy, Original
 
 pytestmark = pytest.mark.kafka
 
@@ -85,6 +85,14 @@ def test_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
 def test_missing_document_is_not_sealed_again(bundle: Path, document: str) -> None:
     (bundle / document).unlink()
     assert document in _refused(bundle, seal_directory)
+
+
+def test_an_outcome_that_nobody_knows_is_refused(original: Original, tmp_path: Path) -> None:
+    """Its rows would promise nothing, and that must not go unnoticed."""
+    copy = Copy(original, tmp_path / "bundle")
+    copy.change("ledger", {"outcome": "ACKED"}, outcome="acked", topic="plain", partition=0)
+    with pytest.raises(BadEvidence, match='outcome is "ACKED" and must be'):
+        copy.sealed()
 
 
 def test_whole_bundle_is_opened(bundle: Path) -> None:
