@@ -10,14 +10,15 @@ from harness.faults.base import Action, Bite, Done, NodesExpr, PartitionsExpr, P
 from harness.faults.bite import named
 from harness.faults.elect import await_leaders
 from harness.faults.stage import Stage
-from harness.model.errors import BadInput
+from harness.model.errors import HarnessTimeout
 
 
 def next_order(state: PartitionView, without: tuple[int, ...]) -> list[int]:
-    """The replicas, first the one in sync that shall lead; BadInput where nobody is left to lead."""
+    """The replicas, first the one in sync that shall lead; HarnessTimeout where nobody is left to lead, since
+    ISRs shrink by themselves: that is a step that came too late, not a mistake in the scenario."""
     able = [b for b in state.replicas if b in state.isr and b != state.leader and b not in without]
     if not able:
-        raise BadInput(
+        raise HarnessTimeout(
             f"{state.topic}/{state.partition}: of the ISR {sorted(state.isr)} nobody but the leader {state.leader} and "
             f"those left out ({', '.join(map(str, without)) or 'none'}) can lead"
         )

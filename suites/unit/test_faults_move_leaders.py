@@ -6,7 +6,7 @@ import pytest
 
 from harness.faults.move_leaders import next_order
 from harness.kafka.admin import PartitionState
-from harness.model.errors import BadInput
+from harness.model.errors import HarnessTimeout
 
 
 def state(leader: int, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
@@ -27,5 +27,5 @@ def test_the_first_in_sync_that_neither_leads_nor_is_left_out(
 
 def test_who_is_out_of_sync_does_not_lead() -> None:
     assert next_order(state(1, isr=(1, 3)), ()) == [3, 1, 2]
-    with pytest.raises(BadInput, match="nobody but the leader 1"):
+    with pytest.raises(HarnessTimeout, match="nobody but the leader 1"):
         next_order(state(1, isr=(1, 3)), (3,))
