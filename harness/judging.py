@@ -89,7 +89,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
     if not bundles and len(refused | lost) == 1:
         raise BadEvidence(next(iter(refused.values())))
     each = judge_each(bundles, master, progress)
-    each = Each(verdicts=each.verdicts, refused={**refused, **lost, **each.refused}, crashed=each.crashed)
+    each = replace(each, refused={**refused, **lost, **each.refused})
     return Judged(summary=_summary(evidence, each), each=each, single=single)
 
 

@@ -181,12 +181,9 @@ def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int]]:
 
 
 def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple[Any, ...]]:
+    changes = _leader_changes(case)
     for (topic, partition), epochs in _lineages(case).items():
-        seen = [
-            (event["leader_epoch"], event["at_ns"])
-            for event, _ in case.events("leader_change")
-            if (event["topic"], event["partition"]) == (topic, partition)
-        ]
+        seen = changes.get((topic, partition), [])
         ended_ns = case.run.get("ended_ns") or _ANY_TIME - 1
         for epoch, start in epochs[1:]:
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
@@ -194,11 +191,7 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
             for kind in _OF_ACKS:
                 yield number, kind.value, topic, partition, producer, max(start, 1), until_ns, why
     for topic, partition in without_lineage(case):
-        until_ns = max(
-            event["at_ns"]
-            for event, _ in case.events("leader_change")
-            if (event["topic"], event["partition"]) == (topic, partition)
-        )
+        until_ns = max(at_ns for _, at_ns in changes[topic, partition])
         why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
         for kind in _OF_ACKS:
             yield number, kind.value, topic, partition, producer, 1, until_ns, why
@@ -212,8 +205,15 @@ def without_lineage(case: Case) -> list[tuple[str, int]]:
     if not any(producer.acks == "1" for producer in case.contract.producers.values()):
         return []
     told = {place for place, epochs in _lineages(case).items() if epochs}
-    changed = {(event["topic"], event["partition"]) for event, _ in case.events("leader_change")}
-    return sorted(changed - told)
+    return sorted(_leader_changes(case).keys() - told)
+
+
+def _leader_changes(case: Case) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """(leader epoch, when it was seen) of every change of leader, by place."""
+    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for event, _ in case.events("leader_change"):
+        out.setdefault((event["topic"], event["partition"]), []).append((event["leader_epoch"], event["at_ns"]))
+    return out
 
 
 def _epoch_start(case: Case, topic: str, partition: int, epoch: int) -> int | None:

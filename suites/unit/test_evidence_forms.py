@@ -181,7 +181,7 @@ ACCEPTED: dict[str, Callable[[Path], object]] = {
 def test_a_near_miss_is_sealed(example: Path, legal: str) -> None:
     ACCEPTED[legal](example)
     seal_directory(example)
-    Bundle.open(example)
+    assert Bundle.open(example).sealed
 
 
 def _sealed_anyway(bundle: Path, part: str, column: str, *values: object, statistics: bool = True) -> None:

@@ -72,7 +72,7 @@ def log_start(given: Prepared) -> DataFrame:
     wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
     unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
     # What nobody of this run wrote may have gone before it; only a snapshot of its beginning tells.
-    begun = [n for n, case in enumerate(given.cases) if any(s["phase"] == "start" for s in case.cluster["snapshots"])]
+    begun = [n for n, case in enumerate(given.cases) if _first(case)]
     places = wrong.groupBy(*PLACE).agg(
         F.min("low").alias("low"),
         F.max("start").alias("start"),
@@ -120,11 +120,16 @@ def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 def _before(case: Case) -> dict[Place, int]:
     """Where logs started when the run began. What was taken before that is nothing of this run."""
-    first = next((s for s in case.cluster["snapshots"] if s["phase"] == "start"), None)
+    first = _first(case)
     return {
         (p["topic"], p["topic_id"], p["partition"]): max((log["log_start"] for log in p["logs"]), default=0)
         for p in (first["partitions"] if first else [])
     }
+
+
+def _first(case: Case) -> Mapping[str, Any] | None:
+    """What brokers said when the run began."""
+    return next((s for s in case.cluster["snapshots"] if s["phase"] == "start"), None)
 
 
 def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
