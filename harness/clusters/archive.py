@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.clusters.format import build_key, copy_formatted, new_uuid
-from harness.clusters.nodes import LogWatch, argument_file
-from harness.clusters.plan import Plan
-from harness.clusters.runner import ProcessState, Runner
+from harness.clusters.nodes import LogWatch, Site
+from harness.clusters.runner import ProcessState
 from harness.kafka.cache import Cache, Progress
 from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties, properties_text
 from harness.kafka.java import Java
-from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
@@ -32,40 +30,15 @@ TRAINING = "training"
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    release: Release
-    java: str
-    environment: Mapping[str, str]
-    runner: Runner
-    plan: Plan
+    site: Site
     directory: Path
-    formatted: Path
 
     def run(self, archive: Path) -> None:
         """Writes the archive. Raises HarnessFailure when the JVM cannot do it."""
         self.directory.mkdir()
+        settings, watch = self._node()
         classes = self.directory / "classes.list"
-        self._load_classes(classes)
-        made = self.directory / "classes.jsa"
-        self._java([f"-XX:SharedClassListFile={classes}", "-Xshare:dump", f"-XX:SharedArchiveFile={made}"])
-        self._ended("write a class-data archive")
-        made.replace(archive)
-
-    def _load_classes(self, classes: Path) -> None:
-        log = self.directory / "server.log"
-        copy_formatted(self.formatted, self.directory / "data", node=self.plan.controllers[0], cluster_id=new_uuid())
-        properties = combined_properties(
-            self.release,
-            node=self.plan.controllers[0],
-            address=self.plan.node(self.plan.controllers[0]),
-            data=self.directory / "data",
-        )
-        settings = self.directory / "server.properties"
-        settings.write_text(properties_text(properties), "utf-8")
-        key, text = logging_properties(self.release, log)
-        logging = self.directory / "logging.properties"
-        logging.write_text(text, "utf-8")
-        watch = LogWatch(log)
-        self._java([f"-XX:DumpLoadedClassList={classes}", f"-D{key}={logging.as_uri()}"], [str(settings)])
+        self._start(settings, [f"-XX:DumpLoadedClassList={classes}"])
         wait_for(
             lambda: watch.seen() or not self._state().alive,
             until=bool,
@@ -73,24 +46,39 @@ class _Training:
             what="a node that shows which classes are needed to start",
             interval_s=0.1,
         )
-        self.runner.signal([TRAINING], 15)
+        self.site.runner.signal([TRAINING], 15)
         self._ended("show which classes it needs")
+        made = self.directory / "classes.jsa"
+        self._start(settings, [f"-XX:SharedClassListFile={classes}", "-Xshare:dump", f"-XX:SharedArchiveFile={made}"])
+        self._ended("write a class-data archive")
+        made.replace(archive)
 
-    def _java(self, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
-        classpath = ["-cp", ":".join(map(str, self.release.classpath))]
-        file = self.directory / "java.args"
-        main = ["kafka.Kafka", *arguments] if arguments else []
-        file.write_text(argument_file([*JVM_FLAGS, *flags, *classpath, *main]), "utf-8")
-        self.runner.start(
-            TRAINING,
-            [self.java, f"@{file}"],
-            cwd=self.directory,
-            output=self.directory / "console.log",
-            env=self.environment,
+    def _node(self) -> tuple[Path, LogWatch]:
+        """The settings of a whole cluster in one process, and what watches its log."""
+        node, data, log = self.site.plan.controllers[0], self.directory / "data", self.directory / "server.log"
+        copy_formatted(self.site.formatted, data, node=node, cluster_id=new_uuid())
+        address = self.site.plan.node(node)
+        settings = self.directory / "server.properties"
+        properties = combined_properties(self.site.release, node=node, address=address, data=data)
+        settings.write_text(properties_text(properties), "utf-8")
+        _, text = logging_properties(self.site.release, log)
+        self._logging.write_text(text, "utf-8")
+        return settings, LogWatch(log)
+
+    @property
+    def _logging(self) -> Path:
+        return self.directory / "logging.properties"
+
+    def _start(self, settings: Path, flags: Sequence[str]) -> None:
+        key, _ = logging_properties(self.site.release, self.directory / "server.log")
+        logging = f"-D{key}={self._logging.as_uri()}"
+        command = self.site.launch.prepare(self.directory, settings, [*JVM_FLAGS, *flags, logging])
+        self.site.runner.start(
+            TRAINING, command.argv, cwd=self.directory, output=self.directory / "console.log", env=command.env
         )
 
     def _state(self) -> ProcessState:
-        return self.runner.status()[TRAINING]
+        return self.site.runner.status()[TRAINING]
 
     def _ended(self, what: str) -> None:
         state = wait_for(
@@ -104,29 +92,18 @@ class _Training:
             raise HarnessFailure(f"a JVM did not {what} ({state.status})")
 
 
-def class_archive(
-    release: Release,
-    *,
-    java: str,
-    machine: str,
-    environment: Mapping[str, str],
-    runner: Runner,
-    plan: Plan,
-    directory: Path,
-    formatted: Path,
-    cache: Cache,
-    progress: Progress,
-) -> Path | None:
-    """The archive of this build on this virtual machine, as `machine` tells it from others; None when none can be made,
-    which only costs time. It is made by a process `TRAINING` of the runner.
+def class_archive(site: Site, cache: Cache, progress: Progress) -> Path | None:
+    """The archive of this build on this Java; None when none can be made, which only costs time.
+
+    It is made by a process `TRAINING` of the runner.
     """
-    key = f"classes-{_key(release, machine)}"
+    key = f"classes-{_key(site)}"
     archive = cache.root / "tools" / f"{key}.jsa"
     if not _usable(archive):
         with cache.locked(key, progress):
             if not archive.exists():
-                progress(f"preparing a fast start of Kafka {release.version} (once, about ten seconds)")
-                _make(_Training(release, java, environment, runner, plan, directory, formatted), archive, progress)
+                progress(f"preparing a fast start of Kafka {site.release.version} (once, about ten seconds)")
+                _make(_Training(site, site.directory / TRAINING), archive, progress)
     _prune(archive.parent)
     return archive if _usable(archive) else None
 
@@ -136,7 +113,7 @@ def _make(training: _Training, archive: Path, progress: Progress) -> None:
         training.run(archive)
     except HarnessFailure as error:
         progress(f"nodes will start more slowly: {error}")
-        training.runner.signal([TRAINING], 9)
+        training.site.runner.signal([TRAINING], 9)
         archive.touch()  # empty: tried in vain, not to be tried at every start
     finally:
         shutil.rmtree(training.directory, ignore_errors=True)
@@ -157,8 +134,9 @@ def machine_of(java: Java) -> str:
     return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
 
 
-def _key(release: Release, machine: str) -> str:
-    return hashlib.sha256("\0".join((build_key(release), machine, *JVM_FLAGS)).encode()).hexdigest()[:24]
+def _key(site: Site) -> str:
+    parts = (build_key(site.release), site.launch.machine, *JVM_FLAGS)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def _prune(folder: Path) -> None:

@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from harness.clusters import reap
-from harness.clusters.archive import TRAINING, class_archive
+from harness.clusters.archive import TRAINING
 from harness.clusters.base import party
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine
-from harness.clusters.format import formatted, new_uuid
+from harness.clusters.format import formatted
 from harness.clusters.images import images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
-from harness.clusters.nodes import write_node
+from harness.clusters.launch import JavaLaunch
+from harness.clusters.nodes import Site
 from harness.clusters.processes import CAPABILITIES, supervised
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
 from harness.clusters.toxiproxy import ToxiproxyClient
+from harness.clusters.writing import write_nodes
 from harness.kafka.cache import Cache
 from harness.kafka.java import find_java
 from harness.kafka.release import Release
@@ -61,7 +63,7 @@ def start_containers(
             taken,
             inside,
             _addresses(plan),
-            [_common(release)],
+            [Cache(cache).root / "tools", _common(release)],
             supervision,
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
@@ -89,43 +91,18 @@ def _cluster(
     cache: Cache,
     progress: Progress,
 ) -> JvmCluster:
-    archive = class_archive(
-        release,
-        java=runner.images.java,
-        machine=runner.images.digest,
-        environment={},
-        runner=runner,
+    site = Site(
+        release=release,
+        shape=shape,
         plan=plan,
-        directory=state.directory / TRAINING,
+        launch=JavaLaunch(runner.images.java, runner.images.digest, release.classpath, {}),
+        runner=runner,
         formatted=source,
-        cache=cache,
-        progress=progress,
+        directory=state.directory,
+        host=party,
     )
-    if archive:
-        runner.shared.append(archive)
-    cluster_id = new_uuid()
-    nodes = {
-        node: write_node(
-            node,
-            release,
-            shape,
-            plan,
-            formatted=source,
-            cluster_id=cluster_id,
-            directory=state.directory / "nodes",
-            machine=party(node),
-            extra_flags=(f"-XX:SharedArchiveFile={archive}",) if archive else (),
-        )
-        for node in plan.nodes
-    }
-    means = Means(
-        runner=runner,
-        plan=plan,
-        toxiproxy=ToxiproxyClient(*plan.api),
-        java=runner.images.java,
-        environment={},
-        capabilities=CAPABILITIES,
-    )
+    nodes = write_nodes(site, cache, progress)
+    means = Means(runner=runner, plan=plan, toxiproxy=ToxiproxyClient(*plan.api), capabilities=CAPABILITIES)
     return JvmCluster(release, shape, state, means, nodes)
 
 

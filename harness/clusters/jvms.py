@@ -28,13 +28,11 @@ _GONE_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a backend gives a cluster: who runs its processes and how, and where everybody listens."""
+    """What a backend gives a cluster: who runs its processes, and where everybody listens."""
 
     runner: Runner
     plan: Plan
     toxiproxy: ToxiproxyClient
-    java: str  # the executable, where the nodes run
-    environment: Mapping[str, str]
     capabilities: frozenset[str]
 
 
@@ -110,10 +108,10 @@ class JvmCluster:
             self._asked.discard(node)
             self._runner.start(
                 name,
-                [self._means.java, f"@{files.arguments}"],
+                files.command.argv,
                 cwd=files.directory,
                 output=files.console,
-                env=self._means.environment,
+                env=files.command.env,
             )
 
     def running(self, node: int) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.base import party
 from harness.clusters.format import copy_formatted
+from harness.clusters.launch import NOTHING, Command, Launch
 from harness.clusters.plan import Plan
+from harness.clusters.runner import Runner
 from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties, properties_text
 from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
@@ -22,9 +23,10 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """Where everything of a node lies."""
+    """Where everything of a node lies, and what starts it once all is written."""
 
     directory: Path
+    command: Command = NOTHING
 
     @property
     def data(self) -> Path:
@@ -38,70 +40,56 @@ class NodeFiles:
     def console(self) -> Path:
         return self.directory / "logs" / "console.log"
 
-    @property
-    def arguments(self) -> Path:
-        return self.directory / "java.args"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the nodes of one cluster are made of. formatted: the storage that each gets a copy of."""
+
+    release: Release
+    shape: ClusterShape
+    plan: Plan
+    launch: Launch
+    runner: Runner
+    formatted: Path
+    directory: Path  # of the run
+    host: Callable[[int], str]  # how the machine calls itself that a node runs on
 
 
-def write_node(
-    node: int,
-    release: Release,
-    shape: ClusterShape,
-    plan: Plan,
-    *,
-    formatted: Path,
-    cluster_id: str,
-    directory: Path,
-    machine: str | None = None,
-    extra_flags: Sequence[str] = (),
-) -> NodeFiles:
-    """Makes everything that `node` needs to start on the host called `machine`, this one if nothing is said."""
-    files = NodeFiles(directory / party(node))
+def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[str] = ()) -> NodeFiles:
+    """Makes everything that `node` needs to start."""
+    files = NodeFiles(site.directory / "nodes" / party(node))
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
-    copy_formatted(formatted, files.data, node=node, cluster_id=cluster_id)
+    copy_formatted(site.formatted, files.data, node=node, cluster_id=cluster_id)
     settings = Node(
         node=node,
-        address=plan.node(node),
-        advertised=Advertised(plan.client(node), plan.direct(node)) if node in plan.brokers else None,
-        controllers=plan.controllers,
-        brokers=len(plan.brokers),
+        address=site.plan.node(node),
+        advertised=Advertised(site.plan.client(node), site.plan.direct(node)) if node in site.plan.brokers else None,
+        controllers=site.plan.controllers,
+        brokers=len(site.plan.brokers),
         data=files.data,
-        config=shape.config,
+        config=site.shape.config,
     )
     properties = files.directory / "server.properties"
-    properties.write_text(properties_text(node_properties(release, settings)), "utf-8")
+    properties.write_text(properties_text(node_properties(site.release, settings)), "utf-8")
     hosts = files.directory / "hosts"
-    hosts.write_text(plan.hosts_file(node, machine or socket.gethostname()), "utf-8")
-    files.arguments.write_text(argument_file(_arguments(release, files, hosts, properties, extra_flags)), "utf-8")
-    return files
+    hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
+    flags = [*_flags(site.release, files, hosts), *extra_flags]
+    return replace(files, command=site.launch.prepare(files.directory, properties, flags))
 
 
-def _arguments(
-    release: Release, files: NodeFiles, hosts: Path, properties: Path, extra_flags: Sequence[str]
-) -> list[str]:
+def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:
     key, text = logging_properties(release, files.server_log)
     logging = files.directory / "logging.properties"
     logging.write_text(text, "utf-8")
     return [
         *JVM_FLAGS,
-        *extra_flags,
         f"-XX:ErrorFile={files.directory}/logs/hs_err.log",
         f"-Djava.io.tmpdir={files.directory}/tmp",  # where codecs unpack native libraries; a SIGKILL leaves them
         f"-Djdk.net.hosts.file={hosts}",
         f"-D{key}={logging.as_uri()}",
         f"-Dkafka.logs.dir={files.server_log.parent}",
-        "-cp",
-        ":".join(map(str, release.classpath)),
-        "kafka.Kafka",
-        str(properties),
     ]
-
-
-def argument_file(arguments: Sequence[str]) -> str:
-    """For `java @FILE` (JEP 293): each argument quoted, because a classpath of 100 jars fills a process list."""
-    quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
-    return "".join(f'"{argument}"\n' for argument in quoted)
 
 
 def environment() -> dict[str, str]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.archive import class_archive, machine_of
-from harness.clusters.format import formatted, new_uuid
+from harness.clusters.archive import machine_of
+from harness.clusters.format import formatted
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
-from harness.clusters.nodes import NodeFiles, environment, write_node
+from harness.clusters.launch import JavaLaunch
+from harness.clusters.nodes import NodeFiles, Site, environment
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
 from harness.clusters.sweep import sweep
 from harness.clusters.toxiproxy import ToxiproxyClient
+from harness.clusters.writing import write_nodes
 from harness.kafka.cache import Cache
 from harness.kafka.java import Java, find_java
 from harness.kafka.release import Release
@@ -56,38 +59,23 @@ def start_processes(
         runner=supervision,
         plan=addresses,
         toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
-        java=str(java.executable),
-        environment=environment(),
         capabilities=CAPABILITIES,
     )
     cluster = JvmCluster(release, shape, state, means, nodes)
     try:
         state.save()
         _start_toxiproxy(proxy_binary, state.directory, means)
-        archive = class_archive(
-            release,
-            java=means.java,
-            machine=machine_of(java),
-            environment=means.environment,
-            runner=supervision,
+        site = Site(
+            release=release,
+            shape=shape,
             plan=addresses,
-            directory=state.directory / "training",
+            launch=JavaLaunch(str(java.executable), machine_of(java), release.classpath, environment()),
+            runner=supervision,
             formatted=source,
-            cache=Cache(cache),
-            progress=progress,
+            directory=state.directory,
+            host=lambda _: socket.gethostname(),
         )
-        cluster_id = new_uuid()
-        for node in addresses.nodes:
-            nodes[node] = write_node(
-                node,
-                release,
-                shape,
-                addresses,
-                formatted=source,
-                cluster_id=cluster_id,
-                directory=state.directory / "nodes",
-                extra_flags=(f"-XX:SharedArchiveFile={archive}",) if archive else (),
-            )
+        nodes.update(write_nodes(site, Cache(cache), progress))
         cluster.bring_up()
     except BaseException as error:
         try:
@@ -122,5 +110,5 @@ def _start_toxiproxy(binary: Path, directory: Path, means: Means) -> None:
         [str(binary), *address, "-config", str(config)],
         cwd=directory,
         output=log,
-        env={**means.environment, "LOG_LEVEL": "error"},
+        env={**environment(), "LOG_LEVEL": "error"},
     )

@@ -16,7 +16,7 @@ import pytest
 
 from harness.clusters import clean, leftovers, sweep
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.nodes import LogWatch, NodeFiles, argument_file, tail
+from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.slots import Slot, _locked, take_slot
 from harness.clusters.state import ProcessId, RunState, load, new_run, runs
 from harness.clusters.supervision import Supervision
@@ -345,10 +345,6 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
     log.write_text("".join(f"line {number}\n" for number in range(100)))
     assert tail(log, 2) == "line 98\nline 99"
     assert tail(tmp_path / "absent.log") == ""
-
-
-def test_arguments_survive_blanks_quotes_and_backslashes() -> None:
-    assert argument_file(["-Da=b c", 'say "x"', "a\\b"]) == '"-Da=b c"\n"say \\"x\\""\n"a\\\\b"\n'
 
 
 def test_where_files_of_a_node_lie(tmp_path: Path) -> None:
