@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.kafka.release import Release
+from harness.model.limits import HEAP, MIB
 
 REPLICATION_PORT = 21092
 CONTROLLER_PORT = 21093
@@ -17,7 +18,7 @@ CLIENT_PORT = 21094
 DIRECT_PORT = 21095
 
 JVM_FLAGS = (
-    "-Xmx384m",
+    f"-Xmx{HEAP // MIB}m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",  # a broker that limps on without memory would be taken for a fault of the release
