@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.kafka.cache import Cache, Digest, Progress
+from harness.kafka.layout import BrokerImage
 from harness.kafka.maven import (
     KAFKA_GROUP,
     Jar,
@@ -29,21 +30,28 @@ from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreacha
 from harness.kafka.tarball import classpath_of, find_build, identity, unpack
 from harness.model.errors import BadInput
 
+IMAGE = "image:"
 _FORMAT = 1
 _VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
+# Confluent's builds count for themselves: 7.9.1-ccs is of Kafka 3.9, 8.0.0-ce of Kafka 4.0.
+_CONFLUENT = re.compile(r"-(ccs|ce)\b")
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
 _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A Kafka build that can be run. `version` and `commit` are what the build itself says."""
+    """A Kafka build that can be run. `version` and `commit` are what the build itself says.
+
+    `classpath` lies on this machine, or within `image` where the build is one of brokers.
+    """
 
     version: str
     commit: str
     source: str
     classpath: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    image: BrokerImage | None = None
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""
@@ -51,8 +59,11 @@ class Release:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version as numbers, (4, 3, 1), to compare with."""
-        return tuple(int(part) for part in re.findall(r"\d+", self.version.split("-")[0]))
+        """The version as numbers of Apache Kafka, (4, 3, 1), to compare with."""
+        major, *rest = (int(part) for part in re.findall(r"\d+", self.version.split("-")[0]))
+        if _CONFLUENT.search(self.version):
+            major -= 4
+        return (major, *rest)
 
     @property
     def uses_log4j2(self) -> bool:
@@ -68,8 +79,8 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
     """
     if spec is None:
         return _newest(_Maven(maven_repo, Cache(cache), progress))
-    if spec.startswith("image:"):
-        raise BadInput(f"{spec}: images of brokers cannot be run yet; give {_RUNNABLE} instead")
+    if spec.startswith(IMAGE):
+        raise BadInput(f"{spec}: an image of brokers runs in containers only; give {_RUNNABLE} instead")
     if _VERSION.fullmatch(spec):
         return _Maven(maven_repo, Cache(cache), progress).release(spec)
     path = Path(spec)

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from harness.kafka.cache import Cache, Digest
 from harness.kafka.maven import Jar
@@ -44,7 +45,7 @@ def find_build(directory: Path) -> Path:
 
 def classpath_of(libs: Path) -> tuple[Path, ...]:
     """The jars of `libs` in the order of their names, as Kafka's own scripts take them. Raises BadInput."""
-    jars = tuple(sorted(path.absolute() for path in libs.glob("*.jar") if not _NOT_RUN.search(path.name)))
+    jars = tuple(sorted(path.absolute() for path in libs.glob("*.jar") if is_run(path.name)))
     check_complete([path.name for path in jars], str(libs))
     for jar in jars:
         if not zipfile.is_zipfile(jar):
@@ -68,7 +69,7 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
     with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
-            if not member.isfile() or path.parent.name != "libs" or path.suffix != ".jar" or _NOT_RUN.search(path.name):
+            if not member.isfile() or path.parent.name != "libs" or path.suffix != ".jar" or not is_run(path.name):
                 continue
             content = archive.extractfile(member)
             assert content is not None  # isfile()
@@ -83,19 +84,34 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
 
 def identity(classpath: Sequence[Path]) -> tuple[str, str]:
     """(version, commit) that the build wrote into kafka-clients. Raises BadInput when it did not."""
-    clients = next((path for path in classpath if _is(path.name, "kafka-clients")), None)
+    clients = next((path for path in classpath if is_clients(path.name)), None)
     if clients is None:
         raise BadInput("there is no kafka-clients jar among the release's jars: is this a Kafka release?")
+    return said_by(clients, str(clients))
+
+
+def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
+    """(version, commit) out of a kafka-clients jar, called `name` in the sentence of a BadInput."""
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read(_PROPERTIES).decode()
     except (zipfile.BadZipFile, KeyError, OSError) as error:
-        raise BadInput(f"{clients} is damaged or no build of Kafka: {_PROPERTIES} cannot be read from it") from error
+        raise BadInput(f"{name} is damaged or no build of Kafka: {_PROPERTIES} cannot be read from it") from error
     values = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
     version = values.get("version", "")
     if not re.match(r"\d+\.\d+", version):
-        raise BadInput(f"{clients} does not say which version it is ({_PROPERTIES} holds version={version!r})")
+        raise BadInput(f"{name} does not say which version it is ({_PROPERTIES} holds version={version!r})")
     return version, values.get("commitId", "unknown")
+
+
+def is_run(name: str) -> bool:
+    """Whether a jar of this name is for running Kafka, not for reading or testing it."""
+    return not _NOT_RUN.search(name)
+
+
+def is_clients(name: str) -> bool:
+    """Whether this is the jar that says which build it belongs to."""
+    return _is(name, "kafka-clients")
 
 
 def check_complete(names: Sequence[str], where: str) -> None:

@@ -210,7 +210,7 @@ def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: 
     [
         (
             "image:apache/kafka:4.3.1",
-            r"^image:apache/kafka:4\.3\.1: images of brokers cannot be run yet; give a version",
+            r"^image:apache/kafka:4\.3\.1: an image of brokers runs in containers only; give a version",
         ),
         ("", r"there is no Kafka release ''"),
         ("4.3", r"there is no Kafka release '4\.3': give a version such as 4\.3\.1, a directory"),
