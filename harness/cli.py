@@ -19,6 +19,7 @@ from harness.exiting import guarded, writable_folder
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.limits import limits_of
 from harness.options import RECORDS_DEFAULT, GateOptions, GateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +49,8 @@ def _run_options(command: F) -> F:
         click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
         click.option("--maven-repo", metavar="URL", help="Where versions come from, in place of Maven Central."),
         click.option("--backend", type=click.Choice(BACKENDS), default=AUTO),
+        click.option("--memory", metavar="SIZE", help="Of a broker in a container, as 768m. Default: 1g."),
+        click.option("--cpus", type=float, metavar="N", help="Of a broker in a container, as 0.5. Default: no limit."),
         click.option(
             "--records",
             type=click.IntRange(min=1),
@@ -86,11 +89,12 @@ def run(scenario: str, **common: Any) -> Exit:
     return _gate(_options(only=(scenario,), **common))
 
 
-def _options(*, seed: int | None, backend: str, out: Path | None, **rest: Any) -> GateOptions:
+def _options(*, seed: int | None, out: Path | None, memory: str | None, cpus: float | None, **rest: Any) -> GateOptions:
     """Everything that can be refused is refused here, before anything is written or started."""
+    limits = limits_of(memory, cpus)
     if out is not None:
         writable_folder(out)
-    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, backend=backend, out=out, **rest)
+    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, out=out, limits=limits, **rest)
     listing.check_scenarios(options)
     return options
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from harness.evidence.gate import GateSummary
 from harness.model.backend import AUTO
 from harness.model.exits import Exit
+from harness.model.limits import NO_LIMITS, Limits
 
 RECORDS_DEFAULT: Final = 1_000_000
 
@@ -17,16 +18,18 @@ RECORDS_DEFAULT: Final = 1_000_000
 class GateOptions:
     """One gate, or one run of a scenario.
 
-    kafka: version, folder, tarball; None = the newest complete release. out: None = durability-out/<time>-<release>/.
+    kafka: version, folder, tarball, image:REF; None = the newest complete release.
+    out: None = durability-out/<time>-<release>/.
     only: names of built-in scenarios; empty = all of the gate. scenarios: files of the user's own, run instead.
     records: total over all scenarios of a whole gate, of which each gets its share.
-    seed: repeats the plan, not the brokers.
+    seed: repeats the plan, not the brokers. limits: of each broker and controller, in containers.
     """
 
     seed: int
     kafka: str | None = None
     maven_repo: str | None = None
     backend: str = AUTO
+    limits: Limits = NO_LIMITS
     records: int = RECORDS_DEFAULT
     out: Path | None = None
     only: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,8 @@ from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.faults.registry import build_step
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
-from harness.kafka.release import Release, resolve
+from harness.kafka.release import Release
+from harness.model.backend import PROCESSES
 from harness.model.contract import contract_of
 from harness.model.errors import HarnessError
 from harness.model.plan import paced, records_of
@@ -37,9 +38,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
 
     `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
     """
-    release = resolve(options.kafka, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
-    progress.line(release.line())
-    options = replace(options, backend=clusters.choose(options.backend, default_cache(), progress, progress.line))
+    release, backend = _release_and_backend(options, progress)
+    options = replace(options, backend=backend)
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = chosen(options, whole)
@@ -60,6 +60,16 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     summary = replace(summary, results=tuple(results))
     write_gate(out, summary)
     return GateResult(out=out, summary=summary)
+
+
+def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Release, str]:
+    """What is judged and what runs it, both said. BadInput, before anything is fetched, where they do not fit."""
+    if options.backend == PROCESSES:
+        clusters.refuse(clusters.only_in_containers(options.kafka, options.limits))
+    cache, say = default_cache(), progress.line
+    release = clusters.find_release(options.kafka, maven_repo=options.maven_repo, cache=cache, progress=progress)
+    say(release.line())
+    return release, clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
 
 
 def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
@@ -101,6 +111,7 @@ def _task(
         facts={
             "release": {"version": release.version, "commit": release.commit, "source": release.source},
             "backend": options.backend,
+            "limits": asdict(options.limits),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         },
     )
@@ -228,6 +239,7 @@ class _Shelf:
             backend=self._options.backend,
             keep=self._options.keep,
             progress=self._progress,
+            limits=self._options.limits,
         )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
-from harness.clusters.choosing import choose
+from harness.clusters.broker_images import image_release
+from harness.clusters.choosing import choose, only_in_containers, refuse
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.kafka.cache import default_cache
-from harness.kafka.release import Release
+from harness.kafka.release import IMAGE, Release, resolve
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
+from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 __all__ = [
@@ -24,19 +27,29 @@ __all__ = [
     "choose",
     "clean",
     "default_root",
+    "find_release",
     "leftovers",
+    "only_in_containers",
     "party",
+    "refuse",
     "start",
     "sweep",
 ]
 
 
-def _start_containers(
-    release: Release, shape: ClusterShape, *, root: Path, keep: bool, progress: Callable[[str], None], cache: Path
-) -> Cluster:
+def _start_containers(release: Release, shape: ClusterShape, **how: Any) -> Cluster:
     from harness.clusters.containers import start_containers  # its libraries are an extra of the installation
 
-    return start_containers(release, shape, root=root, keep=keep, progress=progress, cache=cache)
+    return start_containers(release, shape, **how)
+
+
+def find_release(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Callable[[str], None]) -> Release:
+    """The release that `spec` names: see `kafka.release.resolve`, and an image of brokers beside what that knows."""
+    if spec is None or not spec.startswith(IMAGE):
+        return resolve(spec, maven_repo=maven_repo, cache=cache, progress=progress)
+    if maven_repo is not None:
+        raise BadInput(f"a Maven repository goes with a version, and {spec} is an image")
+    return image_release(spec, cache, progress)
 
 
 BACKENDS: dict[str, Callable[..., Cluster]] = {PROCESSES: start_processes, CONTAINERS: _start_containers}
@@ -51,11 +64,13 @@ def start(
     keep: bool = False,
     progress: Callable[[str], None],
     cache: Path | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Cluster:
     """Starts a cluster and returns when every node has started.
 
     `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
-    the harness. Raises BadInput for a backend or a shape that cannot be had, HarnessFailure when it does not come up.
+    the harness; `limits` hold for each node. Raises BadInput for a backend, a shape or limits that cannot be had,
+    HarnessFailure when it does not come up.
     """
     if backend not in BACKENDS:
         raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
@@ -66,4 +81,5 @@ def start(
         keep=keep,
         progress=progress,
         cache=cache or default_cache(),
+        limits=limits,
     )

@@ -8,40 +8,87 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clusters.addresses import SLOTS
-from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine
+from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
-from harness.clusters.state import default_root
+from harness.kafka.layout import BrokerImage
+from harness.kafka.release import IMAGE
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.limits import NO_LIMITS, Limits
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
 _PROBES: Final = 50  # subnets that no run takes
 
 
-def choose(wanted: str, cache: Path, progress: Callable[[str], None], say: Callable[[str], None]) -> str:
+def only_in_containers(kafka: str | None, limits: Limits) -> str:
+    """What was asked for that processes cannot do, as a text; empty when there is nothing of the kind."""
+    asked = [kafka] if kafka is not None and kafka.startswith(IMAGE) else []
+    return " and ".join([*asked, *limits.asked()])
+
+
+def refuse(asked: str) -> None:
+    """BadInput when something was asked for that only containers can do, and brokers are to run as processes."""
+    if asked:
+        raise BadInput(
+            f"{asked} cannot be had with --backend processes: say --backend containers, or leave {_it(asked)} away"
+        )
+
+
+def choose(
+    wanted: str,
+    cache: Path,
+    progress: Callable[[str], None],
+    say: Callable[[str], None],
+    *,
+    image: BrokerImage | None = None,
+    limits: Limits = NO_LIMITS,
+) -> str:
     """For "auto": containers where an engine answers and has an image or can have one, else processes; says why.
 
-    Raises BadInput when containers are wanted and cannot be had.
+    image: of brokers, if they run by one. Raises BadInput when containers are wanted, or needed for what was asked,
+    and cannot be had, or not with these limits.
     """
+    asked = only_in_containers(image.spec if image else None, limits)
     if wanted == PROCESSES:
+        refuse(asked)
         return PROCESSES
     try:
-        say(f"backend: containers on {_engine_and_image(cache, progress)}")
+        say(f"backend: containers on {_engine_and_image(cache, progress, image)}")
     except (BadInput, HarnessFailure) as missing:
+        why = missing.why if isinstance(missing, NoEngine) else str(missing)
+        if asked:
+            remedy = f"{missing.remedy}, or " if isinstance(missing, NoEngine) else ""
+            raise BadInput(
+                f"{asked}: only containers can do that, and {why}: {remedy}leave {_it(asked)} away"
+            ) from None
         if wanted != AUTO:
             raise
-        say(f"backend: processes, since {missing.why if isinstance(missing, NoEngine) else missing}")
+        say(f"backend: processes, since {why}")
         return PROCESSES
+    _check(limits)
     return CONTAINERS
 
 
-def _engine_and_image(cache: Path, progress: Callable[[str], None]) -> str:
+def _check(limits: Limits) -> None:
+    client = engine()
+    try:
+        check_limits(client, limits)
+    finally:
+        client.close()
+
+
+def _it(asked: str) -> str:
+    return "them" if " and " in asked else "it"
+
+
+def _engine_and_image(cache: Path, progress: Callable[[str], None], image: BrokerImage | None) -> str:
     client = engine()
     try:
         with asking("say its version"):
             version = client.version()["Version"]
         _share_a_network(client)
-        return f"engine {version}, image {images(client, cache, progress).node}"
+        taken = images(client, cache, progress, image)
+        return f"engine {version}, image {image.reference if image else taken.node}"
     finally:
         client.close()
 
@@ -53,13 +100,14 @@ def _share_a_network(client: Any) -> None:
     """
     from docker.types import IPAMConfig, IPAMPool
 
-    bridge = f"kd-{os.getpid()}"
+    labels = passing()
+    bridge = labels[RUN_LABEL]
     with asking("make a network"):
         network = client.networks.create(
             bridge,
             driver="bridge",
             internal=True,
-            labels={RUN_LABEL: bridge, ROOT_LABEL: str(default_root())},
+            labels=labels,
             options={"com.docker.network.bridge.name": bridge},
             ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=f"198.19.{SLOTS + os.getpid() % _PROBES}.0/24")]),
         )

@@ -21,8 +21,11 @@ from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.supervision import Supervision
 from harness.model.errors import HarnessFailure
+from harness.model.limits import MIB, NO_LIMITS, Limits
 
-NODE_MEMORY: Final = "1g"
+# A cap, of which a broker takes a third: whatever one of them does, the others and the harness go on. CPU time has none
+# by default: on two cores it would only stretch every start, and slow brokers are taken for dead ones.
+_MEMORY: Final = 1024 * MIB
 _KILLED: Final = 137
 _SERVER: Final = "/toxiproxy-server"
 _CONFIG: Final = "/toxiproxy.json"
@@ -45,6 +48,7 @@ class Containers:
     addresses: Mapping[str, str]  # of each name on that network
     shared: list[Path]  # what every node may read
     supervision: Supervision
+    limits: Limits = NO_LIMITS
     _made: dict[str, Any] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))
 
@@ -100,12 +104,12 @@ class Containers:
         settings: dict[str, Any] = {
             "labels": dict(self.labels),
             "hostname": name,
-            "user": f"{os.getuid()}:{os.getgid()}",
+            "user": f"{os.getuid()}:{os.getgid()}",  # who owns the files, whatever user the image names
             "working_dir": str(cwd),
             "network": self.network.name,
             "networking_config": {self.network.name: endpoint},
             "dns": ["127.0.0.1"],  # a name that nobody knows is asked of nobody
-            "mem_limit": NODE_MEMORY,
+            **_taking(NO_LIMITS if name == TOXIPROXY else self.limits),
             "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{output} 2>&1', "sh"],
         }
         image = self.images.proxy if name == TOXIPROXY else self.images.node
@@ -152,13 +156,21 @@ class Containers:
         self.client.close()
 
 
+def _taking(limits: Limits) -> dict[str, int]:
+    """What a container may take, as Docker's settings; swap would make a limit of memory a limit of speed."""
+    memory = limits.memory or _MEMORY
+    time = {} if limits.cpus is None else {"nano_cpus": round(limits.cpus * 1e9)}
+    return {"mem_limit": memory, "memswap_limit": memory, **time}
+
+
 def _state_of(container: Any) -> ProcessState:
     container.reload()
     state = container.attrs["State"]
     if state["Running"]:
         return ProcessState(state["Pid"], None, None)
     code = state["ExitCode"]
-    return ProcessState(state["Pid"], -9 if code == _KILLED else code, _epoch_ns(state["FinishedAt"]))
+    why = ", out of the memory that its container may take" if state.get("OOMKilled") else ""
+    return ProcessState(state["Pid"], -9 if code == _KILLED else code, _epoch_ns(state["FinishedAt"]), why)
 
 
 def _epoch_ns(text: str) -> int | None:

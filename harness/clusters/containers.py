@@ -15,12 +15,13 @@ from typing import Any
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING
 from harness.clusters.base import party
+from harness.clusters.broker_images import STORAGE, image_tool
 from harness.clusters.container_runner import Containers
-from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine
-from harness.clusters.format import formatted
-from harness.clusters.images import images
+from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits, engine
+from harness.clusters.format import StorageTool, formatted, java_tool
+from harness.clusters.images import Images, images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
-from harness.clusters.launch import JavaLaunch
+from harness.clusters.launch import ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
 from harness.clusters.processes import CAPABILITIES, supervised
 from harness.clusters.state import RunState, remove_directory
@@ -30,25 +31,34 @@ from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import write_nodes
 from harness.kafka.cache import Cache
 from harness.kafka.java import find_java
+from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import CONTAINERS
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
 
 
 def start_containers(
-    release: Release, shape: ClusterShape, *, root: Path, keep: bool, progress: Progress, cache: Path
+    release: Release,
+    shape: ClusterShape,
+    *,
+    root: Path,
+    keep: bool,
+    progress: Progress,
+    cache: Path,
+    limits: Limits = NO_LIMITS,
 ) -> JvmCluster:
     """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind."""
     client = engine()
+    check_limits(client, limits)
     for line in (*sweep(root), *sweep_engine(root)):
         progress(line)
-    taken = images(client, cache, progress)
+    taken = images(client, cache, progress, release.image)
     binary = toxiproxy_server(cache, progress)
-    source = formatted(release, shape, find_java(release.version), Cache(cache), progress)
     state, supervision = supervised(root, release, keep=keep, backend=CONTAINERS)
     try:
         plan = Subnets.of(state.slot, shape)
@@ -63,13 +73,14 @@ def start_containers(
             taken,
             inside,
             _addresses(plan),
-            [Cache(cache).root / "tools", _common(release)],
+            _readable(release, Cache(cache)),
             supervision,
+            limits,
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
-        cluster = _cluster(release, shape, state, runner, plan, source, Cache(cache), progress)
+        cluster = _cluster(release, shape, state, runner, plan, Cache(cache), progress)
         cluster.bring_up()
     except BaseException as error:
         try:
@@ -87,17 +98,17 @@ def _cluster(
     state: RunState,
     runner: Containers,
     plan: Subnets,
-    source: Path,
     cache: Cache,
     progress: Progress,
 ) -> JvmCluster:
+    launch, tool = _by_image(release.image, runner) if release.image else _by_jars(release, runner.images)
     site = Site(
         release=release,
         shape=shape,
         plan=plan,
-        launch=JavaLaunch(runner.images.java, runner.images.digest, release.classpath, {}),
+        launch=launch,
         runner=runner,
-        formatted=source,
+        formatted=formatted(release, shape, tool, cache, progress),
         directory=state.directory,
         host=party,
     )
@@ -106,10 +117,27 @@ def _cluster(
     return JvmCluster(release, shape, state, means, nodes)
 
 
+def _by_image(image: BrokerImage, runner: Containers) -> tuple[Launch, StorageTool]:
+    return ImageLaunch(image), image_tool(image, runner)
+
+
+def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
+    """Storage is formatted by a Java of this machine, nodes run on the image's."""
+    launch = JavaLaunch(images.java, images.digest, release.classpath, {})
+    return launch, java_tool(release, find_java(release.version))
+
+
+def _readable(release: Release, cache: Cache) -> list[Path]:
+    """What every node may read beside its own files: class-data archives, and jars where no image brings them."""
+    tools = cache.root / "tools"
+    return [tools] if release.image else [tools, _common(release)]
+
+
 def _addresses(plan: Subnets) -> dict[str, str]:
-    """Of every container, by name. What trains for a fast start is gone before the node whose address it has begins."""
+    """Of every container, by name. What runs before the nodes has the address of one, and is gone when that begins."""
     nodes = {party(node): plan.node(node) for node in plan.nodes}
-    return {**nodes, TOXIPROXY: plan.toxiproxy, TRAINING: plan.node(plan.controllers[0])}
+    before = dict.fromkeys((STORAGE, TRAINING), plan.node(plan.controllers[0]))
+    return {**nodes, **before, TOXIPROXY: plan.toxiproxy}
 
 
 def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:

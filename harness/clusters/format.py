@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from harness.clusters.base import FIRST_CONTROLLER
 from harness.kafka.cache import Cache, Progress
@@ -20,7 +21,12 @@ from harness.kafka.release import Release
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import ClusterShape
 
-_FORMAT_S = 120.0
+FORMAT_S: Final = 120.0
+TOOL_HEAP: Final = "-Xmx256m"
+TOOL_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+
+# Runs the release's StorageTool with arguments, in a directory that it may write to: exit code and what it said.
+StorageTool = Callable[[Sequence[str], Path], tuple[int, str]]
 
 
 def new_uuid() -> str:
@@ -32,8 +38,11 @@ def new_uuid() -> str:
 
 
 def build_key(release: Release) -> str:
-    """Changes when any file of the classpath does: a patched jar is another build, whatever version it claims."""
+    """Changes when any file of the classpath, or the image, does: patched, it is another build, whatever it claims."""
     digest = hashlib.sha256()
+    if release.image:
+        digest.update(release.image.id.encode())
+        return digest.hexdigest()[:16]
     for entry in release.classpath:
         for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
             status = path.stat()
@@ -41,7 +50,7 @@ def build_key(release: Release) -> str:
     return digest.hexdigest()[:16]
 
 
-def formatted(release: Release, shape: ClusterShape, java: Java, cache: Cache, progress: Progress) -> Path:
+def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: Cache, progress: Progress) -> Path:
     """The folder to copy from. Raises BadInput when the release does not know a feature of the shape."""
     wanted = ",".join(f"{name}={level}" for name, level in sorted(shape.features.items()))
     key = f"formatted-{build_key(release)}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
@@ -52,12 +61,29 @@ def formatted(release: Release, shape: ClusterShape, java: Java, cache: Cache, p
         if not folder.is_dir():
             progress(f"formatting the storage of Kafka {release.version}")
             with cache.scratch() as scratch:
-                _format(release, shape.features, java, scratch)
+                _format(release, shape.features, tool, scratch)
                 (scratch / "data").replace(folder)
     return folder
 
 
-def _format(release: Release, features: Mapping[str, int], java: Java, scratch: Path) -> None:
+def java_tool(release: Release, java: Java) -> StorageTool:
+    """The tool of a build whose jars lie on this machine."""
+    command = [str(java.executable), TOOL_HEAP, *TOOL_FLAGS]
+    command += ["-cp", ":".join(map(str, release.classpath)), "kafka.tools.StorageTool"]
+
+    def run(arguments: Sequence[str], directory: Path) -> tuple[int, str]:
+        try:
+            done = subprocess.run(
+                [*command, *arguments], capture_output=True, text=True, timeout=FORMAT_S, check=False, cwd=directory
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HarnessFailure(f"formatting Kafka {release.version} was not done after {FORMAT_S:g} s") from error
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def _format(release: Release, features: Mapping[str, int], tool: StorageTool, scratch: Path) -> None:
     node = Node(
         node=FIRST_CONTROLLER,
         address="127.0.0.1",
@@ -68,18 +94,13 @@ def _format(release: Release, features: Mapping[str, int], java: Java, scratch: 
     )
     properties = scratch / "server.properties"
     properties.write_text(properties_text(node_properties(release, node)), "utf-8")
-    command = [str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
-    command += ["-cp", ":".join(map(str, release.classpath)), "kafka.tools.StorageTool"]
-    command += ["format", "-t", new_uuid(), "-c", str(properties)]
+    arguments = ["format", "-t", new_uuid(), "-c", str(properties)]
     for name, level in features.items():
-        command += ["--feature", f"{name}={level}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False, cwd=scratch)
-    except subprocess.TimeoutExpired as error:
-        raise HarnessFailure(f"formatting Kafka {release.version} was not done after {_FORMAT_S:g} s") from error
-    if done.returncode == 0:
+        arguments += ["--feature", f"{name}={level}"]
+    code, text = tool(arguments, scratch)
+    if code == 0:
         return
-    said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()] or ["nothing"]
+    said = [line for line in text.splitlines() if line.strip()] or ["nothing"]
     if features:
         raise BadInput(f"Kafka {release.version} cannot be formatted with the features {dict(features)}: {said[-1]}")
     raise HarnessFailure(f"Kafka {release.version} could not be formatted: {said[-1]}")

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters.engine import asking
+from harness.clusters.engine import asking, pull
 from harness.kafka.cache import Cache
 from harness.kafka.java import bundled_java, find_java
+from harness.kafka.layout import BrokerImage
 from harness.model.errors import BadInput, HarnessFailure
 
 # With glibc: the native libraries of Kafka's codecs want it.
@@ -40,7 +41,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What the engine has. `java` is the executable in the image of nodes, `digest` tells that image from any other."""
+    """What the engine has. `java` is the executable in the image of nodes, `digest` tells that image from any other.
+
+    An image of brokers knows itself which Java it takes.
+    """
 
     node: str
     java: str
@@ -48,9 +52,14 @@ class Images:
     proxy: str
 
 
-def images(client: Any, cache: Path, progress: Progress) -> Images:
-    """The images, pulled or made when they are not there yet. BadInput when that cannot be."""
+def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
+    """The images, pulled or made when they are not there yet; BadInput when that cannot be.
+
+    An image of brokers is there already: it was looked into, and takes the place of the one with a JRE.
+    """
     proxy = _made(client, _PROXY, _tools(*_TOOLS), Cache(cache), progress)
+    if brokers:
+        return Images(brokers.id, "", brokers.id, proxy)
     name, java = PUBLIC, "java"
     if not _digest(client, PUBLIC):
         parts = _jre() | _tools("sh")
@@ -83,16 +92,9 @@ def _digest(client: Any, name: str) -> str | None:
 
 
 def _pulled(client: Any, progress: Progress) -> bool:
-    """Whether a registry gave the public image; one that cannot be reached says so at once."""
-    from docker.errors import APIError
-    from requests import RequestException
-
+    """Whether a registry gave the public image."""
     progress(f"pulling {PUBLIC}")
-    try:
-        client.images.pull(PUBLIC)
-    except (APIError, RequestException):
-        return False
-    return True
+    return not pull(client, PUBLIC)
 
 
 def _jre() -> dict[str, Path]:

@@ -10,7 +10,8 @@ from typing import Final
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
-from harness.clusters.format import formatted
+from harness.clusters.choosing import only_in_containers, refuse
+from harness.clusters.format import formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import NodeFiles, Site, environment
@@ -26,6 +27,7 @@ from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import PROCESSES
 from harness.model.errors import HarnessTimeout
+from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
@@ -41,16 +43,21 @@ def start_processes(
     keep: bool,
     progress: Progress,
     cache: Path,
+    limits: Limits = NO_LIMITS,
     java: Java | None = None,
 ) -> JvmCluster:
-    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind."""
+    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+
+    BadInput for an image of brokers, and for limits: processes can have neither.
+    """
+    refuse(only_in_containers(release.image.spec if release.image else None, limits))
     for line in sweep(root):
         progress(line)
     java = java or find_java(release.version)
     if java.note:
         progress(java.note)
     proxy_binary = toxiproxy_server(cache, progress)
-    source = formatted(release, shape, java, Cache(cache), progress)
+    source = formatted(release, shape, java_tool(release, java), Cache(cache), progress)
     state, supervision = supervised(root, release, keep=keep)
     addresses = Addresses.of(state.slot, shape)
     state = replace(state, bootstrap=addresses.bootstrap())

@@ -11,11 +11,15 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What is known of one process; `returncode` is negative for a signal, None while it lives."""
+    """What is known of one process; `returncode` is negative for a signal, None while it lives.
+
+    `why` follows on the status where whoever ran it knows more.
+    """
 
     pid: int
     returncode: int | None
     ended_ns: int | None
+    why: str = ""
 
     @property
     def alive(self) -> bool:
@@ -26,8 +30,8 @@ class ProcessState:
         if self.returncode is None:
             return "running"
         if self.returncode < 0:
-            return f"signal {signal.Signals(-self.returncode).name}"
-        return f"exit code {self.returncode}"
+            return f"signal {signal.Signals(-self.returncode).name}{self.why}"
+        return f"exit code {self.returncode}{self.why}"
 
 
 class Runner(Protocol):

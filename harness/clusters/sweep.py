@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine
+from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
 from harness.clusters.state import RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
@@ -106,7 +106,8 @@ def sweep_engine(root: Path) -> list[str]:
     try:
         with asking("remove what runs left"):
             known = {state.run for state in runs(root)}
-            lost = sorted(reap.runs_of(client, f"{ROOT_LABEL}={root.absolute()}", RUN_LABEL) - known)
+            found = reap.runs_of(client, f"{ROOT_LABEL}={root.absolute()}", RUN_LABEL)
+            lost = sorted(run for run in found - known if not is_passing(run))
             for run in lost:
                 reap.reap(client, f"{RUN_LABEL}={run}")
     finally:

@@ -18,6 +18,7 @@ from harness.clusters import processes
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
+from harness.model.limits import Limits
 from harness.model.verdict import Status
 from harness.options import GateOptions, GateResult
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
@@ -141,6 +142,10 @@ def test_nothing_uncaught_ends_in_1(
         (["gate", "--only", "zzz"], "durability list scenarios"),
         (["gate", "--only", ","], "--only names no scenario"),
         (["gate", "--backend", "moon"], "--backend"),
+        (["gate", "--memory", "much"], "--memory 'much' is not a size"),
+        (["gate", "--memory", "400m"], "leaves no room above a broker's heap of 384 MiB: give 640m or more"),
+        (["run", "calm", "--cpus", "0.1"], "give 0.25 or more"),
+        (["gate", "--cpus", "many"], "--cpus"),
         (["gate", "--out", "FILE"], "is a file"),
         (["gate", "--out", "FULL"], "is not empty"),
         (["gate", "--out", "FILE/below"], "not a folder that you may write to"),
@@ -194,7 +199,7 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     own.write_text((ROOT / "harness/scenarios/leader_killed.toml").read_text())
     cli.invoke(["gate", "--only", "leader_killed, leader_killed", "--seed", "3", "--records", "10", "--fail-fast"])
     cli.invoke(["run", "leader_killed", "--kafka", "3.9.1", "--keep", "--out", str(tmp_path / "new")])
-    cli.invoke(["run", str(own)])
+    cli.invoke(["run", str(own), "--kafka", "image:apache/kafka:4.1.0", "--memory", "768m", "--cpus", "0.5"])
     assert seen[0] == GateOptions(seed=3, only=("leader_killed",), records=10, fail_fast=True)
     assert (seen[1].only, seen[1].kafka, seen[1].keep, seen[1].out) == (
         ("leader_killed",),
@@ -203,6 +208,7 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path / "new",
     )
     assert (seen[2].only, seen[2].scenarios) == ((), (own,))
+    assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
     assert seen[1].seed != seen[2].seed
 
 
@@ -296,3 +302,37 @@ def test_the_process_backend_can_do_every_step(capsys: pytest.CaptureFixture[str
     """The gate's scenarios are written for it: a capability it lacks would end a gate in a harness error."""
     cli.invoke(["list", "faults"])
     assert [line for line in capsys.readouterr().out.splitlines()[1:] if not line.endswith("  yes")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--backend", "processes", "--kafka", "image:apache/kafka:4.1.0"],
+            "say --backend containers, or leave it away",
+        ),
+        (
+            ["--backend", "processes", "--memory", "1g"],
+            "--memory cannot be had with --backend processes: say --backend",
+        ),
+        (
+            ["--backend", "auto", "--kafka", "image:apache/kafka:4.1.0"],
+            "runs in containers only, and no container engine",
+        ),
+        (
+            ["--kafka", "image:apache/kafka:4.1.0", "--maven-repo", "https://example.org"],
+            "a Maven repository goes with",
+        ),
+    ],
+)
+def test_what_only_containers_can_do_is_refused_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """The real gate: it comes no further than this."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke(["gate", *arguments]) is Exit.USAGE
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("durability:")]
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
