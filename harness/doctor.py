@@ -7,16 +7,19 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness.model.errors import HarnessError
 
 # Three brokers, a controller and Spark after them: seen on gates of a million records.
 MEMORY_MIN_GIB: Final = 3.0
 DISK_MIN_GIB: Final = 4.0
+ENGINE_DISK_MIN_GIB: Final = 2.0  # an image of brokers, unpacked, and what nodes write beside their mounts
+_NET_ADMIN: Final = 12  # capabilities(7)
+_UNAME: Final = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names beside the kernel's
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,8 @@ def examine() -> list[Ailment]:
         ("toxiproxy server", _toxiproxy),
         ("PySpark", _spark),
         ("Java for Spark", _spark_java),
-        ("container engine", _engine),
     ]
-    return [_looked(what, look) for what, look in looks]
+    return [*(_looked(what, look) for what, look in looks), *_engine()]
 
 
 def _looked(what: str, look: Callable[[], Ailment]) -> Ailment:
@@ -129,19 +131,86 @@ def _spark_java() -> Ailment:
     return Ailment("Java for Spark", str(spark_java_home(default_cache())))
 
 
-def _engine() -> Ailment:
+def _engine() -> list[Ailment]:
     """None is no ailment: brokers then run as processes."""
-    from harness.clusters.engine import NoEngine, engine
+    from harness.clusters.engine import NoEngine, asking, engine
 
     try:
         client = engine()
     except NoEngine as none:
-        return Ailment("container engine", f"{none.why}; brokers run as processes")
+        return [Ailment("container engine", f"{none.why}; brokers run as processes")]
     try:
-        said = client.info()
+        with asking("say what it is"):
+            said = client.info()
+    except HarnessError as sentence:
+        return [Ailment("container engine", "unfit", str(sentence))]
     finally:
         client.close()
-    missing = [name for name in ("MemoryLimit", "CpuCfsQuota") if not said.get(name)]
-    found = f"{said['ServerVersion']}, cgroups {said.get('CgroupVersion', '1')}, files in {said['DockerRootDir']}"
-    remedy = f"its kernel lacks {', '.join(missing)}: say --backend processes" if missing else ""
-    return Ailment("container engine", found, remedy)
+    return of_engine(said, machine=platform.machine(), rights=_rights_of_engine())
+
+
+def of_engine(said: Mapping[str, Any], *, machine: str, rights: int | None) -> list[Ailment]:
+    """What an engine's own description lacks for brokers in containers.
+
+    machine: the architecture of this one. rights: the engine's bounding set of capabilities, where it can be seen.
+    """
+    found = f"{said['ServerVersion']}, cgroups {said.get('CgroupVersion', '1')}"
+    return [
+        Ailment("container engine", found, "" if said.get("OSType", "linux") == "linux" else "switch it to Linux"),
+        _engine_architecture(said.get("Architecture", machine), machine),
+        _engine_limits(said),
+        _engine_rights(said.get("SecurityOptions") or [], rights),
+        _engine_disk(Path(said["DockerRootDir"])),
+    ]
+
+
+def _engine_architecture(its: str, machine: str) -> Ailment:
+    same = _UNAME.get(its, its) == machine
+    remedy = "" if same else f"run an engine on this machine ({machine}), or say --backend processes"
+    return Ailment("engine: architecture", its, remedy)
+
+
+def _engine_limits(said: Mapping[str, Any]) -> Ailment:
+    """Without these a broker's cap does not hold, and options for it are refused."""
+    from harness.clusters.engine import CGROUPS
+
+    flags = {"memory": "MemoryLimit", "CPU time": "CpuCfsQuota"}
+    if missing := " and ".join(what for what, flag in flags.items() if not said.get(flag)):
+        return Ailment("engine: limits", f"it cannot limit {missing}", CGROUPS)
+    return Ailment("engine: limits", "memory and CPU time")
+
+
+def _engine_rights(options: Sequence[str], rights: int | None) -> Ailment:
+    """Toxiproxy's container gives itself addresses, and nodes write files as the user of the harness."""
+    names = {option.partition("name=")[2].partition(",")[0] for option in options}
+    found, remedy = "NET_ADMIN" if rights is not None else "as far as it says", ""
+    if "rootless" in names:
+        found, remedy = "rootless", "start it as root: its networks have to be this machine's"
+    elif "userns" in names:
+        found, remedy = "userns-remap", "start it without: what nodes write has to belong to the harness's user"
+    elif rights is not None and not rights >> _NET_ADMIN & 1:
+        found, remedy = "it lacks NET_ADMIN", "start it with that capability, or say --backend processes"
+    return Ailment("engine: rights", found, remedy)
+
+
+def _engine_disk(root: Path) -> Ailment:
+    try:
+        gib = shutil.disk_usage(root).free / 2**30
+    except OSError:
+        return Ailment("engine: disk", f"{root} cannot be seen from here")
+    remedy = "" if gib >= ENGINE_DISK_MIN_GIB else f"free {ENGINE_DISK_MIN_GIB:g} GiB: docker image prune"
+    return Ailment("engine: disk", f"{gib:.1f} GiB free in {root}", remedy)
+
+
+def _rights_of_engine() -> int | None:
+    """The bounding set of the engine's process; None when it is not to be seen from here."""
+    import psutil
+
+    for process in psutil.process_iter(["name"]):
+        if process.info["name"] == "dockerd":
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")
+            except OSError:
+                continue  # it ended in between
+            return next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapBnd:")), None)
+    return None
