@@ -13,8 +13,9 @@ from harness.clusters.engine import RUN_LABEL, engine
 from harness.clusters.jvms import JvmCluster
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
+from harness.kafka.release import Release, resolve
 from harness.model.backend import PROCESSES
+from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape, Topic
 
 RELEASE = "4.3.1"
@@ -25,9 +26,19 @@ def quiet(client: dict[str, Any]) -> dict[str, Any]:
     return {"log_level": 0, **client}
 
 
-def start(root: Path, shape: ClusterShape, *, backend: str, version: str = RELEASE) -> JvmCluster:
-    release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
-    return BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=default_cache())
+def start(
+    root: Path,
+    shape: ClusterShape,
+    *,
+    backend: str,
+    version: str = RELEASE,
+    release: Release | None = None,
+    limits: Limits = NO_LIMITS,
+) -> JvmCluster:
+    """Of `release`, or else of the published `version`."""
+    cache = default_cache()
+    release = release or resolve(version, maven_repo=None, cache=cache, progress=print)
+    return BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=cache, limits=limits)
 
 
 def observer(cluster: JvmCluster) -> AdminView:
