@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -110,7 +111,7 @@ class Containers:
             "networking_config": {self.network.name: endpoint},
             "dns": ["127.0.0.1"],  # a name that nobody knows is asked of nobody
             **_taking(NO_LIMITS if name == TOXIPROXY else self.limits),
-            "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{output} 2>&1', "sh"],
+            "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{shlex.quote(str(output))} 2>&1', "sh"],
         }
         image = self.images.proxy if name == TOXIPROXY else self.images.node
         container = DockerContainer(image).with_name(f"{self.state.run}-{name}").with_command(list(argv))
