@@ -51,7 +51,7 @@ class _Training:
         made = self.directory / "classes.jsa"
         self._start(settings, [f"-XX:SharedClassListFile={classes}", "-Xshare:dump", f"-XX:SharedArchiveFile={made}"])
         self._ended("write a class-data archive")
-        made.replace(archive)
+        _adopt(made, archive)
 
     def _node(self) -> tuple[Path, LogWatch]:
         """The settings of a whole cluster in one process, and what watches its log."""
@@ -117,6 +117,13 @@ def _make(training: _Training, archive: Path, progress: Progress) -> None:
         archive.touch()  # empty: tried in vain, not to be tried at every start
     finally:
         shutil.rmtree(training.directory, ignore_errors=True)
+
+
+def _adopt(made: Path, archive: Path) -> None:
+    """Whole or not at all, though runs and the cache may be on different disks: others look without asking."""
+    arriving = archive.with_name(f".{archive.name}")
+    shutil.copyfile(made, arriving)
+    arriving.replace(archive)
 
 
 def _usable(archive: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.archive import _KEPT, _prune, _usable
+from harness.clusters.archive import _KEPT, _adopt, _prune, _usable
 from harness.clusters.format import build_key, copy_formatted, new_uuid
 from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
@@ -83,6 +83,14 @@ def test_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
     assert _usable(archives[-1])  # being used makes it the newest
     _prune(tmp_path)
     assert set(tmp_path.iterdir()) == {*archives[: _KEPT - 1], archives[-1]}
+
+
+def test_an_archive_arrives_whole(tmp_path: Path) -> None:
+    (tmp_path / "made").write_bytes(b"classes")
+    _adopt(tmp_path / "made", tmp_path / "classes-1.jsa")
+    assert (tmp_path / "classes-1.jsa").read_bytes() == b"classes"
+    assert _usable(tmp_path / "classes-1.jsa")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["classes-1.jsa", "made"]
 
 
 def test_an_archive_that_could_not_be_made_is_not_used(tmp_path: Path) -> None:
