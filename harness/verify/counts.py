@@ -27,7 +27,7 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; foreign: words for outcomes that nobody knows.
+    which batches were read.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -38,7 +38,6 @@ class Counts:
     streams: list[dict[str, Any]] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
-    foreign: list[str] = field(default_factory=list)
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -51,8 +50,7 @@ def counts(inputs: Inputs) -> list[Counts]:
     out = [Counts() for _ in given.cases]
     windows = F.broadcast(_by_window(given))
     for row in _sent(given, windows).collect():
-        figures = {k: v for k, v in row.asDict().items() if k not in PLACE and k != "foreign"}
-        out[row[BUNDLE]].foreign += row["foreign"]
+        figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
     _count_reads(inputs.read, out)
     _count_ends(given, windows, out)
@@ -89,8 +87,6 @@ def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
         figures = out[bundle].ends.setdefault(producer, dict.fromkeys(["after", *TxnOutcome], 0))
         figures["after"] += count_after
         figures[outcome] = figures.get(outcome, 0) + count
-        if outcome not in {*TxnOutcome}:
-            out[bundle].foreign.append(outcome)
 
 
 def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
@@ -102,8 +98,6 @@ def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> No
         if outcome == Outcome.ACKED.value:
             figures["acked"] += count
             figures["after"] += count_after
-        elif outcome not in {*Outcome}:
-            out[bundle].foreign.append(outcome)
 
 
 def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
@@ -115,7 +109,6 @@ def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
         F.count_if(F.col("promised")).alias("promised"),
         F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
         F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
-        F.collect_set(F.when(~F.col("outcome").isin([*Outcome]), F.col("outcome"))).alias("foreign"),
         F.min(F.when(F.col("promised") & _within("after", "called_ns"), F.col("offset"))).alias("offset_after"),
         *[F.count_if(acked & _within(window, "returned_ns")).alias(window) for window in ("before", "during", "after")],
     )
