@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING, class_archive
@@ -21,7 +21,8 @@ from harness.clusters.format import formatted, new_uuid
 from harness.clusters.images import images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
 from harness.clusters.nodes import write_node
-from harness.clusters.processes import CAPABILITIES, supervised
+from harness.clusters.processes import CAPABILITIES as OF_PROCESSES
+from harness.clusters.processes import supervised
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
@@ -35,6 +36,9 @@ from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
+
+# The limits of a container's process are the engine's to set: who owns the files inside need not own the process.
+CAPABILITIES: Final = OF_PROCESSES - {"disk.full"}
 
 
 def start_containers(
@@ -125,6 +129,7 @@ def _cluster(
         java=runner.images.java,
         environment={},
         capabilities=CAPABILITIES,
+        formatted=source,
     )
     return JvmCluster(release, shape, state, means, nodes)
 

@@ -27,7 +27,9 @@ from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
 
-CAPABILITIES: Final = frozenset({"links", "kill", "terminate", "pause", "restart", "disk.read"})
+CAPABILITIES: Final = frozenset(
+    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
+)
 
 
 def start_processes(
@@ -59,6 +61,7 @@ def start_processes(
         java=str(java.executable),
         environment=environment(),
         capabilities=CAPABILITIES,
+        formatted=source,
     )
     cluster = JvmCluster(release, shape, state, means, nodes)
     try:
