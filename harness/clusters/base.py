@@ -129,6 +129,21 @@ class Cluster(Protocol):
 
     def server_log(self, node: int) -> Path: ...
 
+    def wipe(self, node: int) -> None:
+        """Puts an empty, newly formatted disk in the place of each log directory of a node that is down ("disk.write").
+
+        Same node and cluster id, another directory id (KIP-858). HarnessFailure while the node runs.
+        """
+        ...
+
+    def limit_file_size(self, node: int, size_bytes: int | None) -> None:
+        """The size beyond which no file of a running node can grow ("disk.full"); None lifts it.
+
+        The node is expected to end of it, so that its end is no unexpected exit. A new process begins without a limit;
+        a node that is down is left alone.
+        """
+        ...
+
     def unexpected_exits(self) -> list[UnexpectedExit]:
         """Processes that died unasked since the start, the oldest first."""
         ...

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING
@@ -23,7 +23,8 @@ from harness.clusters.images import Images, images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
 from harness.clusters.launch import ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
-from harness.clusters.processes import CAPABILITIES, supervised
+from harness.clusters.processes import CAPABILITIES as OF_PROCESSES
+from harness.clusters.processes import supervised
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
@@ -40,6 +41,9 @@ from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
+
+# The limits of a container's process are the engine's to set: who owns the files inside need not own the process.
+CAPABILITIES: Final = OF_PROCESSES - {"disk.full"}
 
 
 def start_containers(
@@ -113,7 +117,13 @@ def _cluster(
         host=party,
     )
     nodes = write_nodes(site, cache, progress)
-    means = Means(runner=runner, plan=plan, toxiproxy=ToxiproxyClient(*plan.api), capabilities=CAPABILITIES)
+    means = Means(
+        runner=runner,
+        plan=plan,
+        toxiproxy=ToxiproxyClient(*plan.api),
+        capabilities=CAPABILITIES,
+        formatted=site.formatted,
+    )
     return JvmCluster(release, shape, state, means, nodes)
 
 

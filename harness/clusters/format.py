@@ -119,3 +119,21 @@ def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str) ->
     with tempfile.NamedTemporaryFile("w", dir=target, delete=False, encoding="utf-8") as file:
         file.write(text)
     Path(file.name).replace(meta)
+
+
+def format_anew(source: Path, data: Path) -> None:
+    """An empty disk in the place of `data`, for the same node of the same cluster. The node must not run.
+
+    It gets a directory id of its own, as `kafka-storage format` would give it (KIP-858): under the old id the
+    controllers would go on believing that the replicas which they have assigned to that directory are there.
+    """
+    identity = dict(
+        line.split("=", 1) for line in (data / "meta.properties").read_text("utf-8").splitlines() if "=" in line
+    )
+    if missing := {"node.id", "cluster.id"} - identity.keys():
+        raise HarnessFailure(f"{data}/meta.properties has no {', '.join(sorted(missing))}")
+    fresh = data.with_name(f"{data.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    copy_formatted(source, fresh, node=int(identity["node.id"]), cluster_id=identity["cluster.id"])
+    shutil.rmtree(data)
+    fresh.replace(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.clusters.base import Links, UnexpectedExit, party
+from harness.clusters.format import format_anew
 from harness.clusters.links import ToxiproxyLinks
 from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.plan import Plan
@@ -34,6 +36,7 @@ class Means:
     plan: Plan
     toxiproxy: ToxiproxyClient
     capabilities: frozenset[str]
+    formatted: Path  # what every node's disk was copied from
 
 
 class JvmCluster:
@@ -177,6 +180,30 @@ class JvmCluster:
     def console_log(self, node: int) -> Path:
         """What the JVM itself printed."""
         return self._nodes[node].console
+
+    def wipe(self, node: int) -> None:
+        """See `base.Cluster`."""
+        if self.running(node):
+            raise HarnessFailure(f"the disk of {party(node)} cannot be swapped while it runs")
+        for directory in self.log_directories(node):
+            format_anew(self._means.formatted, directory)
+
+    def limit_file_size(self, node: int, size_bytes: int | None) -> None:
+        """See `base.Cluster`. Only the soft limit of RLIMIT_FSIZE is lowered: its owner may raise that again."""
+        process = self._process(node)
+        if not process.alive:
+            return
+        if size_bytes is None:
+            self._asked.discard(node)
+        else:
+            self._asked.add(node)
+        try:
+            _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard if size_bytes is None else size_bytes, hard))
+        except ProcessLookupError:
+            pass  # it ended in between
+        except (OSError, ValueError) as refused:
+            raise HarnessFailure(f"the size of files of {party(node)} cannot be limited: {refused}") from refused
 
     # --- as a whole ---
 

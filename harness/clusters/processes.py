@@ -32,7 +32,9 @@ from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
 
-CAPABILITIES: Final = frozenset({"links", "kill", "terminate", "pause", "restart", "disk.read"})
+CAPABILITIES: Final = frozenset(
+    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
+)
 
 
 def start_processes(
@@ -67,6 +69,7 @@ def start_processes(
         plan=addresses,
         toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
         capabilities=CAPABILITIES,
+        formatted=source,
     )
     cluster = JvmCluster(release, shape, state, means, nodes)
     try:

@@ -27,6 +27,9 @@ GroupRef = Annotated[str, "group"]
 
 Place = tuple[str, int]  # topic, partition
 
+# Capabilities that a backend may lack for a reason that its user would not guess.
+_WHY_NOT = {"disk.full": "the limits of a container's process are the engine's to set; use --backend processes"}
+
 
 class LinksView(Protocol):
     """Directed links; parties are "b1", "c101", "client". Named by who opens the connection."""
@@ -65,6 +68,8 @@ class ClusterView(Protocol):
     def wait_started(self, node: int, deadline_s: float) -> None: ...
     def log_directories(self, node: int) -> tuple[Path, ...]: ...
     def server_log(self, node: int) -> Path: ...
+    def wipe(self, node: int) -> None: ...
+    def limit_file_size(self, node: int, size_bytes: int | None) -> None: ...
 
 
 class PartitionView(Protocol):
@@ -84,6 +89,8 @@ class PartitionView(Protocol):
     def isr(self) -> Sequence[int]: ...
     @property
     def replicas(self) -> Sequence[int]: ...
+    @property
+    def elr(self) -> Sequence[int]: ...
 
 
 class AdminView(Protocol):
@@ -100,7 +107,7 @@ class AdminView(Protocol):
     def alter_topic_config(self, topic: str, config: Mapping[str, str]) -> None: ...
     def coordinator(self, kind: str, key: str) -> int: ...
     def active_controller(self) -> int: ...
-    def quorum(self) -> Any: ...
+    def quorum(self, deadline_s: float = 20.0) -> Any: ...
 
 
 class LoadView(Protocol):
@@ -160,7 +167,10 @@ class Kind:
     def available(self, cluster: ClusterView) -> str | None:
         """Why this cannot be done there; None = it can."""
         missing = sorted(self.needs - cluster.capabilities)
-        return f"{self.do} needs {', '.join(missing)}, which this backend has not" if missing else None
+        if not missing:
+            return None
+        why = "; ".join(_WHY_NOT[capability] for capability in missing if capability in _WHY_NOT)
+        return f"{self.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 
 
 @dataclass(frozen=True, kw_only=True)

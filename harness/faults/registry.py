@@ -8,8 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from harness.faults import (
+    controller_wiped,
     crash_loop,
     cut,
+    damage,
+    disk_full,
     elect,
     flap,
     isolate,
@@ -18,6 +21,7 @@ from harness.faults import (
     move_leaders,
     pause,
     produce,
+    quorum_lost,
     reassign,
     records,
     rolling_restart,
@@ -62,6 +66,10 @@ KINDS: tuple[type[Kind], ...] = (
     isolate.Isolate,
     slow.Slow,
     lose_answers.LoseAnswers,
+    damage.Damage,
+    disk_full.DiskFull,
+    quorum_lost.QuorumLost,
+    controller_wiped.ControllerWiped,
     rolling_restart.RollingRestart,
     elect.ElectPreferred,
     elect.ElectUnclean,

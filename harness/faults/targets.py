@@ -7,6 +7,8 @@ followers(plain/0)           all replicas that do not lead
 preferred(plain/0)           the first of its replicas
 group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
 same(kill_leader)            the nodes of an earlier step
+controller_follower          the first controller that is not the active one
+controller_majority          the active controller and as many others as make a majority
 """
 
 from __future__ import annotations
@@ -82,6 +84,15 @@ def _followers(of: str, facts: Facts) -> tuple[int, ...]:
     return tuple(b for b in state.replicas if b != state.leader)
 
 
+def _controller_followers(facts: Facts) -> tuple[int, ...]:
+    active = facts.active_controller()
+    return tuple(c for c in facts.controllers() if c != active)
+
+
+def _controller_majority(facts: Facts) -> tuple[int, ...]:
+    return (facts.active_controller(), *_controller_followers(facts))[: len(facts.controllers()) // 2 + 1]
+
+
 def _broker(of: str, facts: Facts) -> tuple[int, ...]:
     if int(of) not in facts.brokers():
         raise BadInput(f"broker({of}): there are brokers {', '.join(map(str, facts.brokers()))}")
@@ -93,6 +104,8 @@ _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "brokers": lambda _, facts: facts.brokers(),
     "controller": lambda _, facts: (facts.active_controller(),),
     "controllers": lambda _, facts: facts.controllers(),
+    "controller_follower": lambda _, facts: _controller_followers(facts)[:1],
+    "controller_majority": lambda _, facts: _controller_majority(facts),
     "leader": lambda of, facts: (facts.partition(place_of(of)).leader,),
     "follower": lambda of, facts: _followers(of, facts)[:1],
     "followers": _followers,

@@ -16,7 +16,7 @@ from harness.model.errors import HarnessFailure
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # flushed up to here
 LOG_STARTS: Final = "log-start-offset-checkpoint"  # only where it is not the first segment's base
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-_LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"  # of a replica, in its own folder
 _TOPIC_ID: Final = "partition.metadata"
 _CHECKPOINT_VERSION: Final = "0"
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
@@ -67,7 +67,7 @@ def segments(replica: Path) -> list[Segment]:
 
 def leader_epochs(replica: Path) -> list[tuple[int, int]]:
     """(leader epoch, start offset) of a replica's log, oldest first (KIP-101). Empty without a checkpoint."""
-    return [(epoch, start) for epoch, start in _integers(replica / _LEADER_EPOCHS, columns=2)]
+    return [(epoch, start) for epoch, start in _integers(replica / LEADER_EPOCHS, columns=2)]
 
 
 def topic_id(replica: Path) -> str | None:

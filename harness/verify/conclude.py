@@ -20,10 +20,15 @@ from harness.verify.steps import episodes_of, step_at
 # What this harness does not try, whatever the scenario: said in every verdict.
 NOT_COVERED: Final = (
     "power loss: a SIGKILL keeps what the operating system has buffered",
-    "disks that lie, fill up or fail",
+    "disks that lie about what they have written, or fail in part",
     "tiered storage",
     "the release's own Java client: all load comes from librdkafka",
 )
+# What only some scenarios try, by the step that does.
+_COVERED_BY: Final[Mapping[str, str]] = {
+    "damage": "disks that change while a broker is down",
+    "disk_full": "disks that fill up",
+}
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
@@ -54,9 +59,15 @@ def conclude(known: Seen) -> Verdict:
         score=score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
         promised=promised - excused,
         durable=promised - lost,
-        not_covered=NOT_COVERED,
+        not_covered=(*NOT_COVERED, *_untried(case)),
         facts=_facts(known),
     )
+
+
+def _untried(case: Case) -> list[str]:
+    """Of what some scenarios try, that in which no step of this run has bitten."""
+    bitten = {step["do"] for step in case.steps if step["is_fault"] and (step["bite"] or {}).get("held")}
+    return [what for do, what in _COVERED_BY.items() if do not in bitten]
 
 
 def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
 from harness.verify.case import Case
@@ -12,6 +12,8 @@ from harness.verify.detail import promise
 
 # Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
 _OF_CLIENTS: Final = ("producer", "client_hung")
+# Steps that end brokers without a controlled shutdown, whatever their arguments.
+_UNCLEAN: Final = frozenset({"kill", "crash_loop", "disk_full"})
 
 
 def standing(case: Case) -> list[Finding]:
@@ -84,7 +86,7 @@ def _came_back(case: Case) -> Iterator[Finding]:
     The new start of a log is written to disk now and then, so a SIGKILL after it may bring them back.
     """
     last = case.last_snapshot
-    killed_ns = [step["started_ns"] for step in case.steps if step["do"] == "kill" and step["started_ns"] is not None]
+    killed_ns = [step["started_ns"] for step in case.steps if _unclean(step) and step["started_ns"] is not None]
     deleted: dict[tuple[str, int], int] = {}
     for event, _ in case.events("delete_records"):
         if last and event["at_ns"] <= last["at_ns"] and not any(at_ns >= event["at_ns"] for at_ns in killed_ns):
@@ -108,3 +110,8 @@ def _came_back(case: Case) -> Iterator[Finding]:
                 detail=f"DeleteRecords up to {before} was answered, and the log starts at {first}",
                 contract="what DeleteRecords took stays away (KIP-107)",
             )
+
+
+def _unclean(step: Mapping[str, Any]) -> bool:
+    """Whether a step ends a broker without a controlled shutdown."""
+    return step["do"] in _UNCLEAN or (step["do"] == "damage" and step["args"].get("how", "killed") == "killed")

@@ -259,6 +259,97 @@ def test_a_fault_without_load_does_not_bite(cluster: Cluster, admin: AdminView, 
     assert "acks in the last second" in text
 
 
+OF_BUSY = {"do": "damage", "of": "busy/0", "node": "broker(2)"}
+
+
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [
+        ("flip", "killed"),
+        ("torn_tail", "killed"),
+        ("torn_tail", "cleanly"),
+        ("index", "killed"),
+        ("index", "cleanly"),
+        ("time_index", "killed"),
+        ("leader_epoch_checkpoint", "killed"),
+        ("producer_snapshot", "cleanly"),
+    ],
+)
+def test_a_damaged_disk_is_noticed_and_made_good(play: Play, what: str, how: str) -> None:
+    damage, *_ = play(("damage", OF_BUSY | {"what": what, "how": how}), ("up", {"do": "heal", "fault": "damage"}))
+    assert "its copy is whole again" in damage["bite"]["because"]
+
+
+def test_a_log_start_that_is_forgotten_is_learned_again(play: Play, admin: AdminView) -> None:
+    *_, damage, _, _ = play(
+        ("delete", {"do": "delete_records", "on": ["busy/0"], "share": 0.5}),
+        ("damage", OF_BUSY | {"what": "start_offset_checkpoint", "how": "cleanly"}),
+        ("up", {"do": "heal", "fault": "damage"}),
+    )
+    assert "a log that starts at 0" in damage["bite"]["because"]
+    offsets = admin.replica_offsets(["busy"])
+    assert offsets["busy", 0, 2][0] == offsets["busy", 0, 1][0] > 0
+
+
+@pytest.mark.parametrize("how", ["killed", "cleanly"])
+def test_a_swapped_disk_is_filled_again(play: Play, how: str) -> None:
+    arguments = {"do": "damage", "what": "wiped", "node": "leader(busy/0)", "how": how}
+    swap, *_ = play(("swap", arguments), ("up", {"do": "heal", "fault": "swap"}))
+    assert "the broker found no logs" in swap["bite"]["because"]
+
+
+def test_damage_to_an_idle_partition_does_not_bite(play: Play) -> None:
+    rows = conduct(
+        play.stage,
+        [
+            Step(do="produce", name="some", args={"producer": "counted", "to": "counted/0", "records": 100}),
+            Step(do="hold", name="idle", args={"seconds": 1.5}),
+            Step(do="damage", name="flip", args={"what": "flip", "of": "counted/0", "node": "broker(2)"}),
+        ],
+    )
+    ((name, text),) = doubts(rows)
+    assert name == "no_bite"
+    assert "acks in the last second" in text
+
+
+def test_a_full_disk_ends_a_broker_and_room_brings_it_back(cluster: Cluster, play: Play) -> None:
+    if "disk.full" not in cluster.capabilities:
+        pytest.skip("this backend cannot fill a disk")
+    full, *_ = play(("full", {"do": "disk_full", "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "full"}))
+    assert "gave its log directory up and ended" in full["bite"]["because"]
+    assert cluster.unexpected_exits() == []
+    assert play.stage.cluster.running(1)
+
+
+def test_a_disk_that_nobody_writes_to_is_not_full(cluster: Cluster, play: Play) -> None:
+    if "disk.full" not in cluster.capabilities:
+        pytest.skip("this backend cannot fill a disk")
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    rows = conduct(play.stage, [Step(do="disk_full", name="full", args={"node": "broker(1)"})])
+    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    assert cluster.running(1)
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_without_a_majority_no_controller_leads(play: Play, how: str) -> None:
+    lost, *_ = play(("lost", {"do": "quorum_lost", "how": how}), ("back", {"do": "heal", "fault": "lost"}))
+    assert len(lost["resolved"]["nodes"]) == 2
+    assert "none says that it does" in lost["bite"]["because"]
+
+
+def test_one_controller_of_three_is_no_quorum(play: Play) -> None:
+    rows = conduct(play.stage, [Step(do="quorum_lost", name="lost", args={"node": "controller"})])
+    ((name, text),) = doubts(rows)
+    assert name == "no_bite"
+    assert "a majority without the victims" in text
+
+
+@pytest.mark.parametrize("node", ["controller_follower", "controller"])
+def test_a_controller_learns_everything_again(play: Play, node: str) -> None:
+    wipe, *_ = play(("wipe", {"do": "controller_wiped", "node": node}), ("back", {"do": "heal", "fault": "wipe"}))
+    assert "began with nothing and caught up" in wipe["bite"]["because"]
+
+
 def test_an_interrupt_leaves_nothing_broken(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> Callable[[], None]:
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.archive import _KEPT, _adopt, _prune, _usable
-from harness.clusters.format import build_key, copy_formatted, new_uuid
+from harness.clusters.format import build_key, copy_formatted, format_anew, new_uuid
 from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
 
@@ -51,6 +51,30 @@ def test_a_folder_that_is_not_what_it_should_be(source: Path, tmp_path: Path) ->
     (source / "meta.properties").write_text("version=2\n")
     with pytest.raises(HarnessFailure, match=r"has no node\.id"):
         copy_formatted(source, tmp_path / "1", node=1, cluster_id="new")
+
+
+def test_a_swapped_disk_is_empty_and_of_the_same_node(source: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    copy_formatted(source, data, node=102, cluster_id="new")
+    before = _meta(data)
+    (data / "t-0").mkdir()
+    (data / "t-0" / "00000000000000000000.log").write_bytes(b"records")
+    format_anew(source, data)
+    after = _meta(data)
+    assert sorted(path.name for path in data.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
+    assert (after["node.id"], after["cluster.id"]) == ("102", "new")
+    assert after["directory.id"] != before["directory.id"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "formatted"]
+
+
+def test_a_disk_that_does_not_say_whose_it_is_stays(source: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    copy_formatted(source, data, node=1, cluster_id="new")
+    (data / "meta.properties").write_text("version=1\ncluster.id=new\n")
+    (data / "t-0").mkdir()
+    with pytest.raises(HarnessFailure, match=r"has no node\.id"):
+        format_anew(source, data)
+    assert (data / "t-0").is_dir()
 
 
 def test_ids_are_kafkas() -> None:

@@ -52,6 +52,8 @@ class Known:
         ("brokers", (1, 2, 3)),
         ("controller", (102,)),
         ("controllers", (101, 102, 103)),
+        ("controller_follower", (101,)),
+        ("controller_majority", (102, 101)),
         ("leader(t/0)", (2,)),
         ("follower(t/0)", (1,)),
         ("followers(t/0)", (1, 3)),

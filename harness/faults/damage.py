@@ -1,0 +1,224 @@
+"""A disk that changes while its broker is down: what recovery has to find, and replication to make good.
+
+What is expected is what Kafka does by design, with other replicas in sync. After an unclean stop recovery reads every
+batch from the recovery point on, checks it, cuts the log off before the first that is wrong, and builds indexes and
+producer state anew (LogLoader, LogSegment.recover); the replica fetches the rest again. After a clean stop nothing is
+read: a flipped bit is served as it is, and only files that are gone or do not parse are noticed. A replica whose log
+start is forgotten learns it from its leader (KIP-107).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionExpr, PartitionView, Place
+from harness.faults.bite import Probe, await_recent_acks, isr_lost
+from harness.faults.disks import LogSince, await_done_without, not_whole, replica_folder, the_only
+from harness.faults.process import injection, restart
+from harness.faults.stage import Stage
+from harness.faults.targets import place_of
+from harness.kafka import damage as disk
+from harness.kafka.ondisk import LOG_STARTS, RECOVERY_POINTS, leader_epochs, offset_checkpoint
+from harness.model.errors import BadInput
+
+What = Literal[
+    "flip",
+    "torn_tail",
+    "index",
+    "time_index",
+    "leader_epoch_checkpoint",
+    "start_offset_checkpoint",
+    "producer_snapshot",
+    "wiped",
+]
+How = Literal["killed", "cleanly"]
+
+BOTH: Final = frozenset({"killed", "cleanly"})
+# After which stop a broker notices. Of an index that a clean stop left behind only its absence (so it is deleted then);
+# producer snapshots behind the recovery point are thrown away unread by recovery.
+NOTICED: Final[Mapping[str, frozenset[str]]] = {
+    "flip": frozenset({"killed"}),
+    "torn_tail": BOTH,
+    "index": BOTH,
+    "time_index": frozenset({"killed"}),
+    "leader_epoch_checkpoint": frozenset({"killed"}),
+    "start_offset_checkpoint": BOTH,
+    "producer_snapshot": frozenset({"cleanly"}),
+    "wiped": BOTH,
+}
+# What is of the disk as a whole, and not of one partition.
+OF_THE_DISK: Final = frozenset({"start_offset_checkpoint", "wiped"})
+WHOLE_DEADLINE_S: Final = 60.0
+HOPELESS_DEADLINE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What there was before the change; `replica` None = the broker has none of that partition.
+
+    ends: where its copies ended; starts: of those that were to start within a segment.
+    """
+
+    node: int
+    directory: Path
+    replica: Path | None
+    ends: Mapping[Place, int]
+    starts: Mapping[Place, int]
+    since: LogSince
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage(Fault):
+    """Stops a broker, damages what is on its disk (`what`), and lets it return; bitten once its copy is whole again.
+
+    `of` is the partition whose files change; wiped has none, and start_offset_checkpoint is one file of the disk, which
+    must have an entry of that partition. `segment` chooses among those that recovery reads. `unnoticed` is for
+    weakenings: a bit that flips after a clean stop, which no broker looks for.
+    """
+
+    do: ClassVar[str] = "damage"
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart", "disk.read", "disk.write"})
+    node: NodesExpr
+    what: What
+    of: PartitionExpr = ""
+    how: How = "killed"
+    segment: Literal["active", "oldest"] = "active"
+    tail_bytes: int = 1000
+    unnoticed: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.of) == (self.what == "wiped"):
+            raise BadInput(f"damage: {self.what} {'is all of the disk: leave out' if self.of else 'needs'} `of`")
+        if self.unnoticed != (self.how not in NOTICED[self.what]):
+            raise BadInput(
+                f"damage: a broker notices {self.what} after it was stopped "
+                f"{' or '.join(sorted(NOTICED[self.what]))}, not otherwise; that is by design, and no release's fault"
+            )
+        if self.unnoticed and self.what != "flip":
+            raise BadInput(f"damage: {self.what} cannot be unnoticed, only flip can")
+        if self.tail_bytes < 1:
+            raise BadInput(f"damage: tail_bytes is {self.tail_bytes}; a tail has at least one byte")
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        node = the_only(stage.nodes(self.node), stage.cluster.brokers, "damage")
+        place = place_of(self.of) if self.of else None
+        missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(place, s)))
+        try:
+            self._stop(stage, node)
+            await_done_without(stage, node, None if self.what in OF_THE_DISK else place)
+            felt = missed()
+            scene = _scene(stage, node, place)
+            change = self._change(stage, scene)
+            told = change.told if change else "there was nothing on it to damage"
+            # Nobody need wait for a bite that cannot come.
+            hopeless = self.unnoticed or change is None or not felt.held
+            injected = injection(stage, (node,), self._probe(stage, felt, scene, change))
+            yield replace(
+                injected,
+                resolved={**injected.resolved, "changed": told},
+                after_heal=True,
+                deadline_s=HOPELESS_DEADLINE_S if hopeless else WHOLE_DEADLINE_S,
+            )
+        finally:
+            restart(stage, (node,))
+
+    def _stop(self, stage: Stage, node: int) -> None:
+        if self.how == "killed":
+            stage.cluster.kill(node)
+        else:
+            stage.cluster.terminate(node)
+
+    def _change(self, stage: Stage, scene: _Scene) -> disk.Change | None:
+        if self.what == "wiped":
+            return _swapped(stage, scene)
+        return None if scene.replica is None else self._change_replica(stage, scene, scene.replica)
+
+    def _change_replica(self, stage: Stage, scene: _Scene, replica: Path) -> disk.Change | None:
+        killed, oldest = self.how == "killed", self.segment == "oldest"
+        points = offset_checkpoint(scene.directory, RECOVERY_POINTS) if killed else {}
+        point = points.get(place_of(self.of), 0)
+        if self.what == "flip":
+            return disk.flip(replica, stage.rng, recovery_point=point, oldest=oldest)
+        if self.what == "torn_tail":
+            return disk.tear(replica, self.tail_bytes, without_indexes=not killed)
+        if self.what == "index" and not killed:
+            return disk.remove_index(replica, oldest=oldest)
+        if self.what in ("index", "time_index"):
+            suffix = disk.INDEX if self.what == "index" else disk.TIME_INDEX
+            return disk.garble(replica, suffix, stage.rng, recovery_point=point, oldest=oldest)
+        if self.what == "leader_epoch_checkpoint":
+            return disk.empty_leader_epochs(replica)
+        if self.what == "start_offset_checkpoint":
+            return disk.empty_log_starts(scene.directory, place_of(self.of))
+        return disk.spoil_snapshot(replica)
+
+    def _probe(self, stage: Stage, felt: Bite, scene: _Scene, change: disk.Change | None) -> Probe:
+        """Its going was missed, its disk did change, it noticed, and its copies are whole again."""
+
+        def asked() -> Bite:
+            if not felt.held or change is None:
+                return felt if change else Bite(False, "there was nothing on the disk to damage", felt.seen)
+            seen = {**felt.seen, "changed": change.told, "file": change.path.name}
+            noticed = self._noticed(scene, change)
+            if not noticed:
+                return Bite(False, f"{change.told}, and nothing shows that broker {scene.node} noticed", seen)
+            if behind := not_whole(stage, scene.node, scene.ends):
+                return Bite(False, f"{change.told}; {noticed}; not whole again: {behind}", seen)
+            return Bite(True, f"{change.told}; {noticed}; its copy is whole again", seen)
+
+        return asked
+
+    def _noticed(self, scene: _Scene, change: disk.Change) -> str:
+        """What shows that the broker noticed; "" while nothing does."""
+        since, replica = scene.since, scene.replica
+        if self.what == "wiped":
+            said = since.says("No logs found to be loaded in", str(scene.directory))
+            return "the broker found no logs" if said else ""
+        assert replica is not None
+        loaded = since.loaded(replica)
+        if self.what in ("flip", "torn_tail"):
+            end = scene.ends[place_of(self.of)]
+            return f"it loaded a log that ends at {loaded[1]}, not at {end}" if loaded and loaded[1] < end else ""
+        if self.what == "start_offset_checkpoint":
+            start = scene.starts.get(place_of(self.of), 0)
+            return f"it loaded a log that starts at {loaded[0]}, not at {start}" if loaded and loaded[0] < start else ""
+        if self.what == "producer_snapshot":
+            said = since.says("Failed to load producer snapshot from", change.path.name)
+            return "the broker did not believe it" if said else ""
+        if self.what == "index" and self.how == "cleanly":
+            log = str(change.path.with_suffix(".log"))
+            return "the broker missed it" if since.says("Could not find offset index file", log) else ""
+        anew = not change.stands and (self.what != "leader_epoch_checkpoint" or bool(leader_epochs(replica)))
+        return "the broker wrote it anew" if anew else ""
+
+
+def _concerns(place: Place | None, state: PartitionView) -> bool:
+    return place in (None, (state.topic, state.partition))
+
+
+def _scene(stage: Stage, node: int, place: Place | None) -> _Scene:
+    directories = stage.cluster.log_directories(node)
+    concerned = [place] if place else stage.places(())
+    folders = {p: folder for p in concerned if (folder := replica_folder(directories, p)) is not None}
+    directory = folders[place].parent if place in folders else directories[0]
+    return _Scene(
+        node=node,
+        directory=directory,
+        replica=folders.get(place) if place else None,
+        ends={p: disk.log_end(folder) for p, folder in folders.items()},
+        starts=offset_checkpoint(directory, LOG_STARTS),
+        since=LogSince(stage.cluster.server_log(node)),
+    )
+
+
+def _swapped(stage: Stage, scene: _Scene) -> disk.Change | None:
+    """An empty disk in the place of the broker's; None when there was not one record of the scenario's on it."""
+    if not any(scene.ends.values()):
+        return None
+    stage.cluster.wipe(scene.node)
+    return disk.Change(scene.directory, f"the disk of broker {scene.node} was swapped for an empty one", None)

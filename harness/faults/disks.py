@@ -1,0 +1,109 @@
+"""What the faults of disks share: one victim, what its log says since, and whether its copies are whole again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from harness.faults.base import PartitionView, Place
+from harness.faults.stage import Stage
+from harness.faults.waits import INTERNAL_TOPICS, POLL_S
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+
+GONE_DEADLINE_S: Final = 30.0
+# LogManager, when a log was loaded; all releases from 3.x on.
+_LOADED: Final = r"Completed load of Log\(dir={replica},.*?logStartOffset=(\d+), logEndOffset=(\d+)\)"
+
+
+@dataclass(slots=True)
+class LogSince:
+    """What a server log gained after this was made; each look reads only what is new."""
+
+    path: Path
+    text: str = ""
+    _position: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._position = self.path.stat().st_size if self.path.exists() else 0
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        """The first match, over what was gained so far."""
+        if self.path.exists():
+            with self.path.open("rb") as log:
+                log.seek(self._position)
+                new = log.read()
+            self._position += len(new)
+            self.text += new.decode("utf-8", "replace")
+        return re.search(pattern, self.text)
+
+    def says(self, *texts: str) -> bool:
+        """Whether some line has all of the texts, in this order."""
+        return self.find(".*".join(map(re.escape, texts))) is not None
+
+    def loaded(self, replica: Path) -> tuple[int, int] | None:
+        """Where the log of a replica started and ended when the broker had loaded it; None before that."""
+        match = self.find(_LOADED.format(replica=re.escape(str(replica))))
+        return (int(match[1]), int(match[2])) if match else None
+
+
+def the_only(nodes: Sequence[int], among: Collection[int], what: str) -> int:
+    """The node that a fault of one node means; BadInput when there are several, or it is none of `among`."""
+    if len(nodes) != 1 or nodes[0] not in among:
+        raise BadInput(f"{what} takes one of {', '.join(map(str, among))} at a time, not {', '.join(map(str, nodes))}")
+    return nodes[0]
+
+
+def await_done_without(stage: Stage, node: int, place: Place | None) -> None:
+    """Until `place`, or every partition there is, can do without a broker that is down: out of the ISR, and of the ELR.
+
+    HarnessTimeout where it cannot. The disk of a replica that counts as in sync may hold the only copy of what was
+    acknowledged: who damages that loses records by design, and no release is to blame.
+    """
+    topics = [place[0]] if place else [*(t.name for t in stage.topics), *INTERNAL_TOPICS]
+    wanted = {place} if place else set(stage.places(()))
+
+    def needed() -> dict[str, str]:
+        states = {(s.topic, s.partition): s for s in stage.admin.partitions(topics)}
+        held = {p: reason for p, s in states.items() if (place in (None, p)) and (reason := _needs(s, node))}
+        held |= dict.fromkeys(wanted - states.keys(), "nobody answers")
+        return {f"{t}/{p}": reason for (t, p), reason in sorted(held.items())[:5]}
+
+    wait_for(
+        needed,
+        until=lambda left: not left,
+        deadline_s=GONE_DEADLINE_S,
+        what=f"the others to do without broker {node}, before its disk is touched",
+        interval_s=POLL_S,
+    )
+
+
+def not_whole(stage: Stage, node: int, ends: Mapping[Place, int]) -> dict[str, str]:
+    """Partitions whose copy on a broker is out of sync, or ends below where it had ended; empty when all are whole."""
+    states = stage.states(list(ends))
+    offsets = stage.admin.replica_offsets(sorted({topic for topic, _ in ends}))
+    behind = {}
+    for (topic, partition), end in ends.items():
+        state, (_, now) = states.get((topic, partition)), offsets.get((topic, partition, node), (0, -1))
+        if state is None or node not in state.isr:
+            behind[f"{topic}/{partition}"] = f"broker {node} is not in sync"
+        elif now < end:
+            behind[f"{topic}/{partition}"] = f"the log of broker {node} ends at {now}, it had ended at {end}"
+    return behind
+
+
+def replica_folder(directories: Iterable[Path], place: Place) -> Path | None:
+    """Where a broker keeps its replica of a partition; None when it has none."""
+    folders = (directory / f"{place[0]}-{place[1]}" for directory in directories)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _needs(state: PartitionView, node: int) -> str | None:
+    if node not in state.replicas:
+        return None
+    if node in state.isr or node in state.elr:
+        return f"ISR {sorted(state.isr)}, ELR {sorted(state.elr)}"
+    return "no leader" if state.leader in (-1, node) else None

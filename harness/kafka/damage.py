@@ -1,0 +1,194 @@
+"""Changes to what a stopped broker has on its disk, as bad sectors, torn writes and lost files make them.
+
+What a broker has to notice of them is told in `faults/damage.py`. Each function answers None when the files that it
+needs are not there or have nothing in them, so that there was nothing to damage.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from harness.kafka.ondisk import LEADER_EPOCHS, LOG_STARTS, Segment, leader_epochs, offset_checkpoint, segments
+from harness.kafka.records import HEADER_BYTES, Batch, Walk
+
+# From the end of a batch: within the value of its last record, so that the records around it can still be told.
+FROM_THE_END_BYTES: Final = 24
+GARBLED_BYTES: Final = 1024
+_PRINT_BYTES: Final = 4096
+# Of what a segment has beside its records. Kafka takes a segment whose offset index is gone for one to recover.
+INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+_BESIDE: Final = (INDEX, TIME_INDEX, ".txnindex")
+_SNAPSHOT: Final = ".snapshot"
+_SNAPSHOT_CRC_AT: Final = 3  # behind the version (int16), in the checksum of the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was done to a file, and how it looked afterwards."""
+
+    path: Path
+    told: str
+    left: tuple[int, int] | None  # size and checksum of its beginning; None = gone
+
+    @property
+    def stands(self) -> bool:
+        """Whether the file still is as it was left."""
+        return _print(self.path) == self.left
+
+
+def log_end(replica: Path) -> int:
+    """The offset behind the last whole batch of a replica, as its files tell it; where the log begins if there is none.
+
+    The files must stand still.
+    """
+    found = segments(replica) if replica.is_dir() else []
+    for segment in reversed(found):
+        if batches := list(_batches(segment)):
+            return batches[-1].last_offset + 1
+    return found[0].base_offset if found else 0
+
+
+def flip(replica: Path, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
+    """Flips one bit in the last record of some batch, in the oldest or the newest segment that recovery reads.
+
+    Recovery begins with the segment that holds the recovery point (LogLoader.recoverLog). What lies below is never
+    read again by anything that looks at checksums, unless a follower fetches it.
+    """
+    for segment in _recovered(replica, recovery_point, oldest=oldest):
+        batches = [
+            b for b in _batches(segment) if b.control is None and b.size_bytes > HEADER_BYTES + FROM_THE_END_BYTES
+        ]
+        if batches:
+            batch = rng.choice(batches)
+            position = batch.position + batch.size_bytes - FROM_THE_END_BYTES
+            _flip_bit(segment.path, position, rng.randrange(8))
+            told = f"a bit of the batch at offset {batch.base_offset} in segment {segment.base_offset} was flipped"
+            return _change(segment.path, told)
+    return None
+
+
+def tear(replica: Path, tail_bytes: int, *, without_indexes: bool) -> Change | None:
+    """Cuts `tail_bytes` off the end of a log, and never between two batches: the last write reached the disk in part.
+
+    No more than the last segment that holds anything. `without_indexes` also takes its indexes and the producer
+    snapshots behind the cut: after a clean stop an index that points beyond its log makes Kafka drop the whole segment,
+    and one that is not there makes Kafka look at the segment.
+    """
+    for segment in reversed(segments(replica)):
+        batches = list(_batches(segment))
+        if not batches:
+            continue
+        size = max(1, segment.path.stat().st_size - tail_bytes)
+        size += size in {batch.position for batch in batches}
+        with segment.path.open("r+b") as log:
+            log.truncate(size)
+        if without_indexes:
+            _drop_beside(replica, segment)
+        return _change(segment.path, f"the log of segment {segment.base_offset} was cut to {size} bytes")
+    return None
+
+
+def garble(replica: Path, suffix: str, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
+    """Overwrites the beginning of an index of a segment that recovery reads; its size stays."""
+    for segment in _recovered(replica, recovery_point, oldest=oldest):
+        path = segment.path.with_suffix(suffix)
+        if size := _size(path):
+            with path.open("r+b") as file:
+                file.write(rng.randbytes(min(GARBLED_BYTES, size)))
+            return _change(path, f"{path.name} was overwritten")
+    return None
+
+
+def remove_index(replica: Path, *, oldest: bool) -> Change | None:
+    """Deletes the offset index of the oldest or the newest segment that holds anything."""
+    for segment in _recovered(replica, 0, oldest=oldest):
+        path = segment.path.with_suffix(INDEX)
+        if _size(segment.path) and path.is_file():
+            path.unlink()
+            return _change(path, f"{path.name} was deleted")
+    return None
+
+
+def empty_leader_epochs(replica: Path) -> Change | None:
+    """Empties the leader epoch checkpoint of a replica; None when it has no entry.
+
+    Empty and not garbled, as with every checkpoint: to Kafka one that does not parse is an I/O error of the whole log
+    directory, which it then gives up by design (CheckpointFileWithFailureHandler).
+    """
+    return _emptied(replica / LEADER_EPOCHS) if leader_epochs(replica) else None
+
+
+def empty_log_starts(directory: Path, place: tuple[str, int]) -> Change | None:
+    """Empties the checkpoint of log starts of a log directory; None when it has no entry of `place`.
+
+    It has one once the log was to begin within a segment, and the broker has shut down cleanly or run for a minute.
+    """
+    return _emptied(directory / LOG_STARTS) if place in offset_checkpoint(directory, LOG_STARTS) else None
+
+
+def spoil_snapshot(replica: Path) -> Change | None:
+    """Flips a bit of the newest producer snapshot, so that its checksum is wrong."""
+    for path in sorted(replica.glob(f"*{_SNAPSHOT}"), reverse=True):
+        if (_size(path) or 0) > _SNAPSHOT_CRC_AT:
+            _flip_bit(path, _SNAPSHOT_CRC_AT, 0)
+            return _change(path, f"the producer snapshot {path.name} was spoilt")
+    return None
+
+
+def _recovered(replica: Path, recovery_point: int, *, oldest: bool) -> Sequence[Segment]:
+    found = segments(replica)
+    first = max((s.base_offset for s in found if s.base_offset <= recovery_point), default=0)
+    read = [s for s in found if s.base_offset >= first]
+    return read if oldest else read[::-1]
+
+
+def _drop_beside(replica: Path, segment: Segment) -> None:
+    for suffix in _BESIDE:
+        segment.path.with_suffix(suffix).unlink(missing_ok=True)
+    end = log_end(replica)
+    for snapshot in replica.glob(f"*{_SNAPSHOT}"):
+        if int(snapshot.stem) > end:
+            snapshot.unlink()
+
+
+def _batches(segment: Segment) -> Iterator[Batch]:
+    with segment.path.open("rb", buffering=0) as stream:
+        yield from Walk(stream, segment.path.stat().st_size)
+
+
+def _emptied(path: Path) -> Change:
+    path.write_bytes(b"")
+    return _change(path, f"{path.name} was emptied")
+
+
+def _flip_bit(path: Path, position: int, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+def _change(path: Path, told: str) -> Change:
+    return Change(path, told, _print(path))
+
+
+def _print(path: Path) -> tuple[int, int] | None:
+    size = _size(path)
+    if size is None:
+        return None
+    with path.open("rb") as file:
+        return size, zlib.crc32(file.read(_PRINT_BYTES))
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
