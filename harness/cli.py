@@ -8,22 +8,39 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 import reports
 from harness import doctor, judging, listing
 from harness.evidence.seal import seal_directory
-from harness.exiting import guarded, writable_folder
+from harness.exiting import guarded, open_streams, writable_folder, writable_here
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import limits_of
-from harness.options import RECORDS_DEFAULT, GateOptions, GateResult
+from harness.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
-PATH = click.Path(path_type=Path)
+RECORDS_MAX = 10**12
+SEED_MAX = 2**63 - 1
+
+
+class _Whole(click.IntRange):
+    name = "whole number"  # as click's own sentence calls it
+
+
+class _NamedPath(click.Path):
+    """Not "", which would be the working directory: it is what a variable leaves that was never set."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("'' names no file or folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _NamedPath(path_type=Path)
 
 
 def _version() -> str:
@@ -53,12 +70,12 @@ def _run_options(command: F) -> F:
         click.option("--cpus", type=float, metavar="N", help="Of a broker in a container, as 0.5. Default: no limit."),
         click.option(
             "--records",
-            type=click.IntRange(min=1),
+            type=_Whole(min=1, max=RECORDS_MAX),
             default=RECORDS_DEFAULT,
             show_default=True,
             help="Total of a whole gate; a scenario gets its share.",
         ),
-        click.option("--seed", type=click.IntRange(min=0), help="Repeats the plan of an earlier run."),
+        click.option("--seed", type=_Whole(min=0, max=SEED_MAX), help="Repeats the plan of an earlier run."),
         click.option("--out", type=PATH, help="Default: durability-out/<time>-<release>/"),
         click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach and stop it."),
     ]
@@ -92,7 +109,9 @@ def run(scenario: str, **common: Any) -> Exit:
 def _options(*, seed: int | None, out: Path | None, memory: str | None, cpus: float | None, **rest: Any) -> GateOptions:
     """Everything that can be refused is refused here, before anything is written or started."""
     limits = limits_of(memory, cpus)
-    if out is not None:
+    if out is None:
+        writable_here(OUT_DEFAULT)
+    else:
         writable_folder(out)
     options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, out=out, limits=limits, **rest)
     listing.check_scenarios(options)
@@ -168,14 +187,18 @@ def invoke(arguments: list[str]) -> Exit:
     """The command with these arguments, up to its exit code."""
 
     def body() -> Exit:
-        said = commands.main(arguments, prog_name="durability", standalone_mode=False)
-        if isinstance(said, Exit):
-            return said
-        return Exit.PASS if said == 0 else Exit.USAGE  # click's own: 0 after --help, 2 after nothing at all
+        # Not click's own main(): it ends in 1 on every broken pipe, whosever it is, and says nothing.
+        try:
+            with commands.make_context("durability", [*arguments] or ["--help"]) as context:
+                return cast(Exit, commands.invoke(context))
+        except click.exceptions.Exit as after_help:
+            return Exit(after_help.exit_code)
 
-    return guarded(body)
+    code = guarded(body)
+    return Exit.USAGE if code is Exit.PASS and not arguments else code
 
 
 def main() -> None:
     """Entry point of the console script."""
+    open_streams()
     sys.exit(int(invoke(sys.argv[1:])))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 import click
 
@@ -22,6 +24,33 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP arrived. Not an Exception: nothing but the way out may catch it."""
 
 
+def open_streams() -> None:
+    """Standard output and error as the rest may take them: open, and with an answer to every character.
+
+    A closed standard output becomes a pipe that nobody reads, for what cannot be said is an error; a closed standard
+    error loses nothing but words. Both keep their numbers, or the next file that is opened would get what is printed.
+    """
+    if sys.stdout is None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        sys.stdout = _in_place_of(1, writer)
+    if sys.stderr is None:
+        sys.stderr = _in_place_of(2, os.open(os.devnull, os.O_WRONLY))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _in_place_of(number: int, opened: int) -> TextIO:
+    try:
+        os.fstat(number)  # something else got the number meanwhile
+    except OSError:
+        os.dup2(opened, number)
+        os.close(opened)
+        opened = number
+    return os.fdopen(opened, "w", encoding="utf-8")
+
+
 def guarded(body: Callable[[], Exit]) -> Exit:
     """Runs a command and returns the exit code, whatever happens in it; says why on standard error."""
     with _signals() as arrived:
@@ -29,18 +58,24 @@ def guarded(body: Callable[[], Exit]) -> Exit:
             code = body()
             sys.stdout.flush()
         except Terminated:
-            return _ended_by(signal.SIGTERM)
+            code = _ended_by(signal.SIGTERM)
         except (KeyboardInterrupt, click.Abort, EOFError):
-            return _ended_by(signal.SIGINT)
+            code = _ended_by(signal.SIGINT)
         except click.ClickException as usage:
-            usage.show()
-            return Exit.USAGE
+            code = _said(_usage(usage), Exit.USAGE)
         except BadInput as refusal:
-            return _said(str(refusal), Exit.USAGE)
+            code = _said(str(refusal), Exit.USAGE)
         except BaseException as crash:
             # What a signal broke off may say so in its own words: the bridge to Spark's Java does.
-            return _ended_by(arrived[0]) if arrived else _crashed(crash)
+            code = _ended_by(arrived[0]) if arrived else _crashed(crash)
+        _let_go_of_broken_streams()
         return code
+
+
+def _usage(usage: click.ClickException) -> str:
+    sentence = " ".join(usage.format_message().split()).rstrip(".")
+    context = getattr(usage, "ctx", None)
+    return f"{sentence}; `{context.command_path} --help` says more" if context else sentence
 
 
 def _ended_by(number: int) -> Exit:
@@ -50,40 +85,47 @@ def _ended_by(number: int) -> Exit:
 
 
 def _crashed(crash: BaseException) -> Exit:
-    """A harness error, click's own exit on a closed pipe, a bug: never 1, and the traceback is kept for a report."""
-    if _is_closed_stdout(crash):
-        _replace_closed_stdout()
-        return _said("standard output was closed before everything was said", Exit.HARNESS)
+    """A harness error, standard output that takes no more, a bug: never 1, and the traceback is kept for a report."""
+    if unsaid := _unsaid(crash):
+        return _said(unsaid, Exit.HARNESS)
     sentence = str(crash).strip().splitlines()[0] if str(crash).strip() else type(crash).__name__
     try:
         handle, name = tempfile.mkstemp(prefix="durability-traceback-", suffix=".txt")
-        with os.fdopen(handle, "w", encoding="utf-8") as kept:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as kept:
             traceback.print_exception(crash, file=kept)
     except OSError:
-        traceback.print_exception(crash)
+        with suppress(OSError):
+            traceback.print_exception(crash)
         name = "above"
     return _said(f"the harness failed: {type(crash).__name__}: {sentence}; traceback: {name}", Exit.HARNESS)
 
 
-def _is_closed_stdout(crash: BaseException) -> bool:
-    """A pipe whose reader is gone; click answers that with sys.exit(1). Other broken pipes are failures of ours."""
-    if isinstance(crash, SystemExit):
-        return isinstance(crash.__context__, BrokenPipeError)
+def _unsaid(crash: BaseException) -> str:
+    """Why standard output takes no more; empty when it does. Other broken pipes and full disks are failures of ours."""
+    if not isinstance(crash, OSError):
+        return ""
     try:
-        sys.stdout.flush()
+        print(flush=True)  # unbuffered, it would have nothing left to flush
     except BrokenPipeError:
-        return isinstance(crash, BrokenPipeError)
-    return False
+        return "standard output was closed before everything was said"
+    except OSError as full:
+        return f"standard output takes no more ({full.strerror}): send it elsewhere"
+    return ""
 
 
 def _said(sentence: str, code: Exit) -> Exit:
-    print(f"durability: {sentence}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody listens; the code is left
+        print(f"durability: {sentence}", file=sys.stderr, flush=True)
     return code
 
 
-def _replace_closed_stdout() -> None:
-    """The interpreter flushes standard output once more when it ends, and would end in 120."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _let_go_of_broken_streams() -> None:
+    """The interpreter flushes both once more when it ends, and would end in 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
@@ -113,11 +155,45 @@ def _signals() -> Iterator[list[int]]:
 
 
 def writable_folder(path: Path) -> None:
-    """BadInput unless `path` is a new or empty folder, or can be made one; makes nothing."""
-    if path.exists() and not path.is_dir():
-        raise BadInput(f"--out {path} is a file; give a folder that does not exist yet")
-    if path.is_dir() and any(path.iterdir()):
-        raise BadInput(f"--out {path} is not empty; give a folder that does not exist yet, for evidence is not mixed")
-    parent = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise BadInput(f"--out {path} cannot be made: {parent} is not a folder that you may write to")
+    """BadInput unless `path` is a new or empty folder, or can be made one; leaves nothing."""
+    try:
+        if os.path.lexists(path) and not path.is_dir():
+            raise BadInput(f"--out {path} is a file or a link to nothing; give a folder that does not exist yet")
+        if path.is_dir() and any(path.iterdir()):
+            raise BadInput(
+                f"--out {path} is not empty; give a folder that does not exist yet, for evidence is not mixed"
+            )
+        _try_writing(path)
+    except OSError as refused:
+        raise BadInput(
+            f"--out {path} cannot be made ({refused.strerror}): give a folder that you may write to"
+        ) from None
+
+
+def writable_here(folder: Path) -> None:
+    """BadInput, with the way out, unless folders can be made in `folder`, the default place of the evidence."""
+    try:
+        _try_writing(folder)
+    except OSError as refused:
+        raise BadInput(
+            f"{folder} cannot be written in the working directory ({refused.strerror}): give --out a folder"
+        ) from None
+
+
+def _try_writing(folder: Path) -> None:
+    """Makes what is missing of a folder and a file in it, and removes all of it: nothing else tells whether one can.
+
+    Rights say nothing of a file system that is read-only, nor of one that takes no such name.
+    """
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    made: list[Path] = []
+    try:
+        for path in reversed(missing):
+            path.mkdir()
+            made.append(path)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    finally:
+        for path in reversed(made):
+            with suppress(OSError):  # somebody else has put something there meanwhile
+                path.rmdir()

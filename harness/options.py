@@ -12,6 +12,7 @@ from harness.model.exits import Exit
 from harness.model.limits import NO_LIMITS, Limits
 
 RECORDS_DEFAULT: Final = 1_000_000
+OUT_DEFAULT: Final = Path("durability-out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,11 @@ from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
 from harness.model.backend import PROCESSES
 from harness.model.contract import contract_of
-from harness.model.errors import HarnessError
+from harness.model.errors import BadInput, HarnessError
 from harness.model.plan import paced, records_of
 from harness.model.scenario import ClusterShape, Scenario
 from harness.model.verdict import Doubt, Status
-from harness.options import GateOptions, GateResult, Progress
+from harness.options import OUT_DEFAULT, GateOptions, GateResult, Progress
 
 TRIES_MAX: Final = 2
 TOLD_BY_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
@@ -43,7 +43,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = chosen(options, whole)
-    out = options.out or _out(release)
+    out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
         results=(),
@@ -249,8 +249,19 @@ def clear(cluster: Cluster, scenario: Scenario) -> None:
         admin.delete_topics([topic.name for topic in scenario.topics])
 
 
+def _made(out: Path) -> Path:
+    """Whether it can be made was seen long ago, before a download."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as refused:
+        raise BadInput(
+            f"{out} cannot be made ({refused.strerror}): give --out a folder that you may write to"
+        ) from None
+    return out
+
+
 def _out(release: Release) -> Path:
-    return Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
+    return OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
 
 
 def _unavailable(scenario: Scenario, cluster: Cluster) -> str | None:

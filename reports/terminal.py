@@ -17,9 +17,12 @@ from rich.text import Text
 Line = tuple[str, str]  # text, rich style
 
 
-def is_plain(stream: TextIO) -> bool:
-    """Whether control characters would end up in a log. CI systems that fake a terminal say so by CI=true."""
-    return bool(os.environ.get("CI")) or not stream.isatty() or os.environ.get("TERM") == "dumb"
+def is_plain(stream: TextIO | None) -> bool:
+    """Whether control characters would end up in a log. CI systems that fake a terminal say so by CI=true.
+
+    A closed stream is none, and no terminal.
+    """
+    return stream is None or bool(os.environ.get("CI")) or not stream.isatty() or os.environ.get("TERM") == "dumb"
 
 
 def clean(text: str) -> str:

@@ -49,12 +49,12 @@ def engine() -> Any:
         from requests import RequestException
     except ModuleNotFoundError as absent:
         raise NoEngine(f"{absent.name} is not installed", "pip install 'kafka-durability[containers]'") from None
-    where = os.environ.get("DOCKER_HOST", _HERE)
+    where = os.environ.get("DOCKER_HOST") or _HERE
     try:
         _knock(where)
         client = docker.from_env(timeout=_ANSWER_S)
         client.ping()
-    except (OSError, DockerException, RequestException) as silent:
+    except (OSError, ValueError, OverflowError, DockerException, RequestException) as silent:  # a port may be none
         raise NoEngine(f"no container engine answers at {where} ({_short(silent)})", "start one") from None
     return client
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
@@ -22,6 +23,10 @@ class ProcessId:
 
     pid: int
     started: str  # boot and clock ticks since it, as the kernel tells them
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ProcessId:
+        return cls(data["pid"], data["started"])
 
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
@@ -74,11 +79,17 @@ class RunState:
 
 
 def default_root() -> Path:
-    """Where runs of this user live. Raises BadInput when somebody else made that directory."""
-    root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.is_symlink() or root.stat().st_uid != os.getuid():
-        raise BadInput(f"{root} belongs to another user: remove it, or set TMPDIR to a directory of your own")
+    """Where runs of this user live. Raises BadInput when it cannot be made, or somebody else made it."""
+    remedy = "remove it, or set TMPDIR to a directory of your own"
+    try:
+        root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if root.is_symlink() or root.stat().st_uid != os.getuid():
+            raise BadInput(f"{root} is a link or belongs to another user: {remedy}")
+    except OSError as refused:
+        raise BadInput(
+            f"{refused.filename or 'a temporary directory'} cannot be had as a directory ({refused.strerror}): {remedy}"
+        ) from None
     return root
 
 
@@ -106,22 +117,22 @@ def new_run(root: Path, *, slot: int, release: str, kept: bool, backend: str = P
 
 def runs(root: Path) -> list[RunState]:
     """Every run of which `root` holds a directory, dead or alive."""
-    found = (load(path) for path in sorted(root.glob(f"{_PREFIX}*")) if path.is_dir())
+    found = (load(path) for path in sorted(root.glob(f"{_PREFIX}*")))
     return [state for state in found if state is not None]
 
 
 def load(directory: Path) -> RunState | None:
-    """The state of a run's directory; None when it vanished meanwhile or was never complete."""
+    """The state of a run's directory; None when it vanished meanwhile, was never complete, or holds something else."""
     try:
         document = json.loads((directory / _FILE).read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    document |= {"directory": directory, "harness": ProcessId(**document["harness"])}
-    supervisor = document["supervisor"]
-    document |= {"supervisor": ProcessId(**supervisor) if supervisor else None}
-    # Another version of the harness may be at work on this machine, and write more than this one knows.
-    known = {field.name for field in fields(RunState)}
-    return RunState(**{name: value for name, value in document.items() if name in known})
+        document |= {"directory": directory, "harness": ProcessId.from_dict(document["harness"])}
+        supervisor = document["supervisor"]
+        document |= {"supervisor": ProcessId.from_dict(supervisor) if supervisor else None}
+        # Another version of the harness may be at work on this machine, and write more than this one knows.
+        known = {field.name for field in fields(RunState)}
+        return RunState(**{name: value for name, value in document.items() if name in known})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # whatever stands there: one folder must not stop the sweep of all others
 
 
 def remove_directory(directory: Path) -> None:

@@ -51,8 +51,8 @@ def sweep(root: Path | None = None) -> list[str]:
     swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead and _reachable(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
-            old = time.time() - path.stat().st_mtime > _INCOMPLETE_AGE_S
-        except FileNotFoundError:
+            old = time.time() - path.lstat().st_mtime > _INCOMPLETE_AGE_S
+        except OSError:
             continue  # it has just got its name, or is gone
         if old:
             shutil.rmtree(path, ignore_errors=True)
@@ -71,8 +71,11 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
-        known = ", ".join(state.run for state in runs(base)) or "none"
-        raise BadInput(f"there is no run {run!r} in {base}: {known}")
+        known = ", ".join(state.run for state in runs(base)) or "none at all"
+        raise BadInput(
+            f"there is no run {run!r} in {base}, only {known}; `durability clean` without a name ends what was kept "
+            "and sweeps what crashed"
+        )
     if state.harness.alive and state.harness.pid != os.getpid():
         raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that first")
     return [_end(state, "ended")]

@@ -15,7 +15,7 @@ ROOM: Final = 256 * MIB
 MEMORY_MIN: Final = HEAP + ROOM
 # A start takes up to five CPU-seconds, and the sessions of brokers last three seconds.
 CPUS_MIN: Final = 0.25
-_UNITS: Final = {"": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30}
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ def limits_of(memory: str | None, cpus: float | None) -> Limits:
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.strip().lower())
+    # Fifteen digits: a petabyte, and no float overflows.
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
     if found is None:
         raise BadInput(f"--memory {text!r} is not a size: give one such as 1g or 768m")
     return int(float(found[1]) * _UNITS[found[2]])

@@ -18,7 +18,7 @@ from harness.clusters import clean, leftovers, sweep
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.slots import Slot, _locked, take_slot
-from harness.clusters.state import ProcessId, RunState, load, new_run, runs
+from harness.clusters.state import ProcessId, RunState, default_root, load, new_run, runs
 from harness.clusters.supervision import Supervision
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.waiting import wait_for
@@ -323,6 +323,49 @@ def test_a_damaged_state_is_nobodys_run(tmp_path: Path) -> None:
     os.utime(tmp_path / "run-0-x", (0, 0))
     assert sweep(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "[]",
+        "{}",
+        "7",
+        '{"harness": []}',
+        '{"harness": {"pid": 1, "started": "x"}, "supervisor": null}',
+        '{"harness": {"pid": 1, "started": "x"}, "supervisor": 7}',
+        None,
+    ],
+)
+def test_one_folder_of_anything_stops_no_sweep(tmp_path: Path, state: str | None) -> None:
+    folder = tmp_path / "run-0-x"
+    folder.mkdir()
+    file = folder / "run-state.json"
+    file.mkdir() if state is None else file.write_text(state)
+    (tmp_path / "run-1-loop").symlink_to("run-1-loop")
+    assert runs(tmp_path) == []
+    assert sweep(tmp_path) == []
+    assert folder.is_dir()
+
+
+def test_a_process_of_a_later_version_is_known(run: tuple[RunState, Supervision]) -> None:
+    state, _ = run
+    file = state.directory / "run-state.json"
+    document = json.loads(file.read_text())
+    document["harness"]["invented_later"] = 1
+    file.write_text(json.dumps(document))
+    assert load(state.directory) == state
+
+
+@pytest.mark.parametrize("in_the_way", ["file", "link"])
+def test_a_root_that_is_no_directory_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_way: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    root = tmp_path / f"kafka-durability-{os.getuid()}"
+    root.write_text("") if in_the_way == "file" else root.symlink_to("nothing")
+    with pytest.raises(BadInput, match=rf"{root.name} cannot be had as a directory .*remove it, or set TMPDIR"):
+        default_root()
 
 
 def test_only_a_new_line_says_that_a_node_has_started(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.clusters.engine import NoEngine, engine
 from harness.doctor import of_engine
 
 ALL_RIGHTS = (1 << 41) - 1
@@ -72,3 +73,12 @@ def test_a_full_disk_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("harness.doctor.ENGINE_DISK_MIN_GIB", 1e9)
     assert ailing(description(tmp_path))["engine: disk"].endswith("docker image prune")
     assert ailing(description(tmp_path / "in another machine")) == {}
+
+
+@pytest.mark.parametrize(
+    "host", ["tcp://127.0.0.1:99999", "tcp://127.0.0.1:none", "unix:///" + "x" * 300, "junk", "tcp://[::1"]
+)
+def test_an_address_that_is_none_is_an_engine_that_does_not_answer(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    with pytest.raises(NoEngine, match=f"^no container engine answers at {re.escape(host)} .*start one, or say"):
+        engine()

@@ -18,6 +18,8 @@ from harness.model.limits import CPUS_MIN, HEAP, MEMORY_MIN, MIB, Limits, limits
         ("1G", 1 << 30),
         ("1GiB", 1 << 30),
         ("1.5g", 3 << 29),
+        (".75g", 3 << 28),
+        ("1t", 1 << 40),
         ("640m", 640 * MIB),
         (" 768mb ", 768 * MIB),
         ("1048576k", 1 << 30),
@@ -28,7 +30,7 @@ def test_sizes(text: str, size: int) -> None:
     assert limits_of(text, None) == Limits(memory=size)
 
 
-@pytest.mark.parametrize("text", ["", "much", "1t", "-1g", "1 2g", "1g2", "g", "0x10", "1e9"])
+@pytest.mark.parametrize("text", ["", "much", "1p", ".", "9" * 400, "-1g", "1 2g", "1g2", "g", "0x10", "1e9"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(BadInput, match=r"is not a size: give one such as 1g or 768m"):
         limits_of(text, None)
