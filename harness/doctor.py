@@ -57,7 +57,7 @@ def examine() -> list[Ailment]:
 def _looked(what: str, look: Callable[[], Ailment]) -> Ailment:
     try:
         return look()
-    except HarnessError as sentence:
+    except (HarnessError, OSError) as sentence:
         return Ailment(what, "unfit", str(sentence))
 
 

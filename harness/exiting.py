@@ -181,19 +181,19 @@ def writable_here(folder: Path) -> None:
 
 
 def _try_writing(folder: Path) -> None:
-    """Makes what is missing of a folder and a file in it, and removes all of it: nothing else tells whether one can.
+    """OSError unless `folder` can be made and written to: tried where it would be, under a name that nobody else uses.
 
-    Rights say nothing of a file system that is read-only, nor of one that takes no such name.
+    Rights say nothing of a file system that is read-only, nor of one like /proc.
     """
-    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
-    made: list[Path] = []
+    nearest = next(path for path in (folder, *folder.parents) if _is_there(path))
+    with tempfile.TemporaryDirectory(dir=nearest):
+        pass
+
+
+def _is_there(path: Path) -> bool:
+    """Or whatever makes it impossible: a name too long, a loop of links, no right to look."""
     try:
-        for path in reversed(missing):
-            path.mkdir()
-            made.append(path)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    finally:
-        for path in reversed(made):
-            with suppress(OSError):  # somebody else has put something there meanwhile
-                path.rmdir()
+        path.lstat()
+    except FileNotFoundError:
+        return path == path.parent  # the root, or a working directory that was removed
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
@@ -13,8 +13,6 @@ from typing import Any, Final
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.options import GateOptions
-
-KRAFT_SINCE: Final = (3, 3)
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -57,26 +55,20 @@ def checks(maven_repo: str | None) -> Table:
 def releases(maven_repo: str | None) -> Table:
     """Final versions that the repository has, newest first, and which of them are here already."""
     from harness.kafka.cache import default_cache
-    from harness.kafka.maven import published_versions
-    from harness.kafka.release import cached_versions
-    from harness.kafka.repository import CENTRAL, Repository, Unreachable
+    from harness.kafka.release import has_kraft, known_versions
 
-    cached = cached_versions(default_cache())
-    try:
-        with Repository(maven_repo or CENTRAL) as repository:
-            published = published_versions(repository)
-    except Unreachable as offline:
-        return ("release", "here"), [(v, f"cached; not asked for others: {offline}") for v in cached]
-    others = [v for v in cached if v not in published]
-    return ("release", "here"), [(v, _usable(v, cached)) for v in (*others, *published)]
+    known, offline = known_versions(maven_repo, default_cache())
+    if offline and not known:
+        raise BadInput(offline)
 
+    def usable(version: str, cached: bool) -> str:
+        if not has_kraft(version):
+            return "no: it has no KRaft for production (KIP-833)"
+        if cached:
+            return f"cached; not asked for others: {offline}" if offline else "cached"
+        return "downloads on use, if it is published in full"
 
-def _usable(version: str, cached: Sequence[str]) -> str:
-    if version in cached:
-        return "cached"
-    if tuple(int(part) for part in version.split(".")[:2]) < KRAFT_SINCE:
-        return "no: it has no KRaft for production (KIP-833)"
-    return "downloads on use, if it is published in full"
+    return ("release", "here"), [(one.version, usable(one.version, one.cached)) for one in known]
 
 
 LISTS: Final[dict[str, Callable[[str | None], Table]]] = {

@@ -36,7 +36,9 @@ def summary_lines(
         lines += [("", ""), *score]
     if uncovered := list(dict.fromkeys(name for v in verdicts.values() for name in v.not_covered)):
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
-    lines += [(f"evidence:    {evidence}", ""), (f"judge again: durability verify {evidence}", "")]
+    lines.append((f"evidence:    {evidence}", ""))
+    if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
+        lines.append((f"judge again: durability verify {evidence}", ""))
     return lines
 
 

@@ -13,7 +13,7 @@ from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.kafka.cache import default_cache
-from harness.kafka.release import IMAGE, Release, resolve
+from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
@@ -49,7 +49,9 @@ def find_release(spec: str | None, *, maven_repo: str | None, cache: Path, progr
         return resolve(spec, maven_repo=maven_repo, cache=cache, progress=progress)
     if maven_repo is not None:
         raise BadInput(f"a Maven repository goes with a version, and {spec} is an image")
-    return image_release(spec, cache, progress)
+    release = image_release(spec, cache, progress)
+    refuse_without_kraft(release.version)
+    return release
 
 
 BACKENDS: dict[str, Callable[..., Cluster]] = {PROCESSES: start_processes, CONTAINERS: _start_containers}

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Digest:
     @classmethod
     def parse(cls, text: str) -> Digest:
         algorithm, _, digits = text.partition("-")
+        if algorithm not in hashlib.algorithms_available:
+            raise ValueError(f"{text!r} is no checksum")
         return cls(algorithm, digits)
 
     @classmethod
@@ -77,13 +79,10 @@ class Cache:
     def find(self, digest: Digest, name: str) -> Path | None:
         """The stored file, its content checked just now; a damaged one is removed and None returned."""
         path = self.path(digest, name)
-        with self.writing():
-            try:
-                if Digest.of_file(path, digest.algorithm) == digest:
-                    return path
-            except FileNotFoundError:
-                return None
-            path.unlink(missing_ok=True)
+        with self.writing(), suppress(FileNotFoundError):
+            if path.is_file() and Digest.of_file(path, digest.algorithm) == digest:
+                return path
+            _remove(path)
         return None
 
     def put(self, content: bytes, digest: Digest, name: str) -> Path:
@@ -110,7 +109,7 @@ class Cache:
         """A release record, or None when there is none or it cannot be read (it is then made anew)."""
         try:
             record = json.loads(self._record(key).read_text("utf-8"))
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return None
         return record if isinstance(record, dict) else None
 
@@ -125,19 +124,22 @@ class Cache:
     def locked(self, key: str, progress: Progress) -> Iterator[None]:
         """Keeps other harnesses from doing the same work; says so when it has to wait for one."""
         lock = FileLock(self.root / "locks" / f"{key}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
+        if not self._acquired(lock, 0):
             progress(f"waiting for another harness that is preparing {key}")
-            try:
-                lock.acquire(timeout=LOCK_DEADLINE_S)
-            except Timeout as error:
-                held = f"waited {LOCK_DEADLINE_S:g} s for another harness that holds {lock.lock_file}"
-                raise HarnessTimeout(held) from error
+            if not self._acquired(lock, LOCK_DEADLINE_S):
+                raise HarnessTimeout(f"waited {LOCK_DEADLINE_S:g} s for another harness that holds {lock.lock_file}")
         try:
             yield
         finally:
             lock.release()
+
+    def _acquired(self, lock: FileLock, timeout_s: float) -> bool:
+        with self.writing():
+            try:
+                lock.acquire(timeout=timeout_s)
+            except Timeout:  # an OSError, too
+                return False
+        return True
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -159,6 +161,8 @@ class Cache:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
             Path(temporary).chmod(0o644)
+            if path.is_dir():  # no file of ours: whatever made it, a rename would stop at it
+                _remove(path)
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -167,10 +171,10 @@ class Cache:
     def _sweep(self) -> None:
         for path in (self.root / "tmp").iterdir():
             try:
-                if time.time() - path.stat().st_mtime > _LEFTOVER_AGE_S:
-                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
-            except FileNotFoundError:
-                continue  # another harness swept it first
+                if time.time() - path.lstat().st_mtime > _LEFTOVER_AGE_S:
+                    _remove(path)
+            except OSError:
+                continue  # another harness swept it first, or it is not ours to sweep
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -182,3 +186,10 @@ class Cache:
                 f"the cache {self.root} cannot be used ({error.strerror or error}): free some space or point "
                 "XDG_CACHE_HOME at a directory that can be written"
             ) from error
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

@@ -50,7 +50,8 @@ class Jar:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Jar:
-        return cls(data["name"], data["group"], data["url"], Digest.parse(data["digest"]))
+        name, group, url = (str(data[key]) for key in ("name", "group", "url"))
+        return cls(name, group, url, Digest.parse(data["digest"]))
 
 
 class Sources:

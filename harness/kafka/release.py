@@ -36,6 +36,9 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
 # Confluent's builds count for themselves: 7.9.1-ccs is of Kafka 3.9, 8.0.0-ce of Kafka 4.0.
 _CONFLUENT = re.compile(r"-(ccs|ce)\b")
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
+# The first release whose KRaft is for production (KIP-833); brokers run by nothing else here.
+_KRAFT_SINCE = (3, 3)
+_IMAGE_LIKE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]+)")
 _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
 
 
@@ -60,10 +63,7 @@ class Release:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The version as numbers of Apache Kafka, (4, 3, 1), to compare with."""
-        major, *rest = (int(part) for part in re.findall(r"\d+", self.version.split("-")[0]))
-        if _CONFLUENT.search(self.version):
-            major -= 4
-        return (major, *rest)
+        return _numbers(self.version)
 
     @property
     def uses_log4j2(self) -> bool:
@@ -75,8 +75,33 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
     """The release that `spec` names; None is the newest final version of which everything is published.
 
     `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central.
-    Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had.
+    Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had or run.
     """
+    if spec is not None and _VERSION.fullmatch(spec):
+        refuse_without_kraft(spec)  # before a download
+    release = _resolve(spec, maven_repo, cache, progress)
+    refuse_without_kraft(release.version)
+    return release
+
+
+def has_kraft(version: str) -> bool:
+    """Whether a release of this version can run without ZooKeeper, and not as a preview only."""
+    return _numbers(version)[:2] >= _KRAFT_SINCE
+
+
+def refuse_without_kraft(version: str) -> None:
+    """BadInput for a version whose brokers could not be started."""
+    if not has_kraft(version):
+        since = ".".join(map(str, _KRAFT_SINCE))
+        raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    major, *rest = (int(part) for part in re.findall(r"\d+", version.split("-")[0]))
+    return (major - 4 if _CONFLUENT.search(version) else major, *rest)
+
+
+def _resolve(spec: str | None, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
     if spec is None:
         return _newest(_Maven(maven_repo, Cache(cache), progress))
     if spec.startswith(IMAGE):
@@ -85,15 +110,17 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
         return _Maven(maven_repo, Cache(cache), progress).release(spec)
     path = Path(spec)
     if not _exists(spec, path):
-        raise BadInput(f"there is no Kafka release {spec!r}: give {_RUNNABLE}")
-    if maven_repo is not None:
-        raise BadInput(
-            f"a Maven repository goes with a version, and {spec} is a {'directory' if path.is_dir() else 'file'}"
-        )
+        image = f"{IMAGE}{spec} for the image of that name, " if _IMAGE_LIKE.fullmatch(spec) else ""
+        raise BadInput(f"there is no Kafka release {spec!r}: give {image}{_RUNNABLE}")
     try:
+        if maven_repo is not None:
+            what = "directory" if path.is_dir() else "file"
+            raise BadInput(f"a Maven repository goes with a version, and {spec} is a {what}")
         return _local(path, Cache(cache), progress)
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error}") from error
+        raise BadInput(
+            f"{error.filename or path} cannot be read ({error.strerror or error}): see to your rights to it, or copy it"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +134,9 @@ class Known:
 
 def known_versions(maven_repo: str | None, cache: Path) -> tuple[list[Known], str | None]:
     """Final versions, newest first, and why the repository was not asked, if so. "published" may be in part."""
-    reason = None
+    reason, cached = None, set[str]()
     try:
-        with Repository(maven_repo or CENTRAL) as repository:
+        with Repository(CENTRAL if maven_repo is None else maven_repo) as repository:
             cached = set(cached_versions(cache, repository.url))
             published = set(published_versions(repository))
     except Unreachable as error:
@@ -122,13 +149,15 @@ def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
     """Versions of this repository that run without a network, newest first."""
     files = Cache(cache)
     records = (files.read_record(key) for key in files.record_keys())
-    versions = {str(record["version"]) for record in records if record and record.get("repository") == url}
-    return sorted(versions, key=_order, reverse=True)
+    versions = {record.get("version") for record in records if record and record.get("repository") == url}
+    return sorted((v for v in versions if isinstance(v, str) and _VERSION.fullmatch(v)), key=_order, reverse=True)
 
 
 def _exists(spec: str, path: Path) -> bool:
     try:
         return bool(spec) and path.exists()
+    except PermissionError:  # said when it is read
+        return True
     except (OSError, ValueError):  # too long, a null character: no file has that name
         return False
 
@@ -141,7 +170,7 @@ class _Maven:
     """Versions out of one repository and the cache."""
 
     def __init__(self, url: str | None, cache: Cache, progress: Progress) -> None:
-        self.repository = Repository(url or CENTRAL)
+        self.repository = Repository(CENTRAL if url is None else url)
         self.url = self.repository.url
         self.is_central = self.url == CENTRAL
         self.cache = cache
@@ -253,7 +282,7 @@ def _recorded(record: dict[str, Any] | None) -> list[Jar]:
         return []
     try:
         return [Jar.from_dict(jar) for jar in record["jars"]]
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         return []
 
 
@@ -264,10 +293,12 @@ def _classpath(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
 def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     build = find_build(path) if path.is_dir() else path
     if build.is_dir():
-        classpath, source = classpath_of(build), f"directory {path.absolute()}"
-    else:
-        classpath, source = _unpacked(build, cache, progress), f"tarball {build.absolute()}"
-    version, commit = identity(classpath)
+        classpath, source, tarball = classpath_of(build), f"directory {path.absolute()}", None
+    elif build.is_file():
+        classpath, source, tarball = _unpacked(build, cache, progress), f"tarball {build.absolute()}", build
+    else:  # a pipe or a device never ends
+        raise BadInput(f"{build} is neither a directory nor a plain file: give {_RUNNABLE}")
+    version, commit = identity(classpath, tarball)
     binding = fitting_binding(jar.name for jar in classpath)
     if binding is None:
         return Release(version, commit, source, classpath)
@@ -303,7 +334,7 @@ def _unpacked(tarball: Path, cache: Cache, progress: Progress) -> tuple[Path, ..
             progress(f"unpacking {tarball}")
             jars = unpack(tarball, cache)
             classpath = _classpath(jars, cache)
-            version, commit = identity(classpath)
+            version, commit = identity(classpath, tarball)
             record = {"format": _FORMAT, "version": version, "tarball": digest.hex, "commit": commit}
             cache.write_record(key, record | {"jars": [jar.as_dict() for jar in jars]})
         return _classpath(jars, cache)

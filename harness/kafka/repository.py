@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import urllib3
 
@@ -48,10 +48,10 @@ class Repository:
     """One repository, safe to use from several threads. Close it (or use `with`): it holds connections."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https", "file") or (parts.scheme != "file" and not parts.hostname):
-            here = Path(url).expanduser()
-            remedy = here.absolute().as_uri() if _is_directory(here) else "one that starts with https:// or file:///"
+        parts = _parts(url)
+        if parts is None or (parts.scheme != "file" and not _of_server(parts)):
+            here = _here(url)
+            remedy = here.absolute().as_uri() if here else "one that starts with https:// or file:///"
             raise BadInput(f"{url!r} is not the URL of a Maven repository: give {remedy}")
         self._directory = Path(unquote(parts.path)) if parts.scheme == "file" else None
         if self._directory is not None and not _is_directory(self._directory):
@@ -148,7 +148,6 @@ def tls_context() -> ssl.SSLContext:
 
 
 def _pool(url: str) -> urllib3.PoolManager:
-    parts = urlsplit(url)
     # other=0: an untrusted certificate will not be trusted at the second try.
     retries = urllib3.Retry(
         total=4,
@@ -159,20 +158,18 @@ def _pool(url: str) -> urllib3.PoolManager:
         raise_on_status=False,
     )
     timeout = urllib3.Timeout(connect=15, read=60)
-    host = parts.netloc
-    proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(parts.scheme)
-    if not proxy:
+    proxy = _proxy(url)
+    if proxy is None:
         return urllib3.PoolManager(
             maxsize=_CONNECTIONS, block=True, ssl_context=tls_context(), retries=retries, timeout=timeout
         )
-    login = urlsplit(proxy)
     headers = (
-        urllib3.make_headers(proxy_basic_auth=f"{unquote(login.username)}:{unquote(login.password or '')}")
-        if login.username
+        urllib3.make_headers(proxy_basic_auth=f"{unquote(proxy.username)}:{unquote(proxy.password or '')}")
+        if proxy.username
         else None
     )
     return urllib3.ProxyManager(
-        proxy,
+        proxy.geturl(),
         proxy_headers=headers,
         maxsize=_CONNECTIONS,
         block=True,
@@ -180,6 +177,43 @@ def _pool(url: str) -> urllib3.PoolManager:
         retries=retries,
         timeout=timeout,
     )
+
+
+def _proxy(url: str) -> SplitResult | None:
+    """What the environment puts before this URL. BadInput when it is no proxy; a password may stand in it."""
+    to = urlsplit(url)
+    said = None if urllib.request.proxy_bypass(to.netloc) else urllib.request.getproxies().get(to.scheme)
+    if not said:
+        return None
+    proxy = _parts(said)
+    if proxy is None or not _of_server(proxy):
+        raise BadInput(
+            f"the environment's {to.scheme}_proxy is not the URL of an HTTP proxy: give one such as "
+            "http://proxy.example.org:3128, or unset it"
+        )
+    return proxy
+
+
+def _parts(url: str) -> SplitResult | None:
+    """What a URL says; None when it is none, by the standard library or by urllib3, which is stricter."""
+    try:
+        urllib3.util.parse_url(url)
+        return urlsplit(url)
+    except (ValueError, urllib3.exceptions.HTTPError):
+        return None
+
+
+def _of_server(url: SplitResult) -> bool:
+    return url.scheme in ("http", "https") and bool(url.hostname)
+
+
+def _here(text: str) -> Path | None:
+    """The directory that was meant by what is no URL."""
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:  # ~nobody
+        return None
+    return path if text and _is_directory(path) else None
 
 
 def _is_directory(path: Path) -> bool:
@@ -191,7 +225,7 @@ def _is_directory(path: Path) -> bool:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else None  # a named pipe would be waited on for ever
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -199,6 +233,6 @@ def _read(path: Path) -> bytes | None:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: urllib3 wraps it in its account of the retries."""
-    reason = getattr(error, "reason", None)
+    """The innermost reason: urllib3 wraps it in its account of the retries, and that of a proxy once more."""
+    reason = getattr(error, "original_error", None) or getattr(error, "reason", None)
     return _cause(reason) if isinstance(reason, BaseException) else str(error).rpartition(": ")[2] or repr(error)

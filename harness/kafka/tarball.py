@@ -37,20 +37,29 @@ def find_build(directory: Path) -> Path:
     if found:
         names = ", ".join(path.name for path in found)
         raise BadInput(f"{directory} holds {len(found)} Kafka tarballs ({names}): name the one to judge")
-    below = [directory / "core" / "build" / "distributions", *sorted(path.parent for path in directory.glob("*/libs"))]
-    hints = [f"did you mean {path}?" for path in below if path.is_dir()]
+    near = [directory / build for build in ("core/build/distributions", "build/distributions")]
+    near += [path.parent for path in sorted(directory.glob("*/libs"))]
+    if directory.absolute().name == "libs" and any(is_clients(path.name) for path in directory.iterdir()):
+        near.append(directory.absolute().parent)
+    hints = [f"did you mean {path}?" for path in near if path.is_dir()]
     hint = hints[0] if hints else "in a Kafka checkout ./gradlew releaseTarGz makes one"
     raise BadInput(f"{directory} holds neither libs/ nor a kafka_*.tgz: {hint}")
 
 
 def classpath_of(libs: Path) -> tuple[Path, ...]:
-    """The jars of `libs` in the order of their names, as Kafka's own scripts take them. Raises BadInput."""
-    jars = tuple(sorted(path.absolute() for path in libs.glob("*.jar") if is_run(path.name)))
+    """The jars of `libs` in the order of their names, as Kafka's own scripts take them. Raises BadInput, OSError."""
+    # iterdir() and open(), for glob() and is_zipfile() take what they may not read for empty or damaged.
+    jars = tuple(sorted(path.absolute() for path in libs.iterdir() if path.suffix == ".jar" and is_run(path.name)))
     check_complete([path.name for path in jars], str(libs))
     for jar in jars:
-        if not zipfile.is_zipfile(jar):
+        if not jar.is_file() or not _is_archive(jar):
             raise BadInput(f"{jar} is not a jar, or is damaged: build or copy it again")
     return jars
+
+
+def _is_archive(jar: Path) -> bool:
+    with jar.open("rb") as content:
+        return zipfile.is_zipfile(content)
 
 
 def unpack(tarball: Path, cache: Cache) -> list[Jar]:
@@ -82,12 +91,15 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
     return sorted(names)
 
 
-def identity(classpath: Sequence[Path]) -> tuple[str, str]:
-    """(version, commit) that the build wrote into kafka-clients. Raises BadInput when it did not."""
+def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[str, str]:
+    """(version, commit) that the build wrote into kafka-clients. Raises BadInput when it did not.
+
+    `tarball` is where the jars came from, if they did from one: who named it has never seen where they lie now.
+    """
     clients = next((path for path in classpath if is_clients(path.name)), None)
     if clients is None:
         raise BadInput("there is no kafka-clients jar among the release's jars: is this a Kafka release?")
-    return said_by(clients, str(clients))
+    return said_by(clients, f"{clients.name} in {tarball}" if tarball else str(clients))
 
 
 def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
@@ -95,11 +107,11 @@ def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read(_PROPERTIES).decode()
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError, ValueError, RuntimeError) as error:
         raise BadInput(f"{name} is damaged or no build of Kafka: {_PROPERTIES} cannot be read from it") from error
     values = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
     version = values.get("version", "")
-    if not re.match(r"\d+\.\d+", version):
+    if not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):  # it becomes part of a folder's name, too
         raise BadInput(f"{name} does not say which version it is ({_PROPERTIES} holds version={version!r})")
     return version, values.get("commitId", "unknown")
 

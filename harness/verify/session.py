@@ -55,11 +55,14 @@ def open_session(master: str | None = None) -> SparkSession:
     JAVA_HOME is the caller's business. Raises HarnessFailure, with the last words of the Java process, when it does
     not start, and BadInput when that was asked of a master.
     """
+    if master is not None and not master.strip():
+        raise BadInput(f"{master!r} names no Spark master: give one such as spark://host:7077, or leave --master out")
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    local = (master or MASTER).startswith("local")
-    builder = SparkSession.builder.appName("durability").master(master or MASTER)
+    chosen = MASTER if master is None else master
+    local = chosen.startswith("local")
+    builder = SparkSession.builder.appName("durability").master(chosen)
     settings = _ALWAYS | {"spark.sql.warehouse.dir": tempfile.gettempdir() + "/durability-warehouse"}
     if local:
         settings |= _LOCAL
@@ -72,7 +75,7 @@ def open_session(master: str | None = None) -> SparkSession:
         except Exception as error:
             words.seek(0)
             said = words.read().decode("utf-8", "replace").strip().splitlines()
-            if master:
+            if master is not None:
                 raise BadInput(_unfit(master, str(error), said)) from error
             raise HarnessFailure(f"Spark does not start ({error}); its Java said: {' / '.join(said[-3:])}") from error
 

@@ -20,7 +20,7 @@ KAFKA = "org.apache.kafka"
 COMMIT = "0123456789abcdef"
 
 
-def jar(content: Mapping[str, str]) -> bytes:
+def jar(content: Mapping[str, str | bytes]) -> bytes:
     """The same content gives the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

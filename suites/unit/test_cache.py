@@ -71,3 +71,24 @@ def test_a_second_harness_waits_and_says_so(tmp_path: Path) -> None:
         order.append("first")
     thread.join(10)
     assert order == ["waiting for another harness that is preparing 4.3.1", "first", "second"]
+
+
+@pytest.mark.parametrize("part", ["locks/4.3.1.lock", "store/{digest}/x.jar"])
+def test_a_directory_where_a_file_should_be(tmp_path: Path, part: str) -> None:
+    """A lock cannot be taken there, and says so; content is stored anew."""
+    cache, digest = Cache(tmp_path), Digest.of(b"content")
+    (tmp_path / part.format(digest=digest) / "below").mkdir(parents=True)
+    if part.startswith("locks"):
+        with pytest.raises(BadInput, match=r"the cache .* cannot be used \(.*point XDG"), cache.locked("4.3.1", print):
+            pytest.fail("locked")
+    assert cache.put(b"content", digest, "x.jar").read_bytes() == b"content"
+    assert cache.find(digest, "x.jar") is not None
+
+
+def test_locks_that_may_not_be_made_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with pytest.raises(BadInput, match=r"cannot be used \(Permission denied\)"), Cache(tmp_path).locked("k", print):
+        pytest.fail("locked")

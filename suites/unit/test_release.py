@@ -145,9 +145,15 @@ def test_a_damaged_record_is_made_anew(repo: MavenRepository, cache: Path) -> No
     repo.kafka("4.3.1")
     expected = get("4.3.1", repo.url, cache)
     (record,) = (cache / "releases").iterdir()
-    for text in ("{", "[]", '{"format": 1}', '{"format": 0, "jars": []}'):
+    odd = '{"format": 1, "repository": "%s", "jars": [{"name": "a", "group": "b", "url": "c", "digest": "d-e"}]}'
+    for text in ("{", "[]", "{}", '{"format": 1}', '{"format": 0, "jars": []}', odd % repo.url):
         record.write_text(text)
+        assert known_versions(repo.url, cache)[0][0].cached is False
         assert get("4.3.1", repo.url, cache) == expected
+    record.unlink()
+    (record / "below").mkdir(parents=True)
+    assert get("4.3.1", repo.url, cache) == expected
+    assert record.is_file()
 
 
 def test_a_warm_start_asks_nobody(repo: MavenRepository, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,12 +292,18 @@ def test_what_is_published_and_what_is_cached(repo: MavenRepository, cache: Path
         ),
         ("ftp://example.org", "is not the URL of a Maven repository"),
         ("https://", "is not the URL of a Maven repository"),
+        ("", "^'' is not the URL of a Maven repository: give one that starts with https"),
+        ("http://[::1", "is not the URL of a Maven repository"),
+        ("http://h:notaport", "is not the URL of a Maven repository"),
+        ("~nobody-at-all/m2", "is not the URL of a Maven repository"),
         ("file:///no/such/folder", "is not a directory on this machine"),
     ],
 )
 def test_a_repository_that_is_none(url: str, sentence: str, cache: Path) -> None:
     with pytest.raises(BadInput, match=sentence):
         get("4.3.1", url, cache)
+    with pytest.raises(BadInput, match=sentence):
+        known_versions(url, cache)
 
 
 def test_a_path_for_a_repository_is_told_its_url(repo: MavenRepository, cache: Path) -> None:

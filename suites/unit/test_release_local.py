@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -183,6 +184,8 @@ def test_damaged_jars_in_a_folder(tmp_path: Path, cache: Path) -> None:
     ("content", "sentence"),
     [
         (jar({"id": "no properties"}), r"kafka/kafka-version\.properties cannot be read from it"),
+        (jar({"kafka/kafka-version.properties": b"version=4.3.1\xff"}), "is damaged or no build of Kafka"),
+        (clients_jar("4.3.1/../../elsewhere"), "does not say which version it is"),
         (clients_jar("unknown"), r"does not say which version it is .*version='unknown'"),
     ],
 )
@@ -190,6 +193,61 @@ def test_a_build_that_does_not_say_what_it_is(tmp_path: Path, cache: Path, conte
     build = folder(tmp_path / "build", libs() | {"kafka-clients-4.3.1.jar": content})
     with pytest.raises(BadInput, match=sentence):
         get(build, cache)
+    tarball = tmp_path / "kafka_2.13-4.3.1.tgz"
+    tarball.write_bytes(tgz({f"k/libs/{name}": (build / "libs" / name).read_bytes() for name in libs()}))
+    with pytest.raises(BadInput, match=sentence) as refused:
+        get(tarball, cache)
+    assert f"kafka-clients-4.3.1.jar in {tarball}" in str(refused.value)
+    assert str(cache) not in str(refused.value)
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "3.2.3"])
+def test_a_release_without_kraft_is_refused_in_every_form(tmp_path: Path, cache: Path, version: str) -> None:
+    build = folder(tmp_path / "build", libs(version))
+    for spec in (version, build):
+        with pytest.raises(BadInput, match=rf"^Kafka {version} has no KRaft .* give a release from 3\.3 on$"):
+            get(spec, cache)
+
+
+@pytest.mark.parametrize(
+    "where", ["pipe", "folder/kafka_2.13-4.3.1.tgz", "build/libs/slf4j-api-1.7.36.jar", "/dev/zero"]
+)
+def test_what_never_ends_is_not_read(tmp_path: Path, cache: Path, where: str) -> None:
+    folder(tmp_path / "build", {name: it for name, it in libs().items() if "slf4j-api" not in name})
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / where
+    if where != "/dev/zero":
+        os.mkfifo(path)
+    spec = {"pipe": path, "/dev/zero": path}.get(where, tmp_path / where.split("/")[0])
+    with pytest.raises(BadInput, match=r"is neither a directory nor a plain file: give a version|is not a jar"):
+        get(spec, cache)
+
+
+@pytest.mark.parametrize("refused", ["libs", "libs/kafka-clients-4.3.1.jar"])
+def test_what_may_not_be_read_is_no_damage(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """By a stand-in: who runs the tests may be allowed everything."""
+    build = folder(tmp_path / "build", libs())
+    iterdir, opened = Path.iterdir, Path.open
+
+    def checked(path: Path) -> None:
+        if path == build / refused:
+            raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", lambda path: checked(path) or iterdir(path))
+    monkeypatch.setattr(Path, "open", lambda path, *how, **more: checked(path) or opened(path, *how, **more))
+    with pytest.raises(BadInput, match=rf"{refused} cannot be read \(Permission denied\): see to your rights"):
+        get(build, cache)
+
+
+def test_a_folder_inside_a_build_is_told_the_one_around_it(tmp_path: Path, cache: Path) -> None:
+    build = folder(tmp_path / "build", libs())
+    with pytest.raises(BadInput, match=rf"did you mean {build}\?"):
+        get(build / "libs", cache)
+    (tmp_path / "source/core/build/distributions").mkdir(parents=True)
+    with pytest.raises(BadInput, match=r"did you mean .*source/core/build/distributions\?"):
+        get(tmp_path / "source/core", cache)
 
 
 def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: MavenRepository) -> None:
@@ -213,6 +271,7 @@ def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: 
             r"^image:apache/kafka:4\.3\.1: an image of brokers runs in containers only; give a version",
         ),
         ("", r"there is no Kafka release ''"),
+        ("apache/kafka:4.1.0", r"give image:apache/kafka:4\.1\.0 for the image of that name, a version such as"),
         ("4.3", r"there is no Kafka release '4\.3': give a version such as 4\.3\.1, a directory"),
         ("v4.3.1", r"there is no Kafka release 'v4\.3\.1'"),
         ("https://example.org/kafka.tgz", r"there is no Kafka release 'https"),

@@ -57,6 +57,12 @@ def test_a_pass_is_said_in_one_screen() -> None:
     ]
 
 
+def test_where_nothing_was_left_there_is_nothing_to_judge_again() -> None:
+    said = text_of(gate_summary(ScenarioResult(name="a", status=None, error="no slot is free")))
+    assert "no slot is free" in said
+    assert "judge again" not in said
+
+
 def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
     said = text_of(
         gate_summary(ran("calm", Status.PASS), ran("leader_killed", Status.FAIL)),

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from harness.kafka.repository import Repository, Unreachable
+from harness.model.errors import BadInput
 from suites.unit.maven_repository import MavenRepository, served
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
@@ -127,3 +128,30 @@ def test_proxies_of_the_environment_serve_all_but_the_exceptions(
         with Repository(proxy.url) as direct:
             assert direct.fetch("file") == b"content"
         assert proxy.requests[1:] == ["/file"]
+
+
+@pytest.mark.parametrize(
+    "proxy", ["junk", "http://me:secret@h:notaport", "socks5://127.0.0.1:1080", "http://[::1", "http://"]
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_none_is_named_by_its_variable(
+    scheme: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{scheme}_proxy", proxy)
+    with pytest.raises(BadInput, match=f"^the environment's {scheme}_proxy is not the URL of an HTTP proxy") as refused:
+        Repository(f"{scheme}://repository.invalid")
+    assert "secret" not in str(refused.value)
+
+
+def test_what_cannot_be_reached_is_said_without_the_library_s_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        Repository("http://127.0.0.1:9") as silent,
+        pytest.raises(Unreachable, match=r"\(\[Errno 111\] [\w ]+\): check"),
+    ):
+        silent.fetch("file")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with (
+        Repository("http://repository.invalid") as behind,
+        pytest.raises(Unreachable, match=r"\(\[Errno 111\] [\w ]+\): check"),
+    ):
+        behind.fetch("file")
