@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from harness.judging import Each
+from harness.model.errors import BadInput
 from harness.model.verdict import Doubt, Status
-from harness.run import _Attempt, _result, try_again
+from harness.run import _Attempt, _made, _result, try_again
 from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
@@ -58,3 +59,9 @@ def test_the_last_try_counts_when_all_were_judged() -> None:
     )
     result = _result(of_tries("try-1", "try-2"), each)
     assert (result.status, result.error, result.earlier) == (Status.PASS, None, ("try-1",))
+
+
+def test_a_place_for_evidence_that_went_away_meanwhile_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(BadInput, match=r"below cannot be made \(Not a directory\): give --out a folder"):
+        _made(tmp_path / "file" / "below")
