@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,12 +13,13 @@ from pathlib import Path
 import psutil
 
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
-from harness.clusters.state import RunState, default_root, load, remove_directory, runs
+from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
+_SUPERVISOR = "supervisor.py"
 _INCOMPLETE_AGE_S = 600.0
 
 
@@ -79,15 +81,8 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
 
 
 def _end(state: RunState, verb: str) -> str:
-    supervisor = state.supervisor
-    if supervisor is not None and supervisor.alive:
-        os.kill(supervisor.pid, signal.SIGTERM)
-        wait_for(
-            lambda: supervisor.alive,
-            until=lambda alive: not alive,
-            deadline_s=_END_S,
-            what=f"the supervisor {supervisor.pid} of {state.run} to end",
-        )
+    for supervisor in _supervisors(state):
+        _end_supervisor(supervisor, state.run)
     _kill_strays(state.directory)
     if state.backend == CONTAINERS:
         remove_containers(state)
@@ -135,6 +130,27 @@ def remove_containers(state: RunState) -> None:
             reap.reap(client, f"{RUN_LABEL}={state.run}")
     finally:
         client.close()
+
+
+def _end_supervisor(supervisor: ProcessId, run: str) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+        os.kill(supervisor.pid, signal.SIGTERM)
+    wait_for(
+        lambda: supervisor.alive,
+        until=lambda alive: not alive,
+        deadline_s=_END_S,
+        what=f"the supervisor {supervisor.pid} of {run} to end",
+    )
+
+
+def _supervisors(state: RunState) -> list[ProcessId]:
+    """The living ones of a run: that which its state names, or one whose harness died before it could write that."""
+    found = {state.supervisor} if state.supervised else set()
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if str(state.directory.absolute()) in command and any(Path(word).name == _SUPERVISOR for word in command):
+            found.add(ProcessId.of(process.pid))
+    return [supervisor for supervisor in found if supervisor is not None]
 
 
 def _kill_strays(directory: Path) -> None:

@@ -8,7 +8,7 @@ scenario file that names an argument nobody declared is refused when it is loade
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,13 +164,14 @@ class Kind:
     do: ClassVar[str] = ""
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
 
-    def available(self, cluster: ClusterView) -> str | None:
-        """Why this cannot be done there; None = it can."""
-        missing = sorted(self.needs - cluster.capabilities)
+    @classmethod
+    def lacks(cls, capabilities: Collection[str]) -> str | None:
+        """Why this cannot be done by a backend of these capabilities; None = it can."""
+        missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
         why = "; ".join(_WHY_NOT[capability] for capability in missing if capability in _WHY_NOT)
-        return f"{self.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
+        return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 
 
 @dataclass(frozen=True, kw_only=True)

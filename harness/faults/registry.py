@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -128,6 +128,13 @@ def check_steps(scenario: Scenario) -> None:
 def needs(scenario: Scenario) -> frozenset[str]:
     """Capabilities that the steps of a scenario need of a backend."""
     return frozenset().union(*(build_step(step).needs for step in scenario.steps))
+
+
+def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
+    """Which step of a scenario cannot be done by a backend of these capabilities, and why; None = all can."""
+    reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)
+    told = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
+    return next(told, None)
 
 
 def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:

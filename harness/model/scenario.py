@@ -10,6 +10,8 @@ from typing import Any
 
 Config = dict[str, str]
 
+NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:

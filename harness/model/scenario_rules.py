@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
-from harness.model.scenario import Producer, Reader, Scenario, Topic
+from harness.model.scenario import NODES_MAX, ClusterShape, Producer, Reader, Scenario, Topic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
@@ -22,6 +22,7 @@ _PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>\d+|\*)")
 def check(scenario: Scenario, where: str) -> None:
     """BadInput, in one sentence, on the first rule that does not hold."""
     _name(scenario.name, where, "a scenario's name")
+    check_shape(scenario.shape, f"{where}: shape")
     if not scenario.topics:
         raise BadInput(f"{where}: no topics; add a [topics.NAME] table")
     if not scenario.producers:
@@ -35,6 +36,13 @@ def check(scenario: Scenario, where: str) -> None:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
     _steps(scenario, where)
     _judged(scenario, topics, where)
+
+
+def check_shape(shape: ClusterShape, where: str) -> None:
+    """BadInput for a cluster of fewer or more nodes than can be given addresses."""
+    for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
+        if not 1 <= count <= NODES_MAX:
+            raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
 
 
 def _topic(topic: Topic, brokers: int, where: str) -> None:

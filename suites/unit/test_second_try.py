@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness import run, scenarios
 from harness.judging import Each
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario import ClusterShape
 from harness.model.verdict import Doubt, Status
-from harness.run import _Attempt, _result, try_again
+from harness.run import _Attempt, _attempt, _refuse_undoable, _result, try_again
 from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
@@ -58,3 +62,41 @@ def test_the_last_try_counts_when_all_were_judged() -> None:
     )
     result = _result(of_tries("try-1", "try-2"), each)
     assert (result.status, result.error, result.earlier) == (Status.PASS, None, ("try-1",))
+
+
+def shelf_of(retired: list[str]) -> Any:
+    return SimpleNamespace(take=lambda _: "a cluster", retire=lambda: retired.append("retired"))
+
+
+@pytest.mark.parametrize("error", [BadInput("step x: no such node"), HarnessFailure("we broke")])
+def test_a_scenario_whose_words_mean_nothing_is_bad_usage_and_leaves_no_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    out, retired = tmp_path / "mine", list[str]()
+
+    def broken_off(*_: Any) -> None:
+        out.mkdir()
+        raise error
+
+    monkeypatch.setattr(run, "drive", broken_off)
+    task: Any = SimpleNamespace(scenario=SimpleNamespace(name="mine"), out=out, weakened=None)
+    progress: Any = None
+    if isinstance(error, BadInput):
+        with pytest.raises(BadInput, match="scenario mine: step x: no such node"):
+            _attempt(task, shelf_of(retired), progress)
+    else:
+        assert _attempt(task, shelf_of(retired), progress).error == "we broke"
+    assert out.exists() != isinstance(error, BadInput)
+    assert retired == ["retired"]
+
+
+def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> None:
+    full = scenarios.load("disk_full")
+    wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
+    for weakened in (False, True):
+        _refuse_undoable([full], "processes", weakened)
+        with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
+            _refuse_undoable([full], "containers", weakened)
+    _refuse_undoable([wide], "processes", False)
+    with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
+        _refuse_undoable([wide], "containers", False)
