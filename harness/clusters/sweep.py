@@ -50,7 +50,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
     base = root or default_root()
-    swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead and _reachable(state)]
+    swept = [_end(state, "swept the remains of") for state in runs(base) if _remains(state) and _reachable(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
             old = time.time() - path.stat().st_mtime > _INCOMPLETE_AGE_S
@@ -108,6 +108,11 @@ def sweep_engine(root: Path) -> list[str]:
     finally:
         client.close()
     return [f"swept the remains of {run}" for run in lost]
+
+
+def _remains(state: RunState) -> bool:
+    """Dead, and not one in the making: that has no supervisor yet, and a harness that is about to name it."""
+    return state.dead and (state.supervisor is not None or not state.harness.alive)
 
 
 def _reachable(state: RunState) -> bool:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from harness.model.link import Break, CutMode, Direction
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario import Seconds
 
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
@@ -178,7 +179,7 @@ class Kind:
 class Fault(Kind, ABC):
     """Breaks something until healed: by a later `heal` step, after `for_s` seconds, or at the end of the steps."""
 
-    for_s: float = 0.0  # > 0: held so long within this very step, then healed
+    for_s: Seconds = 0.0  # > 0: held so long within this very step, then healed
 
     @abstractmethod
     def active(self, stage: Any) -> AbstractContextManager[Injection]:

@@ -22,6 +22,7 @@ from harness.faults.bite import (
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
+from harness.model.errors import BadInput
 from harness.model.link import CutMode, Direction
 
 
@@ -35,6 +36,10 @@ class Cut(Fault):
     dst: NodesExpr
     mode: CutMode = "silent"
     direction: Direction = "both"
+
+    def __post_init__(self) -> None:
+        if self.mode == "refusing" and self.direction != "both":
+            raise BadInput(f"a refusing cut closes both directions: leave out direction = {self.direction!r}")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -10,6 +10,7 @@ from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario import Count, Deadline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +20,9 @@ class Produce(Action):
     do: ClassVar[str] = "produce"
     producer: ProducerRef
     to: PartitionExpr
-    records: int
+    records: Count
     acked: bool = True
-    deadline_s: float = 30.0
+    deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
         topic, partition = place_of(self.to)
@@ -41,7 +42,7 @@ class EndTransaction(Action):
     do: ClassVar[str] = "end_transaction"
     producer: ProducerRef
     commit: bool = True
-    deadline_s: float = 30.0
+    deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
         wanted = TxnOutcome.COMMITTED if self.commit else TxnOutcome.ABORTED

@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.faults.base import Action, Bite, Done, PartitionsExpr
 from harness.faults.bite import named
 from harness.faults.stage import Stage
+from harness.model.scenario import Deadline
 from harness.model.waiting import wait_for
 
 
@@ -25,7 +26,7 @@ class Reassign(Action):
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     shift: int = 1
-    deadline_s: float = 60.0
+    deadline_s: Deadline = 60.0
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)

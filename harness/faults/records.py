@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.faults.base import Action, Done, PartitionsExpr
 from harness.faults.stage import Stage
 from harness.faults.waits import POLL_S
 from harness.model.errors import BadInput
+from harness.model.scenario import Count, Deadline, Range
 from harness.model.waiting import wait_for
 
 
@@ -20,7 +21,7 @@ class DeleteRecords(Action):
 
     do: ClassVar[str] = "delete_records"
     on: PartitionsExpr = ()
-    share: float = 0.5
+    share: Annotated[float, Range(0.001, 1)] = 0.5
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)
@@ -57,8 +58,8 @@ class WaitRolled(Action):
     do: ClassVar[str] = "wait_rolled"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
-    segments: int = 2
-    deadline_s: float = 90.0
+    segments: Count = 2
+    deadline_s: Deadline = 90.0
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)
@@ -86,7 +87,7 @@ class WaitLogStart(Action):
 
     do: ClassVar[str] = "wait_log_start"
     on: PartitionsExpr
-    deadline_s: float = 90.0
+    deadline_s: Deadline = 90.0
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)

@@ -23,6 +23,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario_toml import hint
 
 _FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
+_NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() takes "²", too, which is no number to int()
 
 
 class Facts(Protocol):
@@ -48,7 +49,7 @@ class Nodes:
 def place_of(text: str) -> Place:
     """ "plain/0" as a topic and a partition; BadInput otherwise."""
     topic, slash, partition = text.rpartition("/")
-    if not slash or not topic or not partition.isdigit():
+    if not slash or not topic or not _NUMBER.fullmatch(partition):
         raise BadInput(f'{text!r} is no partition; write "topic/0"')
     return topic, int(partition)
 
@@ -66,7 +67,7 @@ def parse_nodes(text: str) -> Nodes:
         raise BadInput(f"{text!r}: {word} {needs}")
     if _TAKES.get(word) == "a partition":
         place_of(of)
-    if word == "broker" and not of.isdigit():
+    if word == "broker" and not _NUMBER.fullmatch(of):
         raise BadInput(f"{text!r}: broker needs a number")
     return Nodes(word, of)
 

@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from harness.model.contract import check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
-from harness.model.scenario import NODES_MAX, ClusterShape, Producer, Reader, Scenario, Topic
+from harness.model.scenario import NODES_MAX, ClusterShape, Config, Producer, Reader, Scenario, Topic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
+MIN_INSYNC = "min.insync.replicas"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>\d+|\*)")
+_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
 
 
 def check(scenario: Scenario, where: str) -> None:
@@ -39,22 +41,31 @@ def check(scenario: Scenario, where: str) -> None:
 
 
 def check_shape(shape: ClusterShape, where: str) -> None:
-    """BadInput for a cluster of fewer or more nodes than can be given addresses."""
+    """BadInput for fewer or more nodes than can be given addresses, and for settings that no broker would take."""
     for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
         if not 1 <= count <= NODES_MAX:
             raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
+    check_config(shape.config, f"{where}: config")
+    _in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
+
+
+def _in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
+    """More in sync than there are is a promise that no write can ever be given."""
+    least = int(config.get(MIN_INSYNC, count))
+    if least > count:
+        raise BadInput(f"{where}: {MIN_INSYNC} = {least} of {count} {what}; use at most {count}")
 
 
 def _topic(topic: Topic, brokers: int, where: str) -> None:
     _name(topic.name, where, "a topic's name")
     if not 1 <= topic.replicas <= brokers:
-        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use at most {brokers}")
-    if topic.partitions < 1:
-        raise BadInput(f"{where}: partitions = {topic.partitions}; use at least 1")
+        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use 1 to {brokers}")
+    check_config(topic.config, f"{where}: config")
+    _in_sync_at_least(topic.config, topic.replicas, "replicas", f"{where}: config")
     if topic.assignment and len(topic.assignment) != topic.partitions:
         raise BadInput(f"{where}: assignment names {len(topic.assignment)} partitions of {topic.partitions}")
     for replicas in topic.assignment:
-        if len(set(replicas)) != topic.replicas or not all(1 <= b <= brokers for b in replicas):
+        if not len(set(replicas)) == len(replicas) == topic.replicas or not all(1 <= b <= brokers for b in replicas):
             raise BadInput(f"{where}: assignment {list(replicas)} is not {topic.replicas} of the brokers 1..{brokers}")
 
 
