@@ -94,6 +94,8 @@ def check_scenarios(options: GateOptions) -> None:
     known = library.builtin()
     for name in options.only:
         if name not in known:
+            if "/" in name or name.lower().endswith(".toml"):
+                library.load(name)  # says what is wrong with a path
             raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
     asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
     for scenario in asked or library.gate():

@@ -20,9 +20,15 @@ from harness.model.scenario import Seconds
 
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
+BrokersExpr = Annotated[str, "brokers"]  # an expression of nodes that are brokers
+OneBrokerExpr = Annotated[str, "one broker"]
+ControllersExpr = Annotated[str, "controllers"]
+OneControllerExpr = Annotated[str, "one controller"]
 PartitionExpr = Annotated[str, "partition"]  # "topic/0"
 PartitionsExpr = Annotated[tuple[str, ...], "partitions"]  # "topic/0", "topic/*"; empty = every topic's
 StepRef = Annotated[str, "step"]  # the name of an earlier step
+FaultRef = Annotated[str, "fault"]  # the name of an earlier step that chose nodes and broke them
+TopicRef = Annotated[str, "topic"]
 ProducerRef = Annotated[str, "producer"]
 GroupRef = Annotated[str, "group"]
 
@@ -165,6 +171,9 @@ class Kind:
     do: ClassVar[str] = ""
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
 
+    def foresee(self, plan: Any) -> None:
+        """BadInput when it can be known at load that it will fail or never bite. `plan` is a foresight.Foresight."""
+
     @classmethod
     def lacks(cls, capabilities: Collection[str]) -> str | None:
         """Why this cannot be done by a backend of these capabilities; None = it can."""
@@ -179,7 +188,12 @@ class Kind:
 class Fault(Kind, ABC):
     """Breaks something until healed: by a later `heal` step, after `for_s` seconds, or at the end of the steps."""
 
+    stops: ClassVar[bool] = False  # the process of a node, which can be stopped only once
     for_s: Seconds = 0.0  # > 0: held so long within this very step, then healed
+
+    def victims(self) -> str:
+        """The expression of the nodes that it chooses, for `same(step)`."""
+        return str(getattr(self, "node", ""))
 
     @abstractmethod
     def active(self, stage: Any) -> AbstractContextManager[Injection]:

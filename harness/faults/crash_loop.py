@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
 from harness.clusters.nodes import LogWatch
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, BrokersExpr, Fault, Injection
 from harness.faults.bite import Probe
 from harness.faults.process import RESTART_DEADLINE_S, felt, injection, restart
 from harness.faults.stage import Stage
@@ -26,7 +26,8 @@ class CrashLoop(Fault):
 
     do: ClassVar[str] = "crash_loop"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
-    node: NodesExpr
+    stops: ClassVar[bool] = True
+    node: BrokersExpr
     times: Annotated[int, Range(1, 100)] = 2
 
     @contextmanager

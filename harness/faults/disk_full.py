@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr
 from harness.faults.bite import Probe
 from harness.faults.disks import LogSince, the_only
 from harness.faults.process import felt, injection, restart
@@ -29,7 +29,8 @@ class DiskFull(Fault):
 
     do: ClassVar[str] = "disk_full"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.full", "restart"})
-    node: NodesExpr
+    stops: ClassVar[bool] = True
+    node: OneBrokerExpr
     spare_kb: Annotated[int, Range(1, 1 << 20)] = 256  # the broker needs some to say why it ends
 
     @contextmanager

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from harness.faults.base import Action, Done, PartitionsExpr
+from harness.faults.base import Action, Done, PartitionsExpr, TopicRef
+from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.waits import POLL_S
+from harness.model.contract import check_config
 from harness.model.errors import BadInput
 from harness.model.scenario import Count, Deadline, Range
+from harness.model.scenario_rules import in_sync_at_least
 from harness.model.waiting import wait_for
 
 
@@ -41,12 +44,17 @@ class AlterTopic(Action):
     """Changes settings of a topic while it is used."""
 
     do: ClassVar[str] = "alter_topic"
-    topic: str
+    topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if not self.config:
+            raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
+        check_config(self.config, "config")
+        in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
+
     def perform(self, stage: Stage) -> Done:
-        if self.topic not in {t.name for t in stage.topics}:
-            raise BadInput(f"alter_topic: no topic {self.topic!r}")
         stage.admin.alter_topic_config(self.topic, self.config)
         return Done(resolved={"topic": self.topic, "config": dict(self.config)})
 

@@ -21,6 +21,7 @@ from harness.faults.bite import (
     isr_lost,
     metadata_late,
 )
+from harness.faults.foresight import Foresight
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
@@ -48,6 +49,14 @@ class Slow(Fault):
     def __post_init__(self) -> None:
         if not self.latency_ms and not self.jitter_ms and self.rate_kb_s is None:
             raise BadInput("this slows nothing; give latency_ms, jitter_ms or rate_kb_s")
+
+    def victims(self) -> str:
+        """See `Fault`."""
+        return self.dst
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        plan.linked(self.src, self.dst)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

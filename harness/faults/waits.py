@@ -7,7 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Action, Done, GroupRef, NodesExpr, PartitionsExpr, PartitionView, Place, StepRef
+from harness.faults.base import (
+    Action,
+    BrokersExpr,
+    Done,
+    FaultRef,
+    GroupRef,
+    NodesExpr,
+    PartitionsExpr,
+    PartitionView,
+    Place,
+    StepRef,
+)
 from harness.faults.bite import named
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
@@ -69,7 +80,7 @@ class WaitLeaderIs(WaitOnPartitions):
     """Waits until each partition is led by one of the nodes."""
 
     do: ClassVar[str] = "wait_leader_is"
-    node: NodesExpr
+    node: BrokersExpr
 
     def perform(self, stage: Stage) -> Done:
         nodes = stage.nodes(self.node)
@@ -84,7 +95,7 @@ class WaitElsewhere(Action):
 
     do: ClassVar[str] = "wait_elsewhere"
     node: NodesExpr
-    since: StepRef
+    since: FaultRef
     deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
@@ -121,7 +132,7 @@ class WaitDeposed(WaitOnPartitions):
     """Waits until no partition is led by a node of an earlier step: by another one, or by nobody."""
 
     do: ClassVar[str] = "wait_deposed"
-    since: StepRef
+    since: FaultRef
 
     def perform(self, stage: Stage) -> Done:
         old = stage.nodes_of(self.since)
@@ -145,7 +156,7 @@ class WaitOutOfSync(WaitOnPartitions):
     """Waits until none of the nodes is in sync any more. On an idle partition they stay: it needs records in flight."""
 
     do: ClassVar[str] = "wait_out_of_sync"
-    node: NodesExpr
+    node: BrokersExpr
 
     def perform(self, stage: Stage) -> Done:
         nodes = set(stage.nodes(self.node))

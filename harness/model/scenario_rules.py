@@ -46,11 +46,11 @@ def check_shape(shape: ClusterShape, where: str) -> None:
         if not 1 <= count <= NODES_MAX:
             raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
     check_config(shape.config, f"{where}: config")
-    _in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
+    in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
 
 
-def _in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
-    """More in sync than there are is a promise that no write can ever be given."""
+def in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
+    """BadInput when more are to be in sync than there are: no write could ever be given that promise."""
     least = int(config.get(MIN_INSYNC, count))
     if least > count:
         raise BadInput(f"{where}: {MIN_INSYNC} = {least} of {count} {what}; use at most {count}")
@@ -61,7 +61,7 @@ def _topic(topic: Topic, brokers: int, where: str) -> None:
     if not 1 <= topic.replicas <= brokers:
         raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use 1 to {brokers}")
     check_config(topic.config, f"{where}: config")
-    _in_sync_at_least(topic.config, topic.replicas, "replicas", f"{where}: config")
+    in_sync_at_least(topic.config, topic.replicas, "replicas", f"{where}: config")
     if topic.assignment and len(topic.assignment) != topic.partitions:
         raise BadInput(f"{where}: assignment names {len(topic.assignment)} partitions of {topic.partitions}")
     for replicas in topic.assignment:
@@ -119,18 +119,19 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
             _one_of(kind, tuple(k.value for k in Kind), f"{where}: weakening", "expect")
 
 
-def partition_of(text: str, topics: dict[str, Topic], where: str) -> list[tuple[str, int]]:
+def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[tuple[str, int]]:
     """The partitions that "topic/3" or "topic/*" names; BadInput when there is no such partition."""
+    prefix = f"{where}: " if where else ""
     match = _PARTITION.fullmatch(text)
     if match is None:
-        raise BadInput(f'{where}: {text!r} is no partition; write "topic/0" or "topic/*"')
+        raise BadInput(f'{prefix}{text!r} is no partition; write "topic/0" or "topic/*"')
     topic = topics.get(match["topic"])
     if topic is None:
-        raise BadInput(f"{where}: no topic {match['topic']!r}{_hint(match['topic'], topics)}")
+        raise BadInput(f"{prefix}no topic {match['topic']!r}{_hint(match['topic'], topics)}")
     if match["partition"] == "*":
         return [(topic.name, p) for p in range(topic.partitions)]
     if int(match["partition"]) >= topic.partitions:
-        raise BadInput(f"{where}: {text}: {topic.name} has {topic.partitions} partitions, counted from 0")
+        raise BadInput(f"{prefix}{text}: {topic.name} has {topic.partitions} partitions, counted from 0")
     return [(topic.name, int(match["partition"]))]
 
 

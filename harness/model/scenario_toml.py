@@ -245,11 +245,8 @@ def _named(cls: type, tables: Any, where: str) -> list[object]:
 
 def _steps(rows: Any, where: str) -> list[Step]:
     steps: list[Step] = []
-    taken = {
-        r["name"]
-        for r in _expect(list, rows, where, "a list")
-        if isinstance(r, dict) and isinstance(r.get("name"), str)
-    }
+    given = [r.get("name") for r in _expect(list, rows, where, "a list") if isinstance(r, dict)]
+    taken = {name for name in given if isinstance(name, str)}
     for number, row in enumerate(rows, 1):
         args = dict(_expect(dict, row, f"{where}: number {number}", "a table"))
         if "do" not in args:

@@ -84,7 +84,7 @@ def test_capabilities_are_the_sum_of_the_steps() -> None:
 def test_an_unknown_scenario_is_answered_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="did you mean 'leader_killed'"):
         scenarios.load("leader_kiled")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="there is no such file"):
         scenarios.load("no/such/file.toml")
 
 
