@@ -39,7 +39,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
     """Clusters that were kept, and the remains of runs that crashed."""
     found = []
     for state in runs(root or default_root()):
-        if state.dead:
+        if _remains(state):
             found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
         elif state.kept and state.supervised and not state.harness.alive:
             text = f"a cluster of Kafka {state.release} that was kept, at {state.bootstrap}"

@@ -11,20 +11,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
 
-from harness.clusters import clean, leftovers, processes, sweep
+from harness.clusters import clean, leftovers, sweep
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.slots import Slot, _locked, take_slot
 from harness.clusters.state import ProcessId, RunState, load, new_run, runs
 from harness.clusters.supervision import Supervision
 from harness.model.errors import BadInput, HarnessFailure
-from harness.model.scenario import ClusterShape
 from harness.model.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -313,41 +310,10 @@ def test_a_supervisor_that_its_run_does_not_name_is_ended_too(harness: Harness, 
     assert list(root.iterdir()) == []
 
 
-class BrokenError(Exception):
-    """Stands for whatever may go wrong."""
-
-
-@pytest.mark.parametrize("broken", ["Addresses.of", "_start_toxiproxy", "RunState.save", "write_nodes"])
-def test_whatever_fails_on_the_way_no_supervisor_is_left(
-    tmp_path: Path, slots: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
-    supervisors: list[int] = []
-
-    class Noted(Supervision):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            supervisors.append(self.pid)
-            if broken == "RunState.save":
-                monkeypatch.setattr(RunState, "save", fail)
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise BrokenError
-
-    monkeypatch.setattr(processes, "Supervision", Noted)
-    monkeypatch.setattr(processes, "take_slot", lambda: take_slot(slots))
-    for name in ("toxiproxy_server", "java_tool", "formatted", "_start_toxiproxy", "machine_of"):
-        monkeypatch.setattr(processes, name, lambda *_: "")
-    if broken != "RunState.save":
-        monkeypatch.setattr(f"harness.clusters.processes.{broken}", fail)
-    release: Any = SimpleNamespace(version="9.9.9", image=None, classpath=())
-    java: Any = SimpleNamespace(note="", executable="java")
-    root = tmp_path / "root"
-    with pytest.raises(BrokenError):
-        processes.start_processes(
-            release, ClusterShape(), root=root, keep=True, progress=print, cache=tmp_path, java=java
-        )
-    assert [gone(pid) for pid in supervisors] == [True]
-    assert list(root.iterdir()) == []
+def test_a_kept_run_in_the_making_is_nobodys_remains(tmp_path: Path) -> None:
+    new_run(tmp_path, slot=0, release="9.9.9", kept=True)
+    assert sweep(tmp_path) == []
+    assert len(runs(tmp_path)) == 1
 
 
 def test_clean_without_a_name_ends_every_kept_run(harness: Harness, tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
         ("leader(t)", 'write "topic/0"'),
         ("brokers(1)", "takes nothing in brackets"),
         ("broker(one)", "needs a number"),
+        ("broker(²)", "needs a number"),
+        ("leader(t/²)", 'write "topic/0"'),
         ("folower(t/0)", "did you mean 'follower'"),
         ("leader(t/0", "names no node"),
         ("", "names no node"),
