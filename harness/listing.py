@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
+from harness.model.backend import AUTO
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.options import GateOptions
@@ -33,7 +34,7 @@ def faults(maven_repo: str | None) -> Table:
     """Kinds of steps a scenario may use, with their arguments, and whether this machine can do them."""
     del maven_repo
     registry = _room("harness.faults.registry")
-    rows = [(str(kind.do), *_described(kind), _available(kind)) for kind in registry.KINDS]
+    rows = [(str(kind.do), *_described(kind), _available(kind.needs)) for kind in registry.KINDS]
     return ("step", "arguments", "what it does", "here"), [*rows]
 
 
@@ -85,14 +86,14 @@ def check_scenarios(options: GateOptions) -> None:
     known = library.builtin()
     for name in options.only:
         if name not in known:
+            if "/" in name or name.lower().endswith(".toml"):
+                library.load(name)  # says what is wrong with a path
             raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
     asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
     for scenario in asked or library.gate():
-        if missing := sorted(_room("harness.faults.registry").needs(scenario) - _capabilities()):
-            raise BadInput(
-                f"scenario {scenario.name} needs {', '.join(missing)}, which the process backend cannot do; "
-                "`durability list faults` shows what it can"
-            )
+        refused = [_lacking(scenario, able) for able in _able(options.backend).values()]
+        if all(refused):  # where the choice is left to the run, it checks again what it has chosen
+            raise BadInput(refused[0])
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -102,7 +103,9 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def _part_of(scenario: Any) -> str:
-    return "smoke, gate" if scenario.smoke else "gate" if scenario.gate else "on request"
+    part = "smoke, gate" if scenario.smoke else "gate" if scenario.gate else "on request"
+    here = _available(_room("harness.faults.registry").needs(scenario))
+    return part if here == "yes" else f"{part}, {here}"
 
 
 def _described(kind: Any) -> tuple[str, str]:
@@ -111,16 +114,24 @@ def _described(kind: Any) -> tuple[str, str]:
     return ", ".join(names), (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _available(kind: Any) -> str:
-    missing = sorted(kind.needs - _capabilities())
-    return f"no: this backend cannot {', '.join(missing)}" if missing else "yes"
+def _available(needs: frozenset[str]) -> str:
+    able = _able(AUTO)
+    fit = [backend for backend, capabilities in able.items() if needs <= capabilities]
+    if len(fit) == len(able):
+        return "yes"
+    return f"with --backend {' or '.join(fit)} only" if fit else f"no: nothing here can {', '.join(sorted(needs))}"
 
 
-def _capabilities() -> frozenset[str]:
-    """What the process backend can do on this machine."""
-    from harness.clusters.processes import CAPABILITIES
+def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
+    reason: str | None = _room("harness.faults.registry").lacking(scenario, capabilities)
+    return reason
 
-    return CAPABILITIES
+
+def _able(backend: str) -> dict[str, frozenset[str]]:
+    """What each of the backends can do that a run of `backend` may take."""
+    from harness.clusters.choosing import CAPABILITIES
+
+    return {name: able for name, able in CAPABILITIES.items() if backend in (AUTO, name)}
 
 
 def _room(name: str) -> ModuleType:

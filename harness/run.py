@@ -13,10 +13,11 @@ from typing import Final
 
 from harness import clusters, scenarios, truth
 from harness.clusters import Cluster
+from harness.clusters.choosing import CAPABILITIES, check_plan
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
-from harness.faults.registry import build_step
+from harness.faults.registry import lacking
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
@@ -43,6 +44,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = chosen(options, whole)
+    _refuse_undoable(wanted, backend, weakened)
     out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
@@ -78,6 +80,22 @@ def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
     return [scenarios.load(spec) for spec in specs] or list(whole)
 
 
+def _refuse_undoable(wanted: Sequence[Scenario], backend: str, weakened: bool) -> None:
+    """BadInput, before anything starts, on a scenario that the chosen backend cannot play."""
+    for scenario in wanted:
+        played = _played(scenario, weakened)
+        if reason := lacking(played, CAPABILITIES[backend]):
+            raise BadInput(reason)
+        try:
+            check_plan(backend, played.shape)
+        except BadInput as error:
+            raise BadInput(f"scenario {scenario.name}: shape: {error}; use --backend {PROCESSES}") from error
+
+
+def _played(scenario: Scenario, weakened: bool) -> Scenario:
+    return scenarios.weakened(scenario) if weakened else scenario
+
+
 def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[Scenario]) -> Sequence[Scenario]:
     """A file of the user's, or a scenario outside the gate, is a whole of its own; a part of the gate is a part."""
     inside = {s.name for s in whole}
@@ -98,10 +116,9 @@ def _task(
 ) -> Task:
     shares = records_of(whole, options.records)
     records = shares.get(scenario.name) or options.records // max(1, len(whole))
-    played = scenarios.weakened(scenario) if weakened else scenario
     rng = Random(f"{options.seed}/{scenario.name}")
     return Task(
-        scenario=paced(played, records),
+        scenario=paced(_played(scenario, weakened), records),
         contract=contract_of(scenario),
         weakened=scenario.weakening.what if weakened and scenario.weakening else None,
         seed=options.seed,
@@ -134,8 +151,6 @@ def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
         while not tries or (task.weakened is None and len(tries) < TRIES_MAX and try_again(tries[-1].doubts)):
             again = replace(task, out=task.out.with_name(f"{task.out.name}-again")) if tries else task
             cluster = shelf.take(task.scenario)
-            if missing := _unavailable(task.scenario, cluster):
-                return _Attempt(task.scenario.name, error=missing)
             tries.append(drive(again, cluster, progress))
             shelf.give_back(task.scenario, healthy=tries[-1].healthy)
             for doubt in tries[-1].doubts:
@@ -262,9 +277,3 @@ def _made(out: Path) -> Path:
 
 def _out(release: Release) -> Path:
     return OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
-
-
-def _unavailable(scenario: Scenario, cluster: Cluster) -> str | None:
-    """Why a step of the scenario cannot be done on this backend."""
-    reasons = (build_step(step).available(cluster) for step in scenario.steps)
-    return next((reason for reason in reasons if reason), None)

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from harness.clusters.addresses import SLOTS
 from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
+from harness.clusters.subnets import Subnets
 from harness.kafka.layout import BrokerImage
 from harness.kafka.release import IMAGE
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import NO_LIMITS, Limits
+from harness.model.scenario import ClusterShape
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
 _PROBES: Final = 50  # subnets that no run takes
+
+_OF_PROCESSES: Final = frozenset(
+    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
+)
+# What faults may ask of each backend. The limits of a container's process are the engine's to set: who owns the files
+# inside need not own the process.
+CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
+    PROCESSES: _OF_PROCESSES,
+    CONTAINERS: _OF_PROCESSES - {"disk.full"},
+}
+
+
+def check_plan(backend: str, shape: ClusterShape) -> None:
+    """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
+    if backend == CONTAINERS:
+        Subnets.of(0, shape)
 
 
 def only_in_containers(kafka: str | None, limits: Limits) -> str:

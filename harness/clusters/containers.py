@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING
 from harness.clusters.base import party
 from harness.clusters.broker_images import STORAGE, image_tool
+from harness.clusters.choosing import CAPABILITIES
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits, engine
 from harness.clusters.format import StorageTool, formatted, java_tool
@@ -23,9 +24,8 @@ from harness.clusters.images import Images, images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
 from harness.clusters.launch import ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
-from harness.clusters.processes import CAPABILITIES as OF_PROCESSES
-from harness.clusters.processes import supervised
-from harness.clusters.state import RunState, remove_directory
+from harness.clusters.processes import abandon, supervised
+from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
 from harness.clusters.toxiproxy import ToxiproxyClient
@@ -36,14 +36,10 @@ from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import CONTAINERS
-from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
-
-# The limits of a container's process are the engine's to set: who owns the files inside need not own the process.
-CAPABILITIES: Final = OF_PROCESSES - {"disk.full"}
 
 
 def start_containers(
@@ -87,11 +83,7 @@ def start_containers(
         cluster = _cluster(release, shape, state, runner, plan, Cache(cache), progress)
         cluster.bring_up()
     except BaseException as error:
-        try:
-            supervision.stop()  # its farewell takes the containers and the networks
-            remove_directory(state.directory)
-        except (HarnessTimeout, HarnessFailure) as late:
-            error.add_note(str(late))
+        abandon(state, supervision, error)  # the supervisor's farewell takes the containers and the networks
         raise
     return cluster
 
@@ -121,7 +113,7 @@ def _cluster(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
-        capabilities=CAPABILITIES,
+        capabilities=CAPABILITIES[CONTAINERS],
         formatted=site.formatted,
     )
     return JvmCluster(release, shape, state, means, nodes)

@@ -202,7 +202,7 @@ class JvmCluster:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard if size_bytes is None else size_bytes, hard))
         except ProcessLookupError:
             pass  # it ended in between
-        except (OSError, ValueError) as refused:
+        except (OSError, ValueError, OverflowError) as refused:
             raise HarnessFailure(f"the size of files of {party(node)} cannot be limited: {refused}") from refused
 
     # --- as a whole ---

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from harness.clusters.base import FIRST_CONTROLLER, party
 from harness.kafka.config import CLIENT_PORT, CONTROLLER_PORT, DIRECT_PORT, REPLICATION_PORT, host_name
-from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
-
-NODES_MAX = 50  # of each kind: 100 + node id has to fit into an octet
+from harness.model.scenario_rules import check_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,5 @@ class Plan(ABC):
 
 def nodes_of(shape: ClusterShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Ids of brokers and of controllers. Raises BadInput for a shape that has no plan of addresses."""
-    for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
-        if not 1 <= count <= NODES_MAX:
-            raise BadInput(f"a cluster has 1 to {NODES_MAX} {what}, not {count}")
+    check_shape(shape, "shape")
     return tuple(range(1, shape.brokers + 1)), tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + shape.controllers))

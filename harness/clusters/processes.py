@@ -6,15 +6,14 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
-from harness.clusters.choosing import only_in_containers, refuse
+from harness.clusters.choosing import CAPABILITIES, only_in_containers, refuse
 from harness.clusters.format import formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
-from harness.clusters.nodes import NodeFiles, Site, environment
+from harness.clusters.nodes import Site, environment
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
@@ -26,15 +25,11 @@ from harness.kafka.java import Java, find_java
 from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import PROCESSES
-from harness.model.errors import HarnessTimeout
+from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 Progress = Callable[[str], None]
-
-CAPABILITIES: Final = frozenset(
-    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
-)
 
 
 def start_processes(
@@ -61,19 +56,17 @@ def start_processes(
     proxy_binary = toxiproxy_server(cache, progress)
     source = formatted(release, shape, java_tool(release, java), Cache(cache), progress)
     state, supervision = supervised(root, release, keep=keep)
-    addresses = Addresses.of(state.slot, shape)
-    state = replace(state, bootstrap=addresses.bootstrap())
-    nodes: dict[int, NodeFiles] = {}
-    means = Means(
-        runner=supervision,
-        plan=addresses,
-        toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
-        capabilities=CAPABILITIES,
-        formatted=source,
-    )
-    cluster = JvmCluster(release, shape, state, means, nodes)
     try:
+        addresses = Addresses.of(state.slot, shape)
+        state = replace(state, bootstrap=addresses.bootstrap())
         state.save()
+        means = Means(
+            runner=supervision,
+            plan=addresses,
+            toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
+            capabilities=CAPABILITIES[PROCESSES],
+            formatted=source,
+        )
         _start_toxiproxy(proxy_binary, state.directory, means)
         site = Site(
             release=release,
@@ -85,19 +78,19 @@ def start_processes(
             directory=state.directory,
             host=lambda _: socket.gethostname(),
         )
-        nodes.update(write_nodes(site, Cache(cache), progress))
+        cluster = JvmCluster(release, shape, state, means, write_nodes(site, Cache(cache), progress))
         cluster.bring_up()
     except BaseException as error:
-        try:
-            cluster.stop()
-        except HarnessTimeout as late:
-            error.add_note(str(late))
+        abandon(state, supervision, error)
         raise
     return cluster
 
 
 def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCESSES) -> tuple[RunState, Supervision]:
-    """A run of its own: a slot, a directory, and the supervisor that holds the slot and outlives the harness."""
+    """A run of its own: a slot, a directory, and the supervisor that holds the slot and outlives the harness.
+
+    Its state names the supervisor as soon as there is one, so that whoever comes after a crash can end it.
+    """
     slot = take_slot()
     try:
         state = new_run(root, slot=slot.number, release=release.version, kept=keep, backend=backend)
@@ -106,9 +99,24 @@ def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCE
         except BaseException:
             remove_directory(state.directory)
             raise
+        try:
+            state = state.supervised_by(supervision.pid)
+            state.save()
+        except BaseException as error:
+            abandon(state, supervision, error)
+            raise
     finally:
         slot.let_go()  # the supervisor and what it starts hold it from here on
-    return state.supervised_by(supervision.pid), supervision
+    return state, supervision
+
+
+def abandon(state: RunState, supervision: Supervision, error: BaseException) -> None:
+    """Nothing is left of a run that `error` ended before it was a cluster; what resists becomes a note of it."""
+    try:
+        supervision.stop()
+        remove_directory(state.directory)
+    except (HarnessTimeout, HarnessFailure) as late:
+        error.add_note(str(late))
 
 
 def _start_toxiproxy(binary: Path, directory: Path, means: Means) -> None:

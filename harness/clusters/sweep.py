@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,12 +13,13 @@ from pathlib import Path
 import psutil
 
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
-from harness.clusters.state import RunState, default_root, load, remove_directory, runs
+from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
+_SUPERVISOR = "supervisor.py"
 _INCOMPLETE_AGE_S = 600.0
 
 
@@ -37,7 +39,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
     """Clusters that were kept, and the remains of runs that crashed."""
     found = []
     for state in runs(root or default_root()):
-        if state.dead:
+        if _remains(state):
             found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
         elif state.kept and state.supervised and not state.harness.alive:
             text = f"a cluster of Kafka {state.release} that was kept, at {state.bootstrap}"
@@ -48,7 +50,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
     base = root or default_root()
-    swept = [_end(state, "swept the remains of") for state in runs(base) if state.dead and _reachable(state)]
+    swept = [_end(state, "swept the remains of") for state in runs(base) if _remains(state) and _reachable(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
             old = time.time() - path.lstat().st_mtime > _INCOMPLETE_AGE_S
@@ -82,15 +84,8 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
 
 
 def _end(state: RunState, verb: str) -> str:
-    supervisor = state.supervisor
-    if supervisor is not None and supervisor.alive:
-        os.kill(supervisor.pid, signal.SIGTERM)
-        wait_for(
-            lambda: supervisor.alive,
-            until=lambda alive: not alive,
-            deadline_s=_END_S,
-            what=f"the supervisor {supervisor.pid} of {state.run} to end",
-        )
+    for supervisor in _supervisors(state):
+        _end_supervisor(supervisor, state.run)
     _kill_strays(state.directory)
     if state.backend == CONTAINERS:
         remove_containers(state)
@@ -118,6 +113,11 @@ def sweep_engine(root: Path) -> list[str]:
     return [f"swept the remains of {run}" for run in lost]
 
 
+def _remains(state: RunState) -> bool:
+    """Dead, and not one in the making: that has no supervisor yet, and a harness that is about to name it."""
+    return state.dead and (state.supervisor is not None or not state.harness.alive)
+
+
 def _reachable(state: RunState) -> bool:
     """A run of containers waits for its engine: what it left can only be removed there."""
     if state.backend == CONTAINERS:
@@ -138,6 +138,27 @@ def remove_containers(state: RunState) -> None:
             reap.reap(client, f"{RUN_LABEL}={state.run}")
     finally:
         client.close()
+
+
+def _end_supervisor(supervisor: ProcessId, run: str) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+        os.kill(supervisor.pid, signal.SIGTERM)
+    wait_for(
+        lambda: supervisor.alive,
+        until=lambda alive: not alive,
+        deadline_s=_END_S,
+        what=f"the supervisor {supervisor.pid} of {run} to end",
+    )
+
+
+def _supervisors(state: RunState) -> list[ProcessId]:
+    """The living ones of a run: that which its state names, or one whose harness died before it could write that."""
+    found = {state.supervisor} if state.supervised else set()
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if str(state.directory.absolute()) in command and any(Path(word).name == _SUPERVISOR for word in command):
+            found.add(ProcessId.of(process.pid))
+    return [supervisor for supervisor in found if supervisor is not None]
 
 
 def _kill_strays(directory: Path) -> None:

@@ -8,7 +8,7 @@ scenario file that names an argument nobody declared is refused when it is loade
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,19 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from harness.model.link import Break, CutMode, Direction
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario import Seconds
 
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
+BrokersExpr = Annotated[str, "brokers"]  # an expression of nodes that are brokers
+OneBrokerExpr = Annotated[str, "one broker"]
+ControllersExpr = Annotated[str, "controllers"]
+OneControllerExpr = Annotated[str, "one controller"]
 PartitionExpr = Annotated[str, "partition"]  # "topic/0"
 PartitionsExpr = Annotated[tuple[str, ...], "partitions"]  # "topic/0", "topic/*"; empty = every topic's
 StepRef = Annotated[str, "step"]  # the name of an earlier step
+FaultRef = Annotated[str, "fault"]  # the name of an earlier step that chose nodes and broke them
+TopicRef = Annotated[str, "topic"]
 ProducerRef = Annotated[str, "producer"]
 GroupRef = Annotated[str, "group"]
 
@@ -164,20 +171,29 @@ class Kind:
     do: ClassVar[str] = ""
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
 
-    def available(self, cluster: ClusterView) -> str | None:
-        """Why this cannot be done there; None = it can."""
-        missing = sorted(self.needs - cluster.capabilities)
+    def foresee(self, plan: Any) -> None:
+        """BadInput when it can be known at load that it will fail or never bite. `plan` is a foresight.Foresight."""
+
+    @classmethod
+    def lacks(cls, capabilities: Collection[str]) -> str | None:
+        """Why this cannot be done by a backend of these capabilities; None = it can."""
+        missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
         why = "; ".join(_WHY_NOT[capability] for capability in missing if capability in _WHY_NOT)
-        return f"{self.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
+        return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(Kind, ABC):
     """Breaks something until healed: by a later `heal` step, after `for_s` seconds, or at the end of the steps."""
 
-    for_s: float = 0.0  # > 0: held so long within this very step, then healed
+    stops: ClassVar[bool] = False  # the process of a node, which can be stopped only once
+    for_s: Seconds = 0.0  # > 0: held so long within this very step, then healed
+
+    def victims(self) -> str:
+        """The expression of the nodes that it chooses, for `same(step)`."""
+        return str(getattr(self, "node", ""))
 
     @abstractmethod
     def active(self, stage: Any) -> AbstractContextManager[Injection]:

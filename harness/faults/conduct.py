@@ -14,7 +14,7 @@ from harness.faults.bite import Held, with_recent_acks
 from harness.faults.registry import Heal, WaitBite, build_step, is_disturbance
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
-from harness.model.errors import HarnessTimeout
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Step
 from harness.model.waiting import wait_for
 
@@ -97,6 +97,8 @@ class _Conductor:
         except HarnessTimeout as late:
             row["error"] = str(late)
             self.stage.log(f"{step.name}: {late}")
+        except BadInput as words:
+            raise BadInput(f"step {step.name} ({step.do}): {words}") from words
         finally:
             row["ended_ns"] = now_ns()
             self._ask_open()

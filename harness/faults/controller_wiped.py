@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, Fault, Injection, OneControllerExpr
 from harness.faults.bite import Probe, await_recent_acks
 from harness.faults.disks import LogSince, the_only
+from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
@@ -34,7 +35,12 @@ class ControllerWiped(Fault):
 
     do: ClassVar[str] = "controller_wiped"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart", "disk.write"})
-    node: NodesExpr = "controller_follower"
+    node: OneControllerExpr = "controller_follower"
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if plan.scenario.shape.controllers < CONTROLLERS_MIN:
+            raise BadInput(f"a majority has to be left meanwhile; set controllers = {CONTROLLERS_MIN} in [shape]")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from harness.clusters.nodes import LogWatch
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, BrokersExpr, Fault, Injection
 from harness.faults.bite import Probe
 from harness.faults.process import RESTART_DEADLINE_S, felt, injection, restart
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
+from harness.model.scenario import Range
 from harness.model.waiting import wait_for
 
 # LogManager, before the first log of a directory is recovered; all releases from 3.x on.
@@ -25,12 +26,9 @@ class CrashLoop(Fault):
 
     do: ClassVar[str] = "crash_loop"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
-    node: NodesExpr
-    times: int = 2
-
-    def __post_init__(self) -> None:
-        if self.times < 1:
-            raise BadInput(f"crash_loop: times is {self.times}; at least one crash in recovery makes it one")
+    stops: ClassVar[bool] = True
+    node: BrokersExpr
+    times: Annotated[int, Range(1, 100)] = 2
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

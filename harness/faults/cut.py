@@ -19,9 +19,11 @@ from harness.faults.bite import (
     isr_lost,
     leaders_moved,
 )
+from harness.faults.foresight import Foresight
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
+from harness.model.errors import BadInput
 from harness.model.link import CutMode, Direction
 
 
@@ -35,6 +37,18 @@ class Cut(Fault):
     dst: NodesExpr
     mode: CutMode = "silent"
     direction: Direction = "both"
+
+    def __post_init__(self) -> None:
+        if self.mode == "refusing" and self.direction != "both":
+            raise BadInput(f"a refusing cut closes both directions: leave out direction = {self.direction!r}")
+
+    def victims(self) -> str:
+        """See `Fault`."""
+        return self.dst
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        plan.linked(self.src, self.dst)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -68,6 +82,16 @@ class CutFollowers(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     of: PartitionExpr
     mode: CutMode = "silent"
+
+    def victims(self) -> str:
+        """See `Fault`."""
+        return f"followers({self.of})"
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        topic, _ = place_of(self.of)
+        if plan.topic(topic).replicas == 1:
+            raise BadInput(f"of: {topic} has one replica, and so no followers; give it replicas = 2 or more")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

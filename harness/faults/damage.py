@@ -13,17 +13,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionExpr, PartitionView, Place
+from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
 from harness.faults.bite import Probe, await_recent_acks, isr_lost
 from harness.faults.disks import LogSince, await_done_without, not_whole, replica_folder, the_only
+from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
 from harness.kafka.ondisk import LOG_STARTS, RECOVERY_POINTS, leader_epochs, offset_checkpoint
 from harness.model.errors import BadInput
+from harness.model.scenario import MANY, Range
 
 What = Literal[
     "flip",
@@ -52,6 +54,9 @@ NOTICED: Final[Mapping[str, frozenset[str]]] = {
 }
 # What is of the disk as a whole, and not of one partition.
 OF_THE_DISK: Final = frozenset({"start_offset_checkpoint", "wiped"})
+# What chooses among the segments of a log.
+OF_SEGMENTS: Final = frozenset({"flip", "index", "time_index"})
+TAIL_BYTES: Final = 1000
 WHOLE_DEADLINE_S: Final = 60.0
 HOPELESS_DEADLINE_S: Final = 1.0
 
@@ -82,26 +87,62 @@ class Damage(Fault):
 
     do: ClassVar[str] = "damage"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart", "disk.read", "disk.write"})
-    node: NodesExpr
+    stops: ClassVar[bool] = True
+    node: OneBrokerExpr
     what: What
     of: PartitionExpr = ""
     how: How = "killed"
-    segment: Literal["active", "oldest"] = "active"
-    tail_bytes: int = 1000
+    segment: Literal["active", "oldest"] | None = None  # the active one
+    tail_bytes: Annotated[int | None, Range(1, MANY)] = None  # TAIL_BYTES
     unnoticed: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.of) == (self.what == "wiped"):
-            raise BadInput(f"damage: {self.what} {'is all of the disk: leave out' if self.of else 'needs'} `of`")
-        if self.unnoticed != (self.how not in NOTICED[self.what]):
-            raise BadInput(
-                f"damage: a broker notices {self.what} after it was stopped "
-                f"{' or '.join(sorted(NOTICED[self.what]))}, not otherwise; that is by design, and no release's fault"
-            )
+            raise BadInput(f"{self.what} {'is all of the disk: leave out' if self.of else 'needs'} `of`")
+        self._check_noticed()
+        if self.segment is not None and self.what not in OF_SEGMENTS:
+            raise BadInput(f"segment: {self.what} chooses no segment; leave it out")
+        if self.tail_bytes is not None and self.what != "torn_tail":
+            raise BadInput(f"tail_bytes: {self.what} tears no tail; leave it out")
+
+    def _check_noticed(self) -> None:
+        noticed = NOTICED[self.what]
         if self.unnoticed and self.what != "flip":
-            raise BadInput(f"damage: {self.what} cannot be unnoticed, only flip can")
-        if self.tail_bytes < 1:
-            raise BadInput(f"damage: tail_bytes is {self.tail_bytes}; a tail has at least one byte")
+            raise BadInput(f"unnoticed: {self.what} cannot be unnoticed, only flip can; leave it out")
+        if self.unnoticed and self.how in noticed:
+            raise BadInput(f"unnoticed: after how = {self.how!r} the broker does notice it; leave out unnoticed")
+        if not self.unnoticed and self.how not in noticed:
+            raise BadInput(
+                f"how: by design no broker that was stopped with how = {self.how!r} notices {self.what}; "
+                f"set how = {min(noticed)!r}"
+            )
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if not self.of:
+            self._foresee_disk(plan)
+            return
+        place = place_of(self.of)
+        topic = plan.topic(place[0])
+        if topic.replicas == 1:
+            raise BadInput(f"of: {topic.name} has one replica, and none to make it good from; give it 2 or more")
+        if not any(topic.name in producer.topics for producer in plan.scenario.producers):
+            raise BadInput(
+                f"of: nobody writes to {topic.name}, and so nothing is missed; add it to a producer's topics"
+            )
+        named, holders = plan.reach(self.node).brokers, plan.holders(place)
+        if named and holders is not None and not named & holders:
+            raise BadInput(
+                f"node: {self.node} has no replica of {self.of}; name one of {', '.join(map(str, sorted(holders)))}"
+            )
+
+    def _foresee_disk(self, plan: Foresight) -> None:
+        named = plan.reach(self.node).brokers
+        for topic in plan.scenario.topics:
+            places = [(topic.name, p) for p in range(topic.partitions) if topic.replicas == 1]
+            only = [place for place in places if named & (plan.holders(place) or frozenset())]
+            if only or plan.scenario.shape.brokers == 1:
+                raise BadInput(f"node: {self.node} may have the only replica of {topic.name}; give it 2 or more")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -145,7 +186,7 @@ class Damage(Fault):
         if self.what == "flip":
             return disk.flip(replica, stage.rng, recovery_point=point, oldest=oldest)
         if self.what == "torn_tail":
-            return disk.tear(replica, self.tail_bytes, without_indexes=not killed)
+            return disk.tear(replica, self.tail_bytes or TAIL_BYTES, without_indexes=not killed)
         if self.what == "index" and not killed:
             return disk.remove_index(replica, oldest=oldest)
         if self.what in ("index", "time_index"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr
 from harness.faults.bite import Probe
 from harness.faults.disks import LogSince, the_only
 from harness.faults.process import felt, injection, restart
 from harness.faults.stage import Stage
-from harness.model.errors import BadInput
+from harness.model.scenario import Range
 
 # LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.
 ENDED: Final = r"(?:Shutdown|Halting) broker because .*\bdirs?\b"
@@ -29,12 +29,9 @@ class DiskFull(Fault):
 
     do: ClassVar[str] = "disk_full"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.full", "restart"})
-    node: NodesExpr
-    spare_kb: int = 256
-
-    def __post_init__(self) -> None:
-        if self.spare_kb < 1:
-            raise BadInput(f"disk_full: spare_kb is {self.spare_kb}; the broker needs some to say why it ends")
+    stops: ClassVar[bool] = True
+    node: OneBrokerExpr
+    spare_kb: Annotated[int, Range(1, 1 << 20)] = 256  # the broker needs some to say why it ends
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

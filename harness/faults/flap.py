@@ -14,7 +14,8 @@ from harness.faults.bite import Held, Probe
 from harness.faults.cut import Cut
 from harness.faults.links import Link, between, parties
 from harness.faults.stage import Stage
-from harness.model.errors import BadInput, HarnessError, HarnessFailure
+from harness.model.errors import HarnessError, HarnessFailure
+from harness.model.scenario import Deadline
 
 FLAPS_MIN = 2
 
@@ -24,12 +25,8 @@ class Flap(Cut):
     """Cuts links for down_s and mends them for up_s, again and again, until healed; otherwise as `cut`."""
 
     do: ClassVar[str] = "flap"
-    down_s: float = 1.0
-    up_s: float = 1.0
-
-    def __post_init__(self) -> None:
-        if min(self.down_s, self.up_s) <= 0:
-            raise BadInput("flap: down_s and up_s are lengths of time above 0")
+    down_s: Deadline = 1.0
+    up_s: Deadline = 1.0
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

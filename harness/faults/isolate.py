@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.base import BrokersExpr, Fault, Injection
 from harness.faults.bite import Probe, acks_stalled, answers_missed, any_of, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.links import broken, isolation
+from harness.faults.links import broken, check_sides, isolation
 from harness.faults.stage import Stage
 from harness.model.link import CutMode
 
@@ -20,9 +20,12 @@ class Isolate(Fault):
 
     do: ClassVar[str] = "isolate"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
-    node: NodesExpr
+    node: BrokersExpr
     away_from: tuple[str, ...]
     mode: CutMode = "silent"
+
+    def __post_init__(self) -> None:
+        check_sides(self.away_from)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -26,11 +26,18 @@ def between(sources: Iterable[str], targets: Iterable[str]) -> list[Link]:
     return [(src, dst) for src in sources for dst in targets if src != dst]
 
 
-def isolation(node: int, away_from: Sequence[str], brokers: Sequence[int], controllers: Sequence[int]) -> list[Link]:
-    """Links of a node to and from the named sides. Controllers open none to brokers, and clients are never called."""
+def check_sides(away_from: Sequence[str]) -> None:
+    """BadInput on a side that there is not, or on none at all."""
+    if not away_from:
+        raise BadInput(f"away_from: names no side; there is {', '.join(SIDES)}")
     for side in away_from:
         if side not in SIDES:
             raise BadInput(f"away_from: unknown side {side!r}{hint(side, SIDES)}")
+
+
+def isolation(node: int, away_from: Sequence[str], brokers: Sequence[int], controllers: Sequence[int]) -> list[Link]:
+    """Links of a node to and from the named sides. Controllers open none to brokers, and clients are never called."""
+    check_sides(away_from)
     me, links = party(node), []
     if "brokers" in away_from:
         others = [party(b) for b in brokers if b != node]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.base import BrokersExpr, Fault, Injection
 from harness.faults.bite import answers_missed, await_recent_acks
 from harness.faults.links import CLIENT, between, broken
 from harness.faults.stage import Stage
@@ -20,7 +20,7 @@ class LoseAnswers(Fault):
 
     do: ClassVar[str] = "lose_answers"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
-    node: NodesExpr
+    node: BrokersExpr
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

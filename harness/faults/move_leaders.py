@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Action, Bite, Done, NodesExpr, PartitionsExpr, PartitionView, Place
+from harness.faults.base import Action, Bite, BrokersExpr, Done, PartitionsExpr, PartitionView, Place
 from harness.faults.bite import named
 from harness.faults.elect import await_leaders
+from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
-from harness.model.errors import HarnessTimeout
+from harness.model.errors import BadInput, HarnessTimeout
 
 
 def next_order(state: PartitionView, without: tuple[int, ...]) -> list[int]:
@@ -32,7 +33,12 @@ class MoveLeaders(Action):
     do: ClassVar[str] = "move_leaders"
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
-    without: NodesExpr = ""
+    without: BrokersExpr = ""
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
+            raise BadInput(f"on: {alone[0]} has one replica, which leads already; give it replicas = 2 or more")
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults import process
 from harness.faults.base import Fault, Injection, NodesExpr
+from harness.faults.foresight import Foresight
 from harness.faults.process import felt, injection
 from harness.faults.stage import Stage
 
@@ -18,7 +20,12 @@ class Pause(Fault):
 
     do: ClassVar[str] = "pause"
     needs: ClassVar[frozenset[str]] = frozenset({"pause"})
+    stops: ClassVar[bool] = True
     node: NodesExpr
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        process.foresee(plan, self.node)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

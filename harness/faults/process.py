@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from harness.faults.base import Bite, Injection
 from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
+from harness.faults.foresight import CONTROLLERS, Foresight
 from harness.faults.stage import Stage
+from harness.model.errors import BadInput
 
 RESTART_DEADLINE_S = 90.0
+
+
+def foresee(plan: Foresight, node: str) -> None:
+    """BadInput for controllers that nobody would miss: that another one takes over is all that shows it."""
+    found, controllers = plan.reach(node), plan.scenario.shape.controllers
+    if found.role != CONTROLLERS:
+        return
+    if found.word == "controller_follower":
+        raise BadInput(f'node: nothing shows that {node!r} is gone, for it does not lead; name "controller"')
+    if controllers - found.count <= controllers // 2:
+        raise BadInput(
+            f"node: without {node!r} no majority of {controllers} is left to take over; set controllers = 3 in [shape] "
+            'and name "controller", or use quorum_lost'
+        )
 
 
 def injection(stage: Stage, victims: tuple[int, ...], probe: Probe) -> Injection:

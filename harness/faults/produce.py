@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.base import Action, Done, PartitionExpr, ProducerRef
+from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
-from harness.model.errors import HarnessTimeout
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario import Count, Deadline
+
+
+def stepped(plan: Foresight, producer: str) -> None:
+    """BadInput for a producer that writes by itself: it takes no orders."""
+    if plan.producer(producer).when != "steps":
+        raise BadInput(f'producer: {producer} writes by itself; give it when = "steps"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +27,16 @@ class Produce(Action):
     do: ClassVar[str] = "produce"
     producer: ProducerRef
     to: PartitionExpr
-    records: int
+    records: Count
     acked: bool = True
-    deadline_s: float = 30.0
+    deadline_s: Deadline = 30.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        topic, _ = place_of(self.to)
+        stepped(plan, self.producer)
+        if topic not in plan.producer(self.producer).topics:
+            raise BadInput(f"to: {self.producer} does not write to {topic}; add that to its topics")
 
     def perform(self, stage: Stage) -> Done:
         topic, partition = place_of(self.to)
@@ -41,7 +56,13 @@ class EndTransaction(Action):
     do: ClassVar[str] = "end_transaction"
     producer: ProducerRef
     commit: bool = True
-    deadline_s: float = 30.0
+    deadline_s: Deadline = 30.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        stepped(plan, self.producer)
+        if plan.producer(self.producer).transactions is None:
+            raise BadInput(f"producer: {self.producer} has no transactions; give it transactions = {{}}")
 
     def perform(self, stage: Stage) -> Done:
         wanted = TxnOutcome.COMMITTED if self.commit else TxnOutcome.ABORTED

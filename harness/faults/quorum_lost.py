@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
-from harness.faults.base import Bite, Fault, Injection, NodesExpr
+from harness.faults.base import Bite, ControllersExpr, Fault, Injection
 from harness.faults.bite import Probe, await_recent_acks, named
+from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput, HarnessTimeout
@@ -26,8 +27,17 @@ class QuorumLost(Fault):
 
     do: ClassVar[str] = "quorum_lost"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "pause", "restart"})
-    node: NodesExpr = "controller_majority"
+    node: ControllersExpr = "controller_majority"
     how: Literal["kill", "pause"] = "kill"
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        controllers = plan.scenario.shape.controllers
+        left = controllers - plan.reach(self.node).count
+        if left > controllers // 2:
+            raise BadInput(
+                f'node: without {self.node!r} {left} of {controllers} are a majority; name "controller_majority"'
+            )
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

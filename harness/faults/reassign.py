@@ -8,7 +8,10 @@ from typing import ClassVar
 
 from harness.faults.base import Action, Bite, Done, PartitionsExpr
 from harness.faults.bite import named
+from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
+from harness.model.errors import BadInput
+from harness.model.scenario import Deadline
 from harness.model.waiting import wait_for
 
 
@@ -25,7 +28,17 @@ class Reassign(Action):
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     shift: int = 1
-    deadline_s: float = 60.0
+    deadline_s: Deadline = 60.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        brokers = plan.scenario.shape.brokers
+        if self.shift % brokers == 0:
+            raise BadInput(f"shift: {self.shift} goes round all {brokers} brokers, and nothing moves; give 1")
+        if all(t.replicas == brokers for t in plan.topics_of(self.on)):
+            raise BadInput(
+                f"on: every broker has a replica already, and none can move; give a topic replicas = {brokers - 1}"
+            )
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)

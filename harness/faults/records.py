@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from harness.faults.base import Action, Done, PartitionsExpr
+from harness.faults.base import Action, Done, PartitionsExpr, TopicRef
+from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.waits import POLL_S
+from harness.model.contract import check_config
 from harness.model.errors import BadInput
+from harness.model.scenario import Count, Deadline, Range
+from harness.model.scenario_rules import in_sync_at_least
 from harness.model.waiting import wait_for
 
 
@@ -20,7 +24,7 @@ class DeleteRecords(Action):
 
     do: ClassVar[str] = "delete_records"
     on: PartitionsExpr = ()
-    share: float = 0.5
+    share: Annotated[float, Range(0.001, 1)] = 0.5
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)
@@ -40,12 +44,17 @@ class AlterTopic(Action):
     """Changes settings of a topic while it is used."""
 
     do: ClassVar[str] = "alter_topic"
-    topic: str
+    topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if not self.config:
+            raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
+        check_config(self.config, "config")
+        in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
+
     def perform(self, stage: Stage) -> Done:
-        if self.topic not in {t.name for t in stage.topics}:
-            raise BadInput(f"alter_topic: no topic {self.topic!r}")
         stage.admin.alter_topic_config(self.topic, self.config)
         return Done(resolved={"topic": self.topic, "config": dict(self.config)})
 
@@ -57,8 +66,8 @@ class WaitRolled(Action):
     do: ClassVar[str] = "wait_rolled"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
-    segments: int = 2
-    deadline_s: float = 90.0
+    segments: Count = 2
+    deadline_s: Deadline = 90.0
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)
@@ -86,7 +95,7 @@ class WaitLogStart(Action):
 
     do: ClassVar[str] = "wait_log_start"
     on: PartitionsExpr
-    deadline_s: float = 90.0
+    deadline_s: Deadline = 90.0
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)

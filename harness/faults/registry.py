@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -30,11 +30,9 @@ from harness.faults import (
     waits,
 )
 from harness.faults.base import Action, Fault, Kind, StepRef
-from harness.faults.links import CLIENT
-from harness.faults.targets import Nodes, parse_nodes, place_of
+from harness.faults.foresight import Foresight
 from harness.model.errors import BadInput
 from harness.model.scenario import Scenario, Step
-from harness.model.scenario_rules import partition_of
 from harness.model.scenario_toml import build, hint
 
 
@@ -110,24 +108,46 @@ def build_step(step: Step, where: str = "") -> Kind:
 def check_steps(scenario: Scenario) -> None:
     """BadInput on the first step that cannot be built or refers to something that is not there."""
     earlier: dict[str, Kind] = {}
-    active: set[str] = set()
+    active: list[str] = []
     for step in scenario.steps:
-        where = f"scenario {scenario.name}: step {step.name}"
         kind = build_step(step, f"scenario {scenario.name}: ")
-        for name, marker, value in marked(kind):
-            _check_reference(marker, value, scenario, earlier, f"{where}: {name}")
-        if isinstance(kind, Heal | WaitBite):
-            _check_active(kind.fault, earlier, active, where)
+        try:
+            _check_step(kind, Foresight(scenario, earlier), active)
+        except BadInput as error:
+            raise BadInput(f"scenario {scenario.name}: step {step.name}: {error}") from error
         if isinstance(kind, Heal):
-            active.discard(kind.fault)
+            active.remove(kind.fault)
         if isinstance(kind, Fault) and kind.for_s <= 0:
-            active.add(step.name)
+            active.append(step.name)
         earlier[step.name] = kind
+
+
+def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
+    optional = {entry.name for entry in fields(kind) if entry.default == ""}
+    for name, marker, value in marked(kind):
+        if value == "" and name in optional:
+            continue
+        try:
+            plan.check(marker, value)
+        except BadInput as error:
+            raise BadInput(f"{name}: {error}") from error
+    kind.foresee(plan)
+    if isinstance(kind, Heal | WaitBite):
+        _check_active(kind.fault, plan.earlier, active)
+    if isinstance(kind, Fault) and kind.stops:
+        _check_stopped(kind, plan, active)
 
 
 def needs(scenario: Scenario) -> frozenset[str]:
     """Capabilities that the steps of a scenario need of a backend."""
     return frozenset().union(*(build_step(step).needs for step in scenario.steps))
+
+
+def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
+    """Which step of a scenario cannot be done by a backend of these capabilities, and why; None = all can."""
+    reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)
+    told = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
+    return next(told, None)
 
 
 def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
@@ -144,51 +164,22 @@ def is_disturbance(kind: Kind) -> bool:
     return isinstance(kind, Fault) or (isinstance(kind, Action) and kind.disturbs)
 
 
-def _check_active(fault: str, earlier: Mapping[str, Kind], active: set[str], where: str) -> None:
+def _check_active(fault: str, earlier: Mapping[str, Kind], active: Collection[str]) -> None:
     if not isinstance(earlier[fault], Fault):
-        raise BadInput(f"{where}: {fault!r} is no fault, there is nothing to heal")
+        raise BadInput(f"{fault!r} is no fault, there is nothing to heal")
     if fault not in active:
-        raise BadInput(f"{where}: {fault!r} is healed by then; remove this step or the for_s of that fault")
+        raise BadInput(f"{fault!r} is healed by then; remove this step or the for_s of that fault")
 
 
-def _check_reference(marker: str, value: Any, scenario: Scenario, earlier: Mapping[str, Kind], where: str) -> None:
-    topics = {t.name: t for t in scenario.topics}
-    if value is None or value == "":
-        return
-    if marker == "nodes" or (marker == "parties" and value != CLIENT):
-        _check_nodes(_parsed(value, where), scenario, earlier, where)
-    elif marker == "partition":
-        partition_of(value, topics, where)
-    elif marker == "partitions":
-        for text in value:
-            partition_of(text, topics, where)
-    elif marker == "step":
-        _known(value, earlier, "earlier step", where)
-    elif marker == "producer":
-        _known(value, [p.name for p in scenario.producers], "producer", where)
-
-
-def _check_nodes(nodes: Nodes, scenario: Scenario, earlier: Mapping[str, Kind], where: str) -> None:
-    if nodes.word == "same":
-        _known(nodes.of, earlier, "earlier step", where)
-    elif nodes.word == "broker" and not 1 <= int(nodes.of) <= scenario.shape.brokers:
-        raise BadInput(f"{where}: broker({nodes.of}): there are brokers 1 to {scenario.shape.brokers}")
-    elif nodes.word == "group_coordinator":
-        _known(nodes.of, [r.group for r in scenario.readers if r.group], "group", where)
-    elif nodes.word == "txn_coordinator":
-        _known(nodes.of, [p.name for p in scenario.producers if p.transactions], "transactional producer", where)
-    elif nodes.word in ("leader", "follower", "followers", "preferred"):
-        place_of(nodes.of)
-        partition_of(nodes.of, {t.name: t for t in scenario.topics}, where)
-
-
-def _parsed(text: str, where: str) -> Nodes:
-    try:
-        return parse_nodes(text)
-    except BadInput as error:
-        raise BadInput(f"{where}: {error}") from error
-
-
-def _known(word: str, known: Any, noun: str, where: str) -> None:
-    if word not in known:
-        raise BadInput(f"{where}: no {noun} {word!r}{hint(word, known)}")
+def _check_stopped(fault: Fault, plan: Foresight, active: Collection[str]) -> None:
+    """A process that is stopped cannot be stopped again: nothing would show that it was."""
+    mine = plan.reach(fault.victims()).brokers
+    for name in active:
+        other = plan.earlier[name]
+        if not isinstance(other, Fault) or not other.stops:
+            continue
+        twice = fault.victims() == f"same({name})" or mine & plan.reach(other.victims()).brokers
+        if twice:
+            raise BadInput(
+                f"{fault.victims()!r} is still stopped by step {name!r} then; heal that before, or name others"
+            )

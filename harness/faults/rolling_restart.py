@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from harness.faults.base import Action, Bite, Done, NodesExpr
+from harness.faults.base import Action, Bite, BrokersExpr, Done
 from harness.faults.bite import Probe
 from harness.faults.kill import Kill
 from harness.faults.stage import Stage
@@ -25,7 +25,7 @@ class RollingRestart(Action):
     do: ClassVar[str] = "rolling_restart"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart"})
     disturbs: ClassVar[bool] = True
-    node: NodesExpr = "brokers"
+    node: BrokersExpr = "brokers"
     how: Literal["terminate", "kill"] = "terminate"
 
     def perform(self, stage: Stage) -> Done:

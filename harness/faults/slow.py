@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.clusters.base import party
 from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionView, Place
@@ -21,12 +21,16 @@ from harness.faults.bite import (
     isr_lost,
     metadata_late,
 )
+from harness.faults.foresight import Foresight
 from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
+from harness.model.errors import BadInput
 from harness.model.link import Direction
+from harness.model.scenario import MANY, Range
 from harness.model.waiting import wait_for
 
 FIRST_LOOK_S = 3.0
+Milliseconds = Annotated[int, Range(0, 3_600_000)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +41,22 @@ class Slow(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     src: PartiesExpr
     dst: NodesExpr
-    latency_ms: int = 0
-    jitter_ms: int = 0
-    rate_kb_s: int | None = None
+    latency_ms: Milliseconds = 0
+    jitter_ms: Milliseconds = 0
+    rate_kb_s: Annotated[int | None, Range(1, MANY)] = None
     direction: Direction = "both"
+
+    def __post_init__(self) -> None:
+        if not self.latency_ms and not self.jitter_ms and self.rate_kb_s is None:
+            raise BadInput("this slows nothing; give latency_ms, jitter_ms or rate_kb_s")
+
+    def victims(self) -> str:
+        """See `Fault`."""
+        return self.dst
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        plan.linked(self.src, self.dst)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

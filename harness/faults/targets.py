@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.faults.base import PartitionView, Place
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario_toml import hint
 
 _FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
+_NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() takes "²", too, which is no number to int()
 
 
 class Facts(Protocol):
@@ -48,7 +49,7 @@ class Nodes:
 def place_of(text: str) -> Place:
     """ "plain/0" as a topic and a partition; BadInput otherwise."""
     topic, slash, partition = text.rpartition("/")
-    if not slash or not topic or not partition.isdigit():
+    if not slash or not topic or not _NUMBER.fullmatch(partition):
         raise BadInput(f'{text!r} is no partition; write "topic/0"')
     return topic, int(partition)
 
@@ -66,16 +67,16 @@ def parse_nodes(text: str) -> Nodes:
         raise BadInput(f"{text!r}: {word} {needs}")
     if _TAKES.get(word) == "a partition":
         place_of(of)
-    if word == "broker" and not of.isdigit():
+    if word == "broker" and not _NUMBER.fullmatch(of):
         raise BadInput(f"{text!r}: broker needs a number")
     return Nodes(word, of)
 
 
 def resolve(nodes: Nodes, facts: Facts) -> tuple[int, ...]:
-    """Node ids, in a stable order; never empty."""
+    """Node ids, in a stable order; never empty. HarnessTimeout where the cluster has none such now, as no leader."""
     found = _RESOLVE[nodes.word](nodes.of, facts)
     if not found or min(found) < 0:
-        raise BadInput(f"{nodes.word}({nodes.of}) names no node now")
+        raise HarnessTimeout(f"{nodes.word}({nodes.of}) names no node now")
     return found
 
 

@@ -7,11 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.base import Action, Done, GroupRef, NodesExpr, PartitionsExpr, PartitionView, Place, StepRef
+from harness.faults.base import (
+    Action,
+    BrokersExpr,
+    Done,
+    FaultRef,
+    GroupRef,
+    NodesExpr,
+    PartitionsExpr,
+    PartitionView,
+    Place,
+    StepRef,
+)
 from harness.faults.bite import named
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario import Count, Deadline, Seconds
 from harness.model.waiting import wait_for
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
@@ -24,7 +36,7 @@ class WaitOnPartitions(Action):
     """Base of waits whose condition is one of partitions."""
 
     on: PartitionsExpr = ()
-    deadline_s: float = 60.0
+    deadline_s: Deadline = 60.0
 
     def until(self, stage: Stage, what: str, pending: Callable[[PartitionView], str | None]) -> Done:
         """Waits until `pending` has nothing more to say about any of the partitions."""
@@ -68,7 +80,7 @@ class WaitLeaderIs(WaitOnPartitions):
     """Waits until each partition is led by one of the nodes."""
 
     do: ClassVar[str] = "wait_leader_is"
-    node: NodesExpr
+    node: BrokersExpr
 
     def perform(self, stage: Stage) -> Done:
         nodes = stage.nodes(self.node)
@@ -83,8 +95,8 @@ class WaitElsewhere(Action):
 
     do: ClassVar[str] = "wait_elsewhere"
     node: NodesExpr
-    since: StepRef
-    deadline_s: float = 30.0
+    since: FaultRef
+    deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
         old = set(stage.nodes_of(self.since))
@@ -120,7 +132,7 @@ class WaitDeposed(WaitOnPartitions):
     """Waits until no partition is led by a node of an earlier step: by another one, or by nobody."""
 
     do: ClassVar[str] = "wait_deposed"
-    since: StepRef
+    since: FaultRef
 
     def perform(self, stage: Stage) -> Done:
         old = stage.nodes_of(self.since)
@@ -144,7 +156,7 @@ class WaitOutOfSync(WaitOnPartitions):
     """Waits until none of the nodes is in sync any more. On an idle partition they stay: it needs records in flight."""
 
     do: ClassVar[str] = "wait_out_of_sync"
-    node: NodesExpr
+    node: BrokersExpr
 
     def perform(self, stage: Stage) -> Done:
         nodes = set(stage.nodes(self.node))
@@ -171,7 +183,7 @@ class WaitHealthy(Action):
     """Waits until every node runs and every ISR is full, internal topics included."""
 
     do: ClassVar[str] = "wait_healthy"
-    deadline_s: float = 90.0
+    deadline_s: Deadline = 90.0
 
     def perform(self, stage: Stage) -> Done:
         topics = [t.name for t in stage.topics]
@@ -201,8 +213,8 @@ class WaitAcks(Action):
 
     do: ClassVar[str] = "wait_acks"
     on: PartitionsExpr = ()
-    records: int = 1
-    deadline_s: float = 60.0
+    records: Count = 1
+    deadline_s: Deadline = 60.0
 
     def perform(self, stage: Stage) -> Done:
         since_ns, places = now_ns(), stage.places(self.on)
@@ -230,8 +242,8 @@ class WaitCommits(Action):
 
     do: ClassVar[str] = "wait_commits"
     group: GroupRef
-    commits: int = 1
-    deadline_s: float = 30.0
+    commits: Count = 1
+    deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
         before = stage.load.commits(self.group)
@@ -250,7 +262,7 @@ class Hold(Action):
     """Lets things be as they are for some seconds; for durations that are the point, never in place of a wait."""
 
     do: ClassVar[str] = "hold"
-    seconds: float
+    seconds: Seconds
 
     def perform(self, stage: Stage) -> Done:  # noqa: ARG002 - the interface of actions
         time.sleep(self.seconds)

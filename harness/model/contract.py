@@ -7,14 +7,33 @@ unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final
 
+from harness.model.errors import BadInput
 from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Topic
 
 # Kafka's own defaults where they decide what is promised.
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
+
+_LONG_MAX: Final = (1 << 63) - 1
+_INT_MAX: Final = (1 << 31) - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
+# What brokers take for the settings that a promise hangs on; of their own, some are called "log." before that.
+_NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
+    "min.insync.replicas": (1, _INT_MAX),
+    "retention.ms": (-1, _LONG_MAX),
+    "retention.bytes": (-1, _LONG_MAX),
+    "segment.bytes": (14, _INT_MAX),
+}
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "unclean.leader.election.enable": ("true", "false"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+    "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
+}
 
 # Who writes the last record of each partition before the drain. In no scenario, and held to the strictest promise.
 SENTINEL = "sentinel"
@@ -55,8 +74,20 @@ class Contract:
         return asdict(self)
 
 
+def check_config(config: Config, where: str) -> None:
+    """BadInput on a setting that a promise hangs on, of a topic or of brokers, which no broker would take."""
+    for key, text in config.items():
+        name = key.removeprefix("log.")
+        if name in _NUMBERS:
+            lowest, highest = _NUMBERS[name]
+            if not _WHOLE.fullmatch(text) or not lowest <= int(text) <= highest:
+                raise BadInput(f"{where}: {key} = {text!r}; give a whole number from {lowest} to {highest}")
+        elif name in _WORDS and text.replace(" ", "") not in _WORDS[name]:
+            raise BadInput(f"{where}: {key} = {text!r}; it is one of {'; '.join(_WORDS[name])}")
+
+
 def contract_of(scenario: Scenario) -> Contract:
-    """The contract of a scenario as its author declared it."""
+    """The contract of a scenario as its author declared it, whose settings `check_config` has seen."""
     permits = scenario.permits
     return Contract(
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},

@@ -6,9 +6,31 @@ Defaults mean "does not matter here"; what a scenario sets is what it is about. 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 Config = dict[str, str]
+
+NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
+DAY_S = 24 * 3600
+MANY = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that a field may have. Stands beside its type, and is held where a file is read."""
+
+    lowest: float
+    highest: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.lowest <= value <= self.highest  # "not a number" is in no range
+
+
+Count = Annotated[int, Range(1, MANY)]
+Amount = Annotated[int, Range(0, MANY)]
+Share = Annotated[float, Range(0, 1)]
+Seconds = Annotated[float, Range(0, DAY_S)]
+Deadline = Annotated[float, Range(0.001, DAY_S)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +46,7 @@ class ClusterShape:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     name: str
-    partitions: int = 3
+    partitions: Annotated[int, Range(1, 1000)] = 3
     replicas: int = 3
     config: Config = field(default_factory=dict)  # min.insync.replicas defaults to 2
     assignment: tuple[tuple[int, ...], ...] = ()  # replicas of each partition, the preferred leader first
@@ -34,8 +56,8 @@ class Topic:
 class Transactions:
     """A transactional producer: how many records make one, which share aborts."""
 
-    records: int = 50
-    abort_share: float = 0.25
+    records: Count = 50
+    abort_share: Share = 0.25
     spans_rolls: bool = False  # some are held open until a partition rolled its segment
     offsets_of: str | None = None  # group whose offsets some of the transactions carry
 
@@ -48,7 +70,7 @@ class Producer:
     idempotent: bool = True
     compression: str = "none"
     keyed: bool = False
-    value_bytes: int = 200
+    value_bytes: Annotated[int, Range(1, 1_000_000)] = 200
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None
     config: Config = field(default_factory=dict)  # further librdkafka settings
@@ -83,7 +105,7 @@ class ExactLoss:
 
     topic: str
     partition: int
-    count: int
+    count: Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +121,9 @@ class Permits:
 class Floors:
     """Acked records on each target partition below which the run proved nothing."""
 
-    before: int = 200
-    during: int = 0
-    after: int = 200
+    before: Amount = 200
+    during: Amount = 0
+    after: Amount = 200
     partitions: tuple[str, ...] = ()  # "topic/0" or "topic/*"; empty = all that producers write by themselves
 
 
@@ -126,8 +148,8 @@ class Scenario:
     smoke: bool = False
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own
-    share: float = 1.0  # weight in the gate's --records
-    load_s: float = 2.0  # how long the load runs before the first and after the last step, at least
+    share: Annotated[float, Range(0.001, 1000)] = 1.0  # weight in the gate's --records
+    load_s: Seconds = 2.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Producer, ...] = ()

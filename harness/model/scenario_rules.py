@@ -7,21 +7,24 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from harness.model.contract import check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
-from harness.model.scenario import Producer, Reader, Scenario, Topic
+from harness.model.scenario import NODES_MAX, ClusterShape, Config, Producer, Reader, Scenario, Topic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
+MIN_INSYNC = "min.insync.replicas"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>\d+|\*)")
+_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
 
 
 def check(scenario: Scenario, where: str) -> None:
     """BadInput, in one sentence, on the first rule that does not hold."""
     _name(scenario.name, where, "a scenario's name")
+    check_shape(scenario.shape, f"{where}: shape")
     if not scenario.topics:
         raise BadInput(f"{where}: no topics; add a [topics.NAME] table")
     if not scenario.producers:
@@ -37,16 +40,32 @@ def check(scenario: Scenario, where: str) -> None:
     _judged(scenario, topics, where)
 
 
+def check_shape(shape: ClusterShape, where: str) -> None:
+    """BadInput for fewer or more nodes than can be given addresses, and for settings that no broker would take."""
+    for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
+        if not 1 <= count <= NODES_MAX:
+            raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
+    check_config(shape.config, f"{where}: config")
+    in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
+
+
+def in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
+    """BadInput when more are to be in sync than there are: no write could ever be given that promise."""
+    least = int(config.get(MIN_INSYNC, count))
+    if least > count:
+        raise BadInput(f"{where}: {MIN_INSYNC} = {least} of {count} {what}; use at most {count}")
+
+
 def _topic(topic: Topic, brokers: int, where: str) -> None:
     _name(topic.name, where, "a topic's name")
     if not 1 <= topic.replicas <= brokers:
-        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use at most {brokers}")
-    if topic.partitions < 1:
-        raise BadInput(f"{where}: partitions = {topic.partitions}; use at least 1")
+        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use 1 to {brokers}")
+    check_config(topic.config, f"{where}: config")
+    in_sync_at_least(topic.config, topic.replicas, "replicas", f"{where}: config")
     if topic.assignment and len(topic.assignment) != topic.partitions:
         raise BadInput(f"{where}: assignment names {len(topic.assignment)} partitions of {topic.partitions}")
     for replicas in topic.assignment:
-        if len(set(replicas)) != topic.replicas or not all(1 <= b <= brokers for b in replicas):
+        if not len(set(replicas)) == len(replicas) == topic.replicas or not all(1 <= b <= brokers for b in replicas):
             raise BadInput(f"{where}: assignment {list(replicas)} is not {topic.replicas} of the brokers 1..{brokers}")
 
 
@@ -100,18 +119,19 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
             _one_of(kind, tuple(k.value for k in Kind), f"{where}: weakening", "expect")
 
 
-def partition_of(text: str, topics: dict[str, Topic], where: str) -> list[tuple[str, int]]:
+def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[tuple[str, int]]:
     """The partitions that "topic/3" or "topic/*" names; BadInput when there is no such partition."""
+    prefix = f"{where}: " if where else ""
     match = _PARTITION.fullmatch(text)
     if match is None:
-        raise BadInput(f'{where}: {text!r} is no partition; write "topic/0" or "topic/*"')
+        raise BadInput(f'{prefix}{text!r} is no partition; write "topic/0" or "topic/*"')
     topic = topics.get(match["topic"])
     if topic is None:
-        raise BadInput(f"{where}: no topic {match['topic']!r}{_hint(match['topic'], topics)}")
+        raise BadInput(f"{prefix}no topic {match['topic']!r}{_hint(match['topic'], topics)}")
     if match["partition"] == "*":
         return [(topic.name, p) for p in range(topic.partitions)]
     if int(match["partition"]) >= topic.partitions:
-        raise BadInput(f"{where}: {text}: {topic.name} has {topic.partitions} partitions, counted from 0")
+        raise BadInput(f"{prefix}{text}: {topic.name} has {topic.partitions} partitions, counted from 0")
     return [(topic.name, int(match["partition"]))]
 
 

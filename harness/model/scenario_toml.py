@@ -45,11 +45,11 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from harness.model import scenario_rules
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Reader, Scenario, Step, Topic
+from harness.model.scenario import Producer, Range, Reader, Scenario, Step, Topic
 
 Plain = dict[str, Any]
 StepsCheck = Callable[[Scenario], None]
@@ -66,7 +66,7 @@ def parse(text: str, name: str, check_steps: StepsCheck | None = None) -> Scenar
     """
     try:
         plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and tables without end
         raise BadInput(f"scenario {name}: not valid TOML: {error}") from error
     return from_plain(plain, name, check_steps)
 
@@ -141,15 +141,21 @@ def build(cls: type, table: Mapping[str, Any], where: str) -> object:
     """A dataclass from a TOML table, by its field types. Used for scenarios and for the arguments of steps."""
     known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if f.init}
     refuse_unknown(table, known, where, "key")
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     missing = [n for n, f in known.items() if n not in table and f.default is MISSING and f.default_factory is MISSING]
     if missing:
         raise BadInput(f"{where}: {missing[0]!r} is missing")
-    return cls(**{key: _convert(hints[key], value, f"{where}: {key}") for key, value in table.items()})
+    arguments = {key: _convert(hints[key], value, f"{where}: {key}") for key, value in table.items()}
+    try:
+        return cls(**arguments)
+    except BadInput as error:  # of arguments that do not go together
+        raise BadInput(f"{where}: {error}") from error
 
 
 def _convert(hint_: Any, value: Any, where: str) -> Any:
     origin = get_origin(hint_)
+    if origin is Annotated:
+        return _in_range(_convert(get_args(hint_)[0], value, where), get_args(hint_)[1:], where)
     if origin in (types.UnionType, typing.Union):
         inner = [h for h in get_args(hint_) if h is not type(None)]
         return None if value is None else _convert(inner[0], value, where)
@@ -168,6 +174,18 @@ def _convert(hint_: Any, value: Any, where: str) -> Any:
     return _scalar(hint_, value, where)
 
 
+def _in_range(value: Any, markers: Iterable[Any], where: str) -> Any:
+    for marker in markers:
+        if isinstance(marker, Range) and value is not None and value not in marker:
+            raise BadInput(f"{where} = {_short(value)}; give a number from {marker.lowest} to {marker.highest}")
+    return value
+
+
+def _short(value: float) -> str:
+    text = str(value)
+    return text if len(text) <= 25 else f"{text[:20]}..."
+
+
 def _scalar(hint_: Any, value: Any, where: str) -> Any:
     if hint_ is Any:
         return value
@@ -176,7 +194,10 @@ def _scalar(hint_: Any, value: Any, where: str) -> Any:
     if isinstance(value, bool):
         raise BadInput(f"{where}: {str(value).lower()} where {_NOUNS.get(hint_, 'a value')} belongs")
     if hint_ is float:
-        return float(_expect((int, float), value, where, "a number"))
+        try:
+            return float(_expect((int, float), value, where, "a number"))
+        except OverflowError:
+            raise BadInput(f"{where} = {_short(value)}; that is no number to work with") from None
     return _expect(hint_, value, where, _NOUNS.get(hint_, "a value"))
 
 
@@ -224,13 +245,15 @@ def _named(cls: type, tables: Any, where: str) -> list[object]:
 
 def _steps(rows: Any, where: str) -> list[Step]:
     steps: list[Step] = []
-    taken = {r["name"] for r in _expect(list, rows, where, "a list") if isinstance(r, dict) and "name" in r}
+    given = [r.get("name") for r in _expect(list, rows, where, "a list") if isinstance(r, dict)]
+    taken = {name for name in given if isinstance(name, str)}
     for number, row in enumerate(rows, 1):
         args = dict(_expect(dict, row, f"{where}: number {number}", "a table"))
         if "do" not in args:
             raise BadInput(f"{where}: number {number}: `do` is missing; it says what the step does")
         do = _expect(str, args.pop("do"), f"{where}: number {number}: do", "a text in quotes")
-        name = args.pop("name", None) or _free_name(do, taken)
+        name = _expect(str, args.pop("name", ""), f"{where}: number {number}: name", "a text in quotes")
+        name = name or _free_name(do, taken)
         taken.add(name)
         steps.append(Step(do=do, name=name, args=args))
     return steps
@@ -270,15 +293,20 @@ def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
     table[parts[-1]] = value
 
 
+def _steps_of(value: Any, where: str) -> list[Plain]:
+    noun = "a list of steps"
+    return [deepcopy(_expect(dict, row, where, noun)) for row in _expect(list, value, where, noun)]
+
+
 def _apply_to_steps(steps: list[Plain], rest: str, value: Any, where: str) -> None:
     names = [s.get("name", "") for s in steps]  # inserted ones are named when the result is read
     if rest == "+":
-        steps.extend(deepcopy(_expect(list, value, where, "a list of steps")))
+        steps.extend(_steps_of(value, where))
         return
     word, _, argument = rest.partition(".")
     if word == "+before":
         at = _index(names, argument, where)
-        steps[at:at] = deepcopy(_expect(list, value, where, "a list of steps"))
+        steps[at:at] = _steps_of(value, where)
     elif word.startswith("-"):
         del steps[_index(names, word[1:], where)]
     elif argument:

@@ -15,7 +15,7 @@ from harness.model.scenario import Scenario
 @cache
 def builtin() -> dict[str, Scenario]:
     """Every built-in scenario by name, in alphabetical order."""
-    texts = {Path(f.name).stem: f.read_text() for f in files(__name__).iterdir() if f.name.endswith(".toml")}
+    texts = {Path(f.name).stem: f.read_text("utf-8") for f in files(__name__).iterdir() if f.name.endswith(".toml")}
     return {name: scenario_toml.parse(texts[name], name, check_steps) for name in sorted(texts)}
 
 
@@ -35,13 +35,38 @@ def load(spec: str) -> Scenario:
     if spec in builtin():
         return builtin()[spec]
     path = Path(spec)
-    if path.suffix != ".toml":
-        raise BadInput(f"no scenario {spec!r}{scenario_toml.hint(spec, builtin())}")
+    if path.suffix == ".toml":
+        return _of_file(path, spec)
+    if path.is_dir():
+        raise BadInput(f"scenario {spec} is a folder; give one of its .toml files")
+    if path.suffix.lower() == ".toml":
+        raise BadInput(f"scenario {spec}: a scenario's file ends in .toml, in small letters; rename it")
+    raise BadInput(f"no scenario {spec!r}{scenario_toml.hint(spec, builtin())}")
+
+
+def _of_file(path: Path, spec: str) -> Scenario:
+    """Sentences about a file name the whole path: several may have the same name."""
+    text = _text_of(path, spec)
+    if not text.strip():
+        raise BadInput(f"scenario {spec} is empty; `durability list scenarios` shows examples to begin with")
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"scenario {spec}: cannot be read: {error}") from error
-    return scenario_toml.parse(text, path.stem, check_steps)
+        return scenario_toml.parse(text, path.stem, check_steps)
+    except BadInput as error:
+        raise BadInput(f"{spec}: {error}") from error
+
+
+def _text_of(path: Path, spec: str) -> str:
+    try:
+        if not path.exists():
+            meant = f"did you mean the built-in {path.stem!r}?" if path.stem in builtin() else "check the path"
+            raise BadInput(f"scenario {spec}: there is no such file; {meant}")
+        if not path.is_file():  # to open a pipe would be to wait for whoever writes to it
+            raise BadInput(f"scenario {spec} is a folder or a device, not a file; give a .toml file")
+        return path.read_text("utf-8-sig")  # editors of some systems begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise BadInput(f"scenario {spec} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8") from error
+    except OSError as error:
+        raise BadInput(f"scenario {spec} cannot be read ({error.strerror}); make it readable for you") from error
 
 
 def weakened(scenario: Scenario) -> Scenario:

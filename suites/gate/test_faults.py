@@ -76,6 +76,7 @@ def play(cluster: Cluster, admin: AdminView, tmp_path: Path) -> Iterator[Play]:
         name="play",
         title="",
         guards="",
+        shape=cluster.shape,
         topics=(
             Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
             Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
@@ -212,7 +213,9 @@ def test_leadership_moves_and_is_brought_back(play: Play) -> None:
 def test_partitions_move_to_other_brokers_and_home_again(play: Play, admin: AdminView) -> None:
     admin.reassign({("busy", 0): [1, 2], ("busy", 1): [1, 3]})
     play(("settled", {"do": "wait_isr_full", "on": ["busy/*"]}))
-    move, *_ = play(("move", {"do": "reassign", "on": ["busy/*"], "shift": 1}))
+    # The scenario's words know nothing of the two replicas that were taken away here.
+    move, *_ = rows = conduct(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/*"], "shift": 1})])
+    assert doubts(rows) == []
     assert move["resolved"]["moves"]["busy/0"] == {"replicas": [[1, 2], [2, 3]]}
 
 

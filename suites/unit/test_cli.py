@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import cli
-from harness.clusters import processes
+from harness.clusters import choosing
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
@@ -209,10 +209,30 @@ def test_evidence_that_could_not_be_written_here_asks_for_another_place(
 def test_a_scenario_that_needs_more_than_there_is_never_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("harness.clusters.processes.CAPABILITIES", processes.CAPABILITIES - {"kill"})
+    less = {backend: able - {"kill"} for backend, able in choosing.CAPABILITIES.items()}
+    monkeypatch.setattr(choosing, "CAPABILITIES", less)
     for arguments in (["run", "leader_killed"], ["gate"]):
         assert cli.invoke(arguments) is Exit.USAGE
         assert "needs kill" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("backend", "code"), [("containers", Exit.USAGE), ("processes", Exit.PASS), ("auto", Exit.PASS)]
+)
+def test_a_full_disk_is_refused_where_the_named_backend_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], backend: str, code: Exit
+) -> None:
+    (tmp_path / "out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.PASS, Status.PASS, Status.PASS))
+    assert cli.invoke(["run", "disk_full", "--backend", backend]) is code
+    assert ("scenario disk_full: step full: disk_full needs disk.full" in capsys.readouterr().err) == (code != 0)
+
+
+def test_the_lists_tell_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    for what, row in (("scenarios", "disk_full"), ("faults", "disk_full")):
+        assert cli.invoke(["list", what]) is Exit.PASS
+        told = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(row))
+        assert "with --backend processes only" in told
 
 
 def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +338,8 @@ def test_doctor_names_a_remedy_for_what_is_missing(
 def test_the_process_backend_can_do_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     """The gate's scenarios are written for it: a capability it lacks would end a gate in a harness error."""
     cli.invoke(["list", "faults"])
-    assert [line for line in capsys.readouterr().out.splitlines()[1:] if not line.endswith("  yes")] == []
+    can = ("  yes", "  with --backend processes only")
+    assert [line for line in capsys.readouterr().out.splitlines()[1:] if not line.endswith(can)] == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.addresses import SLOTS, Addresses
-from harness.clusters.plan import NODES_MAX
 from harness.kafka.config import (
     CLIENT_PORT,
     CONTROLLER_PORT,
@@ -22,7 +21,7 @@ from harness.kafka.config import (
 )
 from harness.kafka.release import Release
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape
+from harness.model.scenario import NODES_MAX, ClusterShape
 
 
 def release(version: str, *jars: str) -> Release:

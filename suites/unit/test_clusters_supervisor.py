@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -293,6 +294,26 @@ def test_a_kept_run_outlives_its_harness_and_is_ended_by_name(harness: Harness, 
     assert list(root.iterdir()) == []
     with pytest.raises(BadInput, match=f"no run '{state.run}'"):
         clean(state.run, root)
+
+
+def test_a_supervisor_that_its_run_does_not_name_is_ended_too(harness: Harness, tmp_path: Path) -> None:
+    """As of a harness that died before it could write down whom it had started."""
+    root = tmp_path / "root"
+    process, (supervisor, sleeper, _) = harness("stay")
+    process.kill()
+    process.wait(10)
+    (state,) = runs(root)
+    replace(state, supervisor=None).save()
+    assert clean(root=root) == [f"swept the remains of {state.run}"]
+    assert gone(supervisor)
+    wait_gone(sleeper)
+    assert list(root.iterdir()) == []
+
+
+def test_a_kept_run_in_the_making_is_nobodys_remains(tmp_path: Path) -> None:
+    new_run(tmp_path, slot=0, release="9.9.9", kept=True)
+    assert sweep(tmp_path) == []
+    assert len(runs(tmp_path)) == 1
 
 
 def test_clean_without_a_name_ends_every_kept_run(harness: Harness, tmp_path: Path) -> None:

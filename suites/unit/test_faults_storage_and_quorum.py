@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.clusters import containers, processes
+from harness.clusters.choosing import CAPABILITIES
 from harness.faults import bite, controller_wiped, disk_full, quorum_lost
 from harness.faults.conduct import conduct, doubts
 from harness.faults.disk_full import DiskFull
@@ -165,11 +165,10 @@ def test_an_earlier_end_of_a_disk_is_not_this_one(cluster: Scripted) -> None:
 
 
 def test_containers_say_why_their_disks_cannot_be_full() -> None:
-    fault = DiskFull(node="broker(1)")
-    told = fault.available(cast(Any, SimpleNamespace(capabilities=containers.CAPABILITIES)))
+    told = DiskFull.lacks(CAPABILITIES["containers"])
     assert told is not None
     assert "the engine's to set; use --backend processes" in told
-    assert fault.available(cast(Any, SimpleNamespace(capabilities=processes.CAPABILITIES))) is None
+    assert DiskFull.lacks(CAPABILITIES["processes"]) is None
 
 
 # --- quorum_lost ---

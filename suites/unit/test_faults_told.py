@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import scenarios
-from harness.clusters import containers, processes
+from harness.clusters.choosing import CAPABILITIES
 from harness.faults.base import Kind
 from harness.faults.registry import KINDS, is_disturbance
 from harness.model.scenario import Scenario
@@ -31,14 +31,14 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 
 def backend(kind: type[Kind]) -> str:
-    return "both" if kind.needs <= containers.CAPABILITIES else "processes"
+    return "both" if kind.needs <= CAPABILITIES["containers"] else "processes"
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.do)
 def test_the_readme_tells_of_each_fault(kind: type[Kind]) -> None:
     told = rows("What it breaks")[kind.do]
     assert told[:2] == [(kind.__doc__ or "").strip().splitlines()[0], backend(kind)]
-    assert kind.needs <= processes.CAPABILITIES
+    assert kind.needs <= CAPABILITIES["processes"]
     assert len(told[2]) > 10
 
 

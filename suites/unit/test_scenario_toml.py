@@ -94,6 +94,72 @@ def test_what_means_nothing_is_refused_with_a_hint(old: str, new: str, told: str
     assert told in refused(SMALL.replace(old, new, 1))
 
 
+@pytest.mark.parametrize(
+    "nodes", ["controllers = 0", "brokers = 0", "brokers = -1", "brokers = 51", "controllers = 51"]
+)
+def test_a_shape_without_addresses_is_refused(nodes: str) -> None:
+    what, _, count = nodes.split()
+    assert f"small: shape: {what} = {count}; a cluster has 1 to 50 {what}" in refused(f"{SMALL}[shape]\n{nodes}\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ('"retention.ms" = "abc"', "retention.ms = 'abc'; give a whole number from -1"),
+        ('"retention.ms" = 1.5', "retention.ms = '1.5'"),
+        ('"retention.ms" = nan', "retention.ms = 'nan'"),
+        ('"retention.ms" = -2', "retention.ms = '-2'"),
+        ('"retention.bytes" = 99999999999999999999', "retention.bytes = '99999999999999999999'"),
+        ('"segment.bytes" = "1g"', "segment.bytes = '1g'; give a whole number from 14 to 2147483647"),
+        ('"segment.bytes" = ""', "segment.bytes = ''"),
+        ('"segment.bytes" = "1_000_000"', "segment.bytes = '1_000_000'"),
+        ('"min.insync.replicas" = "x"', "min.insync.replicas = 'x'"),
+        ('"min.insync.replicas" = true', "min.insync.replicas = 'true'"),
+        ('"min.insync.replicas" = 0', "min.insync.replicas = '0'"),
+        ('"min.insync.replicas" = 4', "min.insync.replicas = 4 of 3"),
+        ('"unclean.leader.election.enable" = "yes"', "it is one of true; false"),
+        ('"cleanup.policy" = "compat"', "it is one of delete; compact"),
+        ('"message.timestamp.type" = "LogAppend"', "it is one of CreateTime; LogAppendTime"),
+    ],
+)
+@pytest.mark.parametrize("place", ["topics.plain", "shape"])
+def test_settings_that_no_broker_would_take_are_refused(config: str, told: str, place: str) -> None:
+    text = SMALL.replace('config = { "min.insync.replicas" = 2 }', "") + f"[{place}.config]\n{config}\n"
+    key = config.split('"')[1]
+    assert f"small: {place}: config: {key} = " in refused(text)
+    assert told in refused(text)
+
+
+def test_settings_of_brokers_have_names_of_their_own() -> None:
+    told = refused(f'{SMALL}[shape.config]\n"log.retention.ms" = "1h"\n')
+    assert "small: shape: config: log.retention.ms = '1h'" in told
+    read(f'{SMALL}[shape.config]\n"log.cleanup.policy" = "compact, delete"\nlog.retention.ms = -1\n')
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('guards = "g"', 'guards = "g"\nload_s = nan', "load_s = nan; give a number from 0 to 86400"),
+        ('guards = "g"', 'guards = "g"\nload_s = inf', "load_s = inf"),
+        ('guards = "g"', f'guards = "g"\nload_s = 1{"0" * 400}', "that is no number to work with"),
+        ('guards = "g"', f'guards = "g"\nload_s = 1{"0" * 5000}', "not valid TOML"),
+        ('guards = "g"', 'guards = "g"\nshare = -1', "share = -1.0"),
+        ("[topics.plain]", "[topics.plain]\npartitions = 0", "topics.plain: partitions = 0; give a number from 1"),
+        ("[topics.plain]", "[topics.plain]\nreplicas = 0", "0 replicas on 3 brokers; use 1 to 3"),
+        ("[topics.plain]", "[topics.plain]\npartitions = 1\nassignment = [[1, 1, 2, 3]]", "is not 3 of the brokers"),
+        ('topics = ["plain"]', 'topics = ["plain"]\nvalue_bytes = -5', "producers.plain: value_bytes = -5"),
+        ('topics = ["plain"]', 'topics = ["plain"]\ntransactions = { abort_share = 2 }', "abort_share = 2.0"),
+        ('since = "down" }', 'since = "down", name = 1 }', "number 2: name: 1 where a text in quotes belongs"),
+        ('since = "down" }', 'since = "down", name = true }', "name: True where"),
+        ('since = "down" }', 'since = "down", name = ["x"] }', "name: ['x'] where"),
+        ('since = "down" }', 'since = "down", name = { a = 1 } }', "name: {'a': 1} where"),
+    ],
+)
+def test_what_no_run_could_use_is_refused(old: str, new: str, told: str) -> None:
+    assert old in SMALL
+    assert told in refused(SMALL.replace(old, new, 1))
+
+
 def test_broken_toml_says_where() -> None:
     told = refused("title = 1\n]\n")
     assert "not valid TOML" in told

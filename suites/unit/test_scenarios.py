@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_capabilities_are_the_sum_of_the_steps() -> None:
 def test_an_unknown_scenario_is_answered_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="did you mean 'leader_killed'"):
         scenarios.load("leader_kiled")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="there is no such file"):
         scenarios.load("no/such/file.toml")
 
 
@@ -100,3 +101,43 @@ def test_the_readme_tells_what_each_guards(scenario: Scenario) -> None:
     kinds = ", ".join(f"`{kind}`" for kind in scenario.weakening.expect)
     row = f"| {scenario.guards} | `{scenario.name}` | {scenario.weakening.what} | {kinds} |"
     assert row in (Path(scenarios.__file__).parents[2] / "README.md").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("calm.toml", None, "there is no such file; did you mean the built-in 'calm'?"),
+        ("zzz.toml", None, "there is no such file; check the path"),
+        ("mine.toml", b"", "mine.toml is empty"),
+        ("mine.toml", b" \n", "mine.toml is empty"),
+        ("mine.toml", b'title = "\xff"', "is not UTF-8 text (byte 10)"),
+        ("mine.toml", b'title = "t"', "mine.toml: scenario mine: 'guards' is missing"),
+        ("mine.TOML", b"", "ends in .toml, in small letters"),
+    ],
+)
+def test_a_file_that_is_no_scenario_is_told_by_its_path(
+    tmp_path: Path, name: str, content: bytes | None, told: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput) as error:
+        scenarios.load(str(tmp_path / name))
+    assert told in str(error.value)
+    assert str(tmp_path / name) in str(error.value)
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    """A pipe would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("pipe.toml", "folder.toml"):
+        with pytest.raises(BadInput, match=r"not a file; give a \.toml file"):
+            scenarios.load(str(tmp_path / name))
+    with pytest.raises(BadInput, match=r"is a folder; give one of its \.toml files"):
+        scenarios.load(f"{tmp_path}/")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:
+    text = (Path(scenarios.__file__).parent / "leader_killed.toml").read_bytes()
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + text)
+    assert scenarios.load(str(tmp_path / "mine.toml")).steps == scenarios.load("leader_killed").steps

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness import run, scenarios
 from harness.judging import Each
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario import ClusterShape
 from harness.model.verdict import Doubt, Status
-from harness.run import _Attempt, _made, _result, try_again
+from harness.run import _Attempt, _attempt, _made, _refuse_undoable, _result, try_again
 from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
@@ -65,3 +68,37 @@ def test_a_place_for_evidence_that_went_away_meanwhile_is_bad_input(tmp_path: Pa
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(BadInput, match=r"below cannot be made \(Not a directory\): give --out a folder"):
         _made(tmp_path / "file" / "below")
+
+
+def shelf_of(retired: list[str]) -> Any:
+    return SimpleNamespace(take=lambda _: "a cluster", retire=lambda: retired.append("retired"))
+
+
+@pytest.mark.parametrize("error", [BadInput("step x: no such node"), HarnessFailure("we broke")])
+def test_a_run_that_breaks_off_is_a_row_of_the_gate_and_keeps_what_it_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    out, retired = tmp_path / "mine", list[str]()
+
+    def broken_off(*_: Any) -> None:
+        out.mkdir()
+        raise error
+
+    monkeypatch.setattr(run, "drive", broken_off)
+    task: Any = SimpleNamespace(scenario=SimpleNamespace(name="mine"), out=out, weakened=None)
+    progress: Any = None
+    assert _attempt(task, shelf_of(retired), progress).error == str(error)
+    assert out.exists()
+    assert retired == ["retired"]
+
+
+def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> None:
+    full = scenarios.load("disk_full")
+    wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
+    for weakened in (False, True):
+        _refuse_undoable([full], "processes", weakened)
+        with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
+            _refuse_undoable([full], "containers", weakened)
+    _refuse_undoable([wide], "processes", False)
+    with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
+        _refuse_undoable([wide], "containers", False)

@@ -10,7 +10,7 @@ from harness.faults.links import between, isolation
 from harness.faults.reassign import shifted
 from harness.faults.targets import parse_nodes, place_of, resolve
 from harness.kafka.admin import PartitionState
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessTimeout
 
 
 @dataclass
@@ -76,6 +76,8 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
         ("leader(t)", 'write "topic/0"'),
         ("brokers(1)", "takes nothing in brackets"),
         ("broker(one)", "needs a number"),
+        ("broker(²)", "needs a number"),
+        ("leader(t/²)", 'write "topic/0"'),
         ("folower(t/0)", "did you mean 'follower'"),
         ("leader(t/0", "names no node"),
         ("", "names no node"),
@@ -88,7 +90,7 @@ def test_what_names_no_node_is_refused(text: str, told: str) -> None:
 
 
 def test_nobody_is_no_target() -> None:
-    with pytest.raises(BadInput, match="names no node now"):
+    with pytest.raises(HarnessTimeout, match="names no node now"):
         resolve(parse_nodes("leader(t/0)"), Known(leader=-1))
     with pytest.raises(BadInput, match="there are brokers 1, 2, 3"):
         resolve(parse_nodes("broker(7)"), Known())

@@ -1,0 +1,172 @@
+"""What a scenario's steps mean before any cluster runs: what they refer to is there, and can be what they need.
+
+Whatever can be known when a scenario is loaded is refused then, and not after minutes on a running cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.faults.base import Fault, Kind, Place
+from harness.faults.links import CLIENT
+from harness.faults.targets import Nodes, parse_nodes, place_of
+from harness.model.errors import BadInput
+from harness.model.scenario import Producer, Scenario, Topic
+from harness.model.scenario_rules import partition_of
+from harness.model.scenario_toml import hint
+
+BROKERS = "brokers"
+CONTROLLERS = "controllers"
+# Which nodes a marker of base.py allows, and whether only one of them.
+_WANTED: Mapping[str, tuple[str, bool]] = {
+    "brokers": (BROKERS, False),
+    "one broker": (BROKERS, True),
+    "controllers": (CONTROLLERS, False),
+    "one controller": (CONTROLLERS, True),
+}
+_OF_PARTITIONS = ("leader", "follower", "followers", "preferred")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an expression will name: nodes of one role, how many, and which brokers where it says so itself."""
+
+    word: str
+    role: str
+    count: int
+    brokers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """A scenario, and its steps before the one that is looked at."""
+
+    scenario: Scenario
+    earlier: Mapping[str, Kind]
+
+    # --- what steps ask ---
+
+    def topic(self, name: str) -> Topic:
+        """BadInput when the scenario has none of this name."""
+        self._known(name, self.topics, "topic")
+        return self.topics[name]
+
+    def producer(self, name: str) -> Producer:
+        """Of a name that its marker has checked."""
+        return next(p for p in self.scenario.producers if p.name == name)
+
+    def topics_of(self, places: tuple[str, ...]) -> list[Topic]:
+        """The topics of "topic/0" and "topic/*"; all when there are none."""
+        return [self.topics[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
+
+    def holders(self, place: Place) -> frozenset[int] | None:
+        """The brokers that will have a replica; None where that is only known when it runs."""
+        topic, shape = self.topics[place[0]], self.scenario.shape
+        if topic.replicas == shape.brokers:
+            return frozenset(range(1, shape.brokers + 1))
+        moved = any(kind.do == "reassign" for kind in self.earlier.values())
+        return frozenset(topic.assignment[place[1]]) if topic.assignment and not moved else None
+
+    def reach(self, text: str) -> Reach:
+        """What an expression will name; BadInput where that will be nobody."""
+        nodes, shape = parse_nodes(text), self.scenario.shape
+        word = nodes.word
+        if word == "same":
+            return self.reach(self._victims(nodes))
+        if word == "broker":
+            return Reach(word, BROKERS, 1, frozenset({int(nodes.of)}))
+        if word == "brokers":
+            return Reach(word, BROKERS, shape.brokers, frozenset(range(1, shape.brokers + 1)))
+        if word.startswith("controller"):
+            majority = shape.controllers // 2 + 1
+            counts = {"controllers": shape.controllers, "controller_majority": majority}
+            return Reach(word, CONTROLLERS, counts.get(word, 1))
+        if word == "followers":
+            return Reach(word, BROKERS, self.topics[place_of(nodes.of)[0]].replicas - 1)
+        return Reach(word, BROKERS, 1)
+
+    def linked(self, src: str, dst: str) -> None:
+        """BadInput for links that nobody opens: brokers are called by brokers and clients, controllers by nodes."""
+        to = self.reach(dst)
+        if src == CLIENT:
+            if to.role == CONTROLLERS:
+                raise BadInput(f"dst: clients call no controllers, as {dst!r} names; name brokers")
+            return
+        of = self.reach(src)
+        if of.role == CONTROLLERS and to.role == BROKERS:
+            raise BadInput(f"src: controllers, as {src!r} names, call no brokers; name brokers, or controllers in dst")
+        if of.role == to.role and of.count == to.count == 1 and src == dst:
+            raise BadInput(f"dst: {dst!r} is src, too, and no node has a link to itself; name another")
+
+    # --- what a step's arguments refer to ---
+
+    def check(self, marker: Any, value: Any) -> None:
+        """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing."""
+        if marker in ("nodes", *_WANTED) or (marker == "parties" and value != CLIENT):
+            self._nodes(parse_nodes(value))
+            if marker in _WANTED:
+                self._wanted(value, *_WANTED[marker])
+        elif marker == "partition":
+            if value.endswith("/*"):
+                raise BadInput(f'{value!r} is more than one partition; name one, as in "{value[:-1]}0"')
+            partition_of(value, self.topics)
+        elif marker == "partitions":
+            for text in value:
+                partition_of(text, self.topics)
+        elif marker in ("step", "fault"):
+            self._known(value, self.earlier, "earlier step")
+            if marker == "fault":
+                self._victims(Nodes("same", value))
+        elif marker == "producer":
+            self._known(value, [p.name for p in self.scenario.producers], "producer")
+        elif marker == "group":
+            self._known(value, [r.group for r in self.scenario.readers if r.group], "group of a reader")
+        elif marker == "topic":
+            self.topic(value)
+
+    @property
+    def topics(self) -> dict[str, Topic]:
+        return {t.name: t for t in self.scenario.topics}
+
+    def _nodes(self, nodes: Nodes) -> None:
+        shape = self.scenario.shape
+        if nodes.word == "same":
+            self._known(nodes.of, self.earlier, "earlier step")
+            self._victims(nodes)
+        elif nodes.word == "broker" and not 1 <= int(nodes.of) <= shape.brokers:
+            raise BadInput(f"broker({nodes.of}): there are brokers 1 to {shape.brokers}")
+        elif nodes.word == "group_coordinator":
+            self._known(nodes.of, [r.group for r in self.scenario.readers if r.group], "group")
+        elif nodes.word == "txn_coordinator":
+            self._known(nodes.of, [p.name for p in self.scenario.producers if p.transactions], "transactional producer")
+        elif nodes.word == "controller_follower" and shape.controllers == 1:
+            raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
+        elif nodes.word in _OF_PARTITIONS:
+            ((topic, _),) = partition_of(nodes.of, self.topics)
+            if nodes.word.startswith("follower") and self.topics[topic].replicas == 1:
+                raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
+
+    def _wanted(self, text: str, role: str, only_one: bool) -> None:
+        found = self.reach(text)
+        if found.role != role:
+            raise BadInput(f"{text!r} names {found.role}, and this step takes {role} only; name {_example(role)}")
+        if only_one and found.count > 1:
+            raise BadInput(f"{text!r} names {found.count} {role}, and this step takes one; name {_example(role)}")
+
+    def _victims(self, nodes: Nodes) -> str:
+        fault = self.earlier[nodes.of]
+        victims = fault.victims() if isinstance(fault, Fault) else ""
+        if not victims:
+            raise BadInput(f"the step {nodes.of!r} is no fault and chose no nodes; name one that breaks something")
+        return victims
+
+    @staticmethod
+    def _known(word: str, known: Any, noun: str) -> None:
+        if word not in known:
+            raise BadInput(f"no {noun} {word!r}{hint(word, known)}")
+
+
+def _example(role: str) -> str:
+    return '"leader(TOPIC/0)" or "broker(2)"' if role == BROKERS else '"controller" or "controller_follower"'

@@ -1,0 +1,52 @@
+"""A start that fails, of processes, with nothing but the supervisor real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.clusters import processes
+from harness.clusters.slots import take_slot
+from harness.clusters.state import ProcessId, RunState
+from harness.clusters.supervision import Supervision
+from harness.model.scenario import ClusterShape
+
+
+class BrokenError(Exception):
+    """Stands for whatever may go wrong."""
+
+
+@pytest.mark.parametrize("broken", ["Addresses.of", "_start_toxiproxy", "RunState.save", "write_nodes"])
+def test_whatever_fails_on_the_way_no_supervisor_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    supervisors: list[int] = []
+
+    class Noted(Supervision):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            supervisors.append(self.pid)
+            if broken == "RunState.save":
+                monkeypatch.setattr(RunState, "save", fail)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise BrokenError
+
+    monkeypatch.setattr(processes, "Supervision", Noted)
+    monkeypatch.setattr(processes, "take_slot", lambda: take_slot(tmp_path / "slots"))
+    for name in ("toxiproxy_server", "java_tool", "formatted", "_start_toxiproxy", "machine_of"):
+        monkeypatch.setattr(processes, name, lambda *_: "")
+    if broken != "RunState.save":
+        monkeypatch.setattr(f"harness.clusters.processes.{broken}", fail)
+    release: Any = SimpleNamespace(version="9.9.9", image=None, classpath=())
+    java: Any = SimpleNamespace(note="", executable="java")
+    root = tmp_path / "root"
+    with pytest.raises(BrokenError):
+        processes.start_processes(
+            release, ClusterShape(), root=root, keep=True, progress=print, cache=tmp_path, java=java
+        )
+    assert [ProcessId.of(pid) for pid in supervisors] == [None]
+    assert list(root.iterdir()) == []
