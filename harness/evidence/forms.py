@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Kinds, Many, Shape, misfit
+from harness.evidence.shapes import Kinds, Many, Row, Shape, misfit
 from harness.model.errors import BadEvidence
 from harness.model.schemas import ACKS, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
+_SPAN: Final = Row(("int", "int"))
 _SETTLED: Final = {"ok?": "bool", "last_seen?": "string"}
 
 _CONTRACT: Final = {
@@ -38,8 +39,9 @@ _RUN: Final = {
     "contract": _CONTRACT,
     "started_ns?": "int",
     "ended_ns?": "int",
-    "windows?": {"before?": ["int"], "during?": [["int"]], "after?": ["int"]},
+    "windows?": {"before?": _SPAN, "during?": [_SPAN], "after?": _SPAN},
     "floors?": {"before?": "int", "during?": "int", "after?": "int"},
+    "targets?": [Row(("string", "int"))],
     "doubts?": [{"name": "string", "text": "string"}],
     "notes?": ["string"],
     "capabilities?": ["string"],
@@ -108,7 +110,7 @@ _SNAPSHOT: Final = {
 
 _CLUSTER: Final = {
     "snapshots": [_SNAPSHOT],
-    "lineages": [{**_PLACE, "broker": "int", "epochs": [["int"]]}],
+    "lineages": [{**_PLACE, "broker": "int", "epochs": [_SPAN]}],
     "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
 }
 

@@ -25,9 +25,16 @@ class Kinds:
     shapes: Mapping[str, Mapping[str, Shape]]
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A list of so many members, each of a shape of its own."""
+
+    shapes: tuple[Shape, ...]
+
+
 # "int", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be absent or
 # null. Keys that a shape does not name are ignored, as FORMAT.md says.
-Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds
+Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Row
 
 _SAID: Final = {"int": "a whole number", "bool": "true or false", "string": "text"}
 _SHOWN: Final = 40
@@ -43,6 +50,10 @@ def misfit(value: object, shape: Shape, at: str = "") -> str | None:
         if not isinstance(value, list):
             return _not(value, "a list", at)
         return _first(misfit(item, shape[0], f"{at}[{n}]") for n, item in enumerate(value))
+    if isinstance(shape, Row):
+        if not (isinstance(value, list) and len(value) == len(shape.shapes)):
+            return _not(value, f"a list of {len(shape.shapes)}", at)
+        return _first(misfit(item, shape.shapes[n], f"{at}[{n}]") for n, item in enumerate(value))
     if not isinstance(value, dict):
         return _not(value, "an object", at)
     if isinstance(shape, Many):
