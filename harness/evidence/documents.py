@@ -50,8 +50,8 @@ def is_there(path: Path) -> bool:
     if path.is_file():
         return True
     if os.path.lexists(path):
-        what = "a folder" if path.is_dir() else "a link to nowhere, or nothing that can be read"
-        raise BadEvidence(f"{path} is {what} and must be a file; {WRITE_AGAIN}")
+        what = "a folder" if path.is_dir() else "no file that can be read (a link to nowhere?)"
+        raise BadEvidence(f"{path} is {what}, where a file has to be; {WRITE_AGAIN}")
     return False
 
 
@@ -62,7 +62,7 @@ def with_rights(folder: Path, remedy: str) -> Iterator[None]:
         yield
     except OSError as refusal:
         name, why = refusal.filename or folder, refusal.strerror or refusal
-        raise BadEvidence(f"{os.fsdecode(name)} cannot be read or written ({why}); {remedy}") from None
+        raise BadEvidence(f"{name} cannot be read or written ({why}); {remedy}") from None
 
 
 def _json_default(value: object) -> object:

@@ -36,7 +36,7 @@ def check_names(bundle: Path) -> None:
             is_there(found)
         elif found.name not in _FOLDERS:
             raise BadEvidence(
-                f"{found} is nothing that a bundle has{_near(found.name, (*_FILES, *_FOLDERS), 0.6)}; rename it, or "
+                f"{found} is nothing that a bundle has{_near(found.name, (*_FILES, *_FOLDERS), 0.7)}; rename it, or "
                 f"move it out of the bundle or into {LOGS}/ (FORMAT.md lists what a bundle has)"
             )
 

@@ -38,9 +38,9 @@ def seal_directory(path: Path) -> Bundle:
         check_names(path)
         check_tables(path, by_hand=True)
         documents = documents_of(path)
-        check_parts(path, documents, whole=True)
         facts = _facts(path, documents)
         staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
+        check_parts(path, documents, whole=True)
         try:
             for lines, part in staged.items():
                 _to_parquet(lines, part)

@@ -72,7 +72,10 @@ def one_of(words: Words) -> str:
 
 def shown(value: object) -> str:
     """A value as JSON writes it, cut short."""
-    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "nested too deep"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
