@@ -72,7 +72,7 @@ class Bundle:
             raise _never_sealed(path)
         check_tables(path)
         # What the harness wrote is what its digests say; anybody else may have sealed what nobody can read.
-        check_parts(path, documents, whole=manifest["sealed_by"] != "harness")
+        check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
         return cls(path, manifest, documents, sealed=sealed)
 
     def document(self, name: str) -> Any:
@@ -97,7 +97,8 @@ def _never_sealed(path: Path) -> BadEvidence:
 
 def _by_hand(path: Path) -> bool:
     """Whether tables are JSON lines still, which nobody would read."""
-    return any(next((path / table).glob("*.jsonl"), None) for table in TABLES if table != "reservations")
+    tables = (path / table for table in TABLES if table != "reservations")
+    return any(not ignored(lines.name) for table in tables for lines in table.glob("*.jsonl"))
 
 
 def _unsealed_manifest() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from harness.model.schemas import ACKS, ISOLATIONS, TIMESTAMP_TYPES
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
 _SPAN: Final = Row(("int", "int"))
-_SETTLED: Final = {"ok?": "bool", "last_seen?": "string"}
+_SETTLED: Final = {"ok?": "bool", "waited_s?": "number", "last_seen?": "string"}
 
 _CONTRACT: Final = {
     "topics": Many(
@@ -53,8 +53,18 @@ _RUN: Final = {
 
 _SCENARIO: Final = {
     "name?": "string",
-    "producers?": [{"name": "string", "topics": ["string"], "acks?": ACKS, "idempotent?": "bool", "when?": "string"}],
+    "producers?": [
+        {
+            "name": "string",
+            "topics": ["string"],
+            "acks?": ACKS,
+            "idempotent?": "bool",
+            "when?": "string",
+            "transactions?": {"offsets_of?": "string"},
+        }
+    ],
     "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
+    "steps?": [{}],
 }
 
 _EVENT: Final = {**_PLACE, "at_ns": "int"}
@@ -79,7 +89,7 @@ _STEPS: Final = [
     {
         "name": "string",
         "do": "string",
-        "args": {},
+        "args": {"config?": {}},
         "started_ns": "int?",
         "ended_ns": "int?",
         "healed_ns": "int?",

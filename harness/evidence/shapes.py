@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Final
 
 Words = tuple[str, ...]
@@ -32,11 +33,11 @@ class Row:
     shapes: tuple[Shape, ...]
 
 
-# "int", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be absent or
-# null. Keys that a shape does not name are ignored, as FORMAT.md says.
+# "int", "number", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be
+# absent or null. Keys that a shape does not name are ignored, as FORMAT.md says.
 Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Row
 
-_SAID: Final = {"int": "a whole number", "bool": "true or false", "string": "text"}
+_SAID: Final = {"int": "a whole number", "number": "a number", "bool": "true or false", "string": "text"}
 _SHOWN: Final = 40
 
 
@@ -94,9 +95,10 @@ def _plain(value: object, kind: str, at: str) -> str | None:
     name = kind.removesuffix("?")
     if value is None and name != kind:
         return None
+    kinds: Mapping[str, type | UnionType] = {"int": int, "number": int | float, "bool": bool, "string": str}
     # To Python true is a number.
-    fits = {"int": isinstance(value, int) and not isinstance(value, bool), "bool": isinstance(value, bool)}
-    return None if fits.get(name, isinstance(value, str)) else _not(value, _SAID[name], at)
+    fits = isinstance(value, kinds[name]) and (name == "bool" or not isinstance(value, bool))
+    return None if fits else _not(value, _SAID[name], at)
 
 
 def _not(value: object, wanted: str, at: str) -> str:

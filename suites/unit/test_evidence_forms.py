@@ -149,6 +149,15 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "target the wrong way": (_run(targets=[[0, "orders"]]), "targets[0][0] is 0 and must be text"),
     "window without an end": (_run(windows={"before": [1]}), "windows.before is [1] and must be a list of 2"),
     "window of a fault": (_run(windows={"during": [[1]]}), "windows.during[0] is [1] and must be a list of 2"),
+    "steps of the scenario": (
+        _document("scenario.json", lambda s: s.update(steps=5)),
+        "scenario.json: steps is 5 and must be a list",
+    ),
+    "transactions of the scenario": (
+        _document("scenario.json", lambda s: s.update(producers=[{"name": "a", "topics": [], "transactions": 1}])),
+        "scenario.json: producers[0].transactions is 1 and must be an object",
+    ),
+    "wait as text": (_run(recovered={"ok": True, "waited_s": "1"}), 'recovered.waited_s is "1" and must be a number'),
     "epoch without a start": (
         _document("cluster.json", lambda c: c["lineages"].append({**LINEAGE, "epochs": [[4]]})),
         "cluster.json: lineages[0].epochs[0] is [4] and must be a list of 2",
