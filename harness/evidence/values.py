@@ -131,7 +131,11 @@ def _least(file: Path, column: str) -> int | None:
 
 def _statistics(part: pq.ParquetFile, column: str) -> list[Any]:
     at = part.schema_arrow.names.index(column)
-    return [part.metadata.row_group(group).column(at).statistics for group in range(part.num_row_groups)]
+    chunks = [part.metadata.row_group(group).column(at) for group in range(part.num_row_groups)]
+    # A footer that contradicts itself: pyarrow ends the process when it is asked for statistics then.
+    if any(chunk.physical_type != part.metadata.schema.column(at).physical_type for chunk in chunks):
+        raise ValueError(f"its footer gives column {column} two types")
+    return [chunk.statistics for chunk in chunks]
 
 
 def _not_a_word(column: str, word: object, words: Sequence[str]) -> str:
