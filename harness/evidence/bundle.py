@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.evidence.columns import arrow_schema
-from harness.evidence.documents import SOURCE_AGAIN, document_name, read_json
+from harness.evidence.documents import WRITE_AGAIN, document_name, is_there, read_json, with_rights
 from harness.evidence.forms import check_form
+from harness.evidence.layout import check_tables, ignored, kind_of
 from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
-from harness.evidence.values import at_line, check_values, lines_of, misfit_of_line, words_in
+from harness.evidence.parts import opened
+from harness.evidence.values import (
+    at_line,
+    check_values,
+    lines_of,
+    misfit_of_line,
+    nulls_in,
+    read_whole,
+    words_in,
+)
 from harness.model.contract import SENTINEL
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
@@ -45,9 +54,14 @@ class Bundle:
 
         `allow_unfinished` also opens the folder of a run that died before it could seal it.
         """
+        with with_rights(path, "judge it as a user who may read all of it"):
+            return cls._open(path, allow_unfinished)
+
+    @classmethod
+    def _open(cls, path: Path, allow_unfinished: bool) -> Bundle:
         if not path.is_dir():
             raise BadEvidence(f"{path} is not a folder; give the folder of an evidence bundle")
-        sealed = (path / MANIFEST).is_file()
+        sealed = is_there(path / MANIFEST)
         if not sealed:
             _refuse_foreign(path, allow_unfinished)
         manifest = read_manifest(path) if sealed else _unsealed_manifest()
@@ -56,12 +70,10 @@ class Bundle:
         documents = documents_of(path)
         if not sealed and (documents["run.json"]["finished"] or _by_hand(path)):
             raise _never_sealed(path)
-        bundle = cls(path, manifest, documents, sealed=sealed)
-        for table in TABLES:
-            for file in bundle.table_files(table):
-                _check_part(file, table)
-        _check_promised(bundle)
-        return bundle
+        check_tables(path)
+        # What the harness wrote is what its digests say; anybody else may have sealed what nobody can read.
+        check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
+        return cls(path, manifest, documents, sealed=sealed)
 
     def document(self, name: str) -> Any:
         """A document by name (`run` or `run.json`)."""
@@ -69,8 +81,7 @@ class Bundle:
 
     def table_files(self, name: str) -> list[Path]:
         """The parts of a table, in order; none when nobody wrote a row."""
-        suffix = "*.jsonl" if name == "reservations" else "*.parquet"
-        return sorted((self.path / name).glob(suffix))
+        return _parts(self.path, name)
 
 
 def _refuse_foreign(path: Path, allow_unfinished: bool) -> None:
@@ -86,7 +97,8 @@ def _never_sealed(path: Path) -> BadEvidence:
 
 def _by_hand(path: Path) -> bool:
     """Whether tables are JSON lines still, which nobody would read."""
-    return any(next((path / table).glob("*.jsonl"), None) for table in TABLES if table != "reservations")
+    tables = (path / table for table in TABLES if table != "reservations")
+    return any(not ignored(lines.name) for table in tables for lines in table.glob("*.jsonl"))
 
 
 def _unsealed_manifest() -> dict[str, Any]:
@@ -102,7 +114,7 @@ def documents_of(path: Path) -> dict[str, Any]:
 
 def _document(path: Path, name: str, *, optional: bool) -> Any:
     file = path / name
-    if not file.is_file():
+    if not is_there(file):
         if optional and name in _EMPTY:
             return _EMPTY[name]
         raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
@@ -111,18 +123,33 @@ def _document(path: Path, name: str, *, optional: bool) -> Any:
     return content
 
 
-def _check_promised(bundle: Bundle) -> None:
-    """Without a contract nothing says what was promised, and the strictest promise may accuse who kept its own."""
-    contract = bundle.document("run")["contract"]
+def _parts(path: Path, table: str) -> list[Path]:
+    return sorted(file for file in (path / table).glob(f"*{kind_of(table)}") if not ignored(file.name))
+
+
+def check_parts(path: Path, documents: Mapping[str, Any], *, whole: bool) -> None:
+    """BadEvidence for a part that cannot be judged. `whole`: every value is read, not only those that must be known."""
+    for table in TABLES:
+        for file in _parts(path, table):
+            _check_part(file, table, whole=whole)
+    for table in _PROMISED:
+        for file in _parts(path, table):
+            check_promised(file, table, documents)
+
+
+def check_promised(file: Path, table: str, documents: Mapping[str, Any], *, source: Path | None = None) -> None:
+    """Without a contract nothing says what was promised, and the strictest promise may accuse who kept its own.
+
+    `source`: what the user knows the part by.
+    """
+    contract = documents["run.json"]["contract"]
     known = {"topic": contract["topics"].keys(), "producer": {*contract["producers"], SENTINEL}}
-    for table, columns in _PROMISED.items():
-        for file in bundle.table_files(table):
-            for column in columns:
-                if strange := _names(file, column) - known[column]:
-                    raise BadEvidence(
-                        f"{file} has the {column} {min(strange)!r}, of which run.json has no contract; "
-                        f"add it to contract.{column}s and seal again"
-                    )
+    for column in _PROMISED.get(table, ()):
+        if strange := _names(file, column) - known[column]:
+            raise BadEvidence(
+                f"{source or file} has the {column} {min(strange)!r}, of which run.json has no contract; "
+                f"add it to contract.{column}s and seal again"
+            )
 
 
 def _names(file: Path, column: str) -> set[str]:
@@ -131,29 +158,27 @@ def _names(file: Path, column: str) -> set[str]:
     return {name for name in words_in(file, column) if name is not None}
 
 
-def _check_part(file: Path, table: str) -> None:
+def _check_part(file: Path, table: str, *, whole: bool) -> None:
     if file.suffix == ".jsonl":
         _check_lines(file, table)
         return
-    try:
-        metadata = pq.read_metadata(file)
-        found = metadata.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as damage:
-        raise BadEvidence(f"{file} is not a whole Parquet file ({damage}); {SOURCE_AGAIN}") from None
     expected = arrow_schema(table)
-    if wrong := _wrong_columns(found, expected, OPTIONAL_COLUMNS.get(table, frozenset())):
-        raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
-    for group in range(metadata.num_row_groups):
-        for column in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(column)
-            nulls = chunk.statistics.null_count if chunk.statistics and chunk.statistics.has_null_count else 0
-            if nulls and not expected.field(chunk.path_in_schema).nullable:
-                raise BadEvidence(f"{file}: column {chunk.path_in_schema} has {nulls} nulls and may have none")
+    with opened(file) as part:
+        found = part.metadata.schema.to_arrow_schema()
+        if wrong := _wrong_columns(found, expected, OPTIONAL_COLUMNS.get(table, frozenset())):
+            raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
+        if whole:
+            read_whole(part)
+        for column in found.names:
+            if not expected.field(column).nullable and (nulls := nulls_in(part, column)):
+                raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write it again")
     check_values(file, table)
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
     """What is wrong with the columns, or None. Order does not matter; Arrow's variants of text are text."""
+    if twice := [name for name in expected.names if found.names.count(name) > 1]:
+        return f"columns {', '.join(twice)} stand there twice"
     if missing := [name for name in expected.names if name not in found.names and name not in optional]:
         return f"columns {', '.join(missing)} are missing"
     if foreign := [name for name in found.names if name not in expected.names]:
@@ -178,12 +203,11 @@ def _check_lines(file: Path, table: str) -> None:
 
 
 def _rows(file: Path) -> Iterator[Any]:
-    lines = lines_of(file)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines_of(file), start=1):
         try:
             yield json.loads(line)
-        except ValueError:
-            # The last line of a harness that was killed while it wrote: its range was not used, for a send waits
-            # for the line to be on disk.
-            if number < len(lines):
-                raise BadEvidence(f"{file} line {number} is not JSON; {SOURCE_AGAIN}") from None
+        except (ValueError, RecursionError):
+            # A line without its end is the last of a harness that was killed while it wrote: its range was not used,
+            # for a send waits for the line to be on disk.
+            if line.endswith("\n"):
+                raise BadEvidence(f"{file} line {number} is not JSON; {WRITE_AGAIN}") from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +14,7 @@ import numpy as np
 from harness.model.errors import BadEvidence
 
 SOURCE_AGAIN: Final = "take the bundle from its source again"
+WRITE_AGAIN: Final = f"correct it if you wrote it, else {SOURCE_AGAIN}"
 
 
 def document_name(name: str) -> str:
@@ -21,18 +25,44 @@ def document_name(name: str) -> str:
 def write_json(path: Path, content: object) -> None:
     """Writes JSON so that readers see the old document or the new one, never a half."""
     unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_text(json.dumps(content, indent=1, default=_json_default) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    try:
+        unfinished.write_text(json.dumps(content, indent=1, default=_json_default) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path) -> Any:
     """A JSON document; BadEvidence when it is missing or damaged."""
+    if not is_there(path):
+        raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}") from None
-    except (ValueError, OSError) as damage:
-        raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {SOURCE_AGAIN}") from None
+    except (ValueError, RecursionError) as damage:
+        raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {WRITE_AGAIN}") from None
+    except OSError as refusal:
+        raise BadEvidence(f"{path} cannot be read ({refusal.strerror}); see to its rights") from None
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file is there; BadEvidence when something else has its name."""
+    if path.is_file():
+        return True
+    if os.path.lexists(path):
+        what = "a folder" if path.is_dir() else "no file that can be read (a link to nowhere?)"
+        raise BadEvidence(f"{path} is {what}, where a file has to be; {WRITE_AGAIN}")
+    return False
+
+
+@contextmanager
+def with_rights(folder: Path, remedy: str) -> Iterator[None]:
+    """What the system refuses in a folder of evidence is a BadEvidence: its rights and its disk are the user's."""
+    try:
+        yield
+    except OSError as refusal:
+        name, why = refusal.filename or folder, refusal.strerror or refusal
+        raise BadEvidence(f"{name} cannot be read or written ({why}); {remedy}") from None
 
 
 def _json_default(value: object) -> object:

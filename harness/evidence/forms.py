@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Kinds, Many, Shape, misfit
+from harness.evidence.shapes import Kinds, Many, Row, Shape, misfit
 from harness.model.errors import BadEvidence
 from harness.model.schemas import ACKS, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
-_SETTLED: Final = {"ok?": "bool", "last_seen?": "string"}
+_SPAN: Final = Row(("int", "int"))
+_SETTLED: Final = {"ok?": "bool", "waited_s?": "number", "last_seen?": "string"}
 
 _CONTRACT: Final = {
     "topics": Many(
@@ -38,8 +39,9 @@ _RUN: Final = {
     "contract": _CONTRACT,
     "started_ns?": "int",
     "ended_ns?": "int",
-    "windows?": {"before?": ["int"], "during?": [["int"]], "after?": ["int"]},
+    "windows?": {"before?": _SPAN, "during?": [_SPAN], "after?": _SPAN},
     "floors?": {"before?": "int", "during?": "int", "after?": "int"},
+    "targets?": [Row(("string", "int"))],
     "doubts?": [{"name": "string", "text": "string"}],
     "notes?": ["string"],
     "capabilities?": ["string"],
@@ -51,8 +53,18 @@ _RUN: Final = {
 
 _SCENARIO: Final = {
     "name?": "string",
-    "producers?": [{"name": "string", "topics": ["string"], "acks?": ACKS, "idempotent?": "bool", "when?": "string"}],
+    "producers?": [
+        {
+            "name": "string",
+            "topics": ["string"],
+            "acks?": ACKS,
+            "idempotent?": "bool",
+            "when?": "string",
+            "transactions?": {"offsets_of?": "string"},
+        }
+    ],
     "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
+    "steps?": [{}],
 }
 
 _EVENT: Final = {**_PLACE, "at_ns": "int"}
@@ -77,7 +89,7 @@ _STEPS: Final = [
     {
         "name": "string",
         "do": "string",
-        "args": {},
+        "args": {"config?": {}},
         "started_ns": "int?",
         "ended_ns": "int?",
         "healed_ns": "int?",
@@ -108,7 +120,7 @@ _SNAPSHOT: Final = {
 
 _CLUSTER: Final = {
     "snapshots": [_SNAPSHOT],
-    "lineages": [{**_PLACE, "broker": "int", "epochs": [["int"]]}],
+    "lineages": [{**_PLACE, "broker": "int", "epochs": [_SPAN]}],
     "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
 }
 

@@ -7,13 +7,29 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.documents import read_json, write_json
-from harness.evidence.manifest import MANIFEST
+from harness.evidence.documents import read_json, with_rights, write_json
+from harness.evidence.manifest import MANIFEST, RELEASE
+from harness.evidence.shapes import misfit
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
 
 GATE: Final = "gate.json"
+
+_FORM: Final = {
+    "required": ["string"],
+    "scenarios": [
+        {
+            "name": "string",
+            "status?": tuple(status.name for status in Status),
+            "bundle?": "string",
+            "error?": "string",
+            "earlier": ["string"],
+        }
+    ],
+    "release": RELEASE,
+    "seed?": "int",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,23 +108,29 @@ def write_gate(out: Path, summary: GateSummary) -> None:
 def read_gate(out: Path) -> GateSummary:
     """OUT/gate.json; BadEvidence when it is missing or foreign."""
     plain = read_json(out / GATE)
-    try:
-        results = tuple(
-            ScenarioResult(**{**r, "status": r["status"] and Status[r["status"]], "earlier": tuple(r["earlier"])})
-            for r in plain["scenarios"]
+    if wrong := misfit(plain, _FORM):
+        raise BadEvidence(f"{out / GATE} is not the summary of a gate: {wrong}; give the folder of a gate")
+    results = tuple(
+        ScenarioResult(
+            name=row["name"],
+            status=Status[row["status"]] if row.get("status") else None,
+            bundle=row.get("bundle"),
+            error=row.get("error"),
+            earlier=tuple(row["earlier"]),
         )
-        return GateSummary(
-            required=tuple(plain["required"]), results=results, release=plain["release"], seed=plain["seed"]
-        )
-    except (KeyError, TypeError) as foreign:
-        raise BadEvidence(
-            f"{out / GATE} is not the summary of a gate ({foreign!r}); give the folder of a gate"
-        ) from None
+        for row in plain["scenarios"]
+    )
+    return GateSummary(
+        required=tuple(plain["required"]), results=results, release=plain["release"], seed=plain.get("seed")
+    )
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a folder claims to be an evidence bundle, whole or not."""
-    return (path / MANIFEST).is_file() or (path / "scenario.json").is_file()
+    """Whether a folder claims to be an evidence bundle, whole or not. One that nobody may look into may be one."""
+    try:
+        return (path / MANIFEST).is_file() or (path / "scenario.json").is_file()
+    except PermissionError:
+        return True
 
 
 def bundles_in(path: Path) -> list[Path]:
@@ -117,7 +139,8 @@ def bundles_in(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise BadEvidence(f"there is no folder {path}; give an evidence bundle or the --out folder of a gate")
-    found = sorted(child for child in path.iterdir() if child.is_dir() and is_bundle(child))
+    with with_rights(path, "judge it as a user who may read all of it"):
+        found = sorted(child for child in path.iterdir() if child.is_dir() and is_bundle(child))
     if not found:
         raise BadEvidence(f"{path} holds no evidence bundle; give a bundle or the --out folder of a gate")
     return found

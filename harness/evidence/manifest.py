@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.documents import SOURCE_AGAIN, read_json, write_json
+from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, write_json
+from harness.evidence.layout import LOGS, ignored
+from harness.evidence.shapes import Many, misfit
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
 
 MANIFEST: Final = "manifest.json"
-LOGS: Final = "logs"
+
+RELEASE: Final = {"version?": "string", "commit?": "string", "source?": "string"}
+_FORM: Final = {
+    "sealed_by?": ("harness", "hand"),
+    "release?": RELEASE,
+    "scenario?": "string",
+    "seed?": "int",
+    "files": Many({"bytes": "int", "sha256": "string"}),
+}
 
 
 def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str) -> None:
     """Digests every file of the bundle and seals it. `facts`: release, scenario, seed, versions, clock."""
-    files = {name: digest(bundle / name) for name in sealed_names(bundle)}
-    write_json(bundle / MANIFEST, {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": files})
+    write_json(bundle / MANIFEST, manifest_of({name: bundle / name for name in sealed_names(bundle)}, facts, sealed_by))
+
+
+def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, Any]:
+    """The manifest of files by the names that they have in the bundle, or will have."""
+    digests = {name: digest(file) for name, file in sorted(files.items())}
+    return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
 
 
 def sealed_names(bundle: Path) -> list[str]:
@@ -37,14 +53,23 @@ def read_manifest(bundle: Path) -> dict[str, Any]:
     """The manifest of a sealed bundle; BadEvidence when it is damaged, foreign or of another version."""
     path = bundle / MANIFEST
     manifest = read_json(path)
-    if not (isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and "format_version" in manifest):
-        raise BadEvidence(f"{path} is not the manifest of an evidence bundle; give a folder that this harness wrote")
+    if wrong := misfit(manifest, {"format_version": "int", "files": {}}):
+        raise BadEvidence(
+            f"{path} is not the manifest of an evidence bundle: {wrong}; give a folder that this harness wrote"
+        )
     if manifest["format_version"] != FORMAT_VERSION:
         raise BadEvidence(
             f"{path} has format version {manifest['format_version']}, this harness reads {FORMAT_VERSION}; "
             "judge it with the harness that wrote it"
         )
-    return manifest
+    check_manifest(path, manifest)
+    return dict(manifest)
+
+
+def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """BadEvidence with the field of a manifest that is not what FORMAT.md says."""
+    if wrong := misfit(manifest, _FORM):
+        raise BadEvidence(f"{path}: {wrong}; {WRITE_AGAIN}")
 
 
 def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
@@ -61,8 +86,8 @@ def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
         actual = digest(bundle / name)
         if actual["bytes"] != expected["bytes"]:
             raise BadEvidence(
-                f"{bundle / name} has {actual['bytes']} bytes and had {expected['bytes']} when it was sealed "
-                f"(truncated or changed); {SOURCE_AGAIN}"
+                f"{bundle / name} has {actual['bytes']} bytes and had {expected['bytes']} when it was sealed, says "
+                f"{MANIFEST} (truncated or changed); {SOURCE_AGAIN}"
             )
         if actual["sha256"] != expected["sha256"]:
             raise BadEvidence(
@@ -73,6 +98,14 @@ def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
 
 def _below(bundle: Path, folders: tuple[str, ...]) -> Iterator[str]:
     for folder in folders:
-        for found in (bundle / folder).rglob("*"):
-            if found.is_file() and not found.name.endswith(".tmp"):
-                yield found.relative_to(bundle).as_posix()
+        for place, below, files in os.walk(bundle / folder, onerror=_unless_absent):
+            below[:] = [name for name in below if not ignored(name)]
+            for found in (Path(place) / name for name in files if not ignored(name)):
+                if found.is_file():
+                    yield found.relative_to(bundle).as_posix()
+
+
+def _unless_absent(refusal: OSError) -> None:
+    """A folder that cannot be looked into must not pass for an empty one."""
+    if not isinstance(refusal, FileNotFoundError):
+        raise refusal

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from harness.evidence.documents import WRITE_AGAIN
+from harness.model.errors import BadEvidence
 
 # A writer that rotates by time leaves hundreds of small parts, and opening a file costs a judge more than its rows.
 SMALL_ROWS: Final = 100_000
@@ -32,6 +36,21 @@ def write_parquet(table: pa.Table, target: Path) -> None:
     unfinished = target.with_name(target.name + ".tmp")
     pq.write_table(table, unfinished, **encoding(table.schema))
     unfinished.replace(target)
+
+
+@contextmanager
+def opened(file: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A part to read from; BadEvidence when it turns out damaged, at once or later.
+
+    By its descriptor: to pyarrow a name has to be UTF-8.
+    """
+    with file.open("rb") as stream:
+        try:
+            with pq.ParquetFile(stream, **options) as part:
+                yield part
+        except (pa.ArrowException, ValueError, OSError) as damage:
+            said = next(iter(str(damage).splitlines()), type(damage).__name__)
+            raise BadEvidence(f"{file} is not a whole Parquet file ({said}); {WRITE_AGAIN}") from None
 
 
 def merge_small_parts(parts: Sequence[Path]) -> None:

@@ -2,70 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.json as pj
+import pyarrow.parquet as pq
 
-from harness.evidence.bundle import Bundle, documents_of
+from harness.evidence.bundle import Bundle, check_parts, check_promised, documents_of
 from harness.evidence.columns import arrow_schema
-from harness.evidence.documents import read_json
-from harness.evidence.manifest import MANIFEST, write_manifest
-from harness.evidence.parts import write_parquet
-from harness.evidence.values import check_lines_by_hand, fitting
+from harness.evidence.documents import is_there, read_json, with_rights, write_json
+from harness.evidence.layout import check_names, check_tables, ignored
+from harness.evidence.manifest import MANIFEST, check_manifest, manifest_of, sealed_names
+from harness.evidence.parts import encoding
+from harness.evidence.values import rows_by_hand
 from harness.evidence.verdicts import VERDICT
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 
-HAND = "hand"
+HAND: Final = "hand"
+_CHUNK_ROWS: Final = 1 << 16
 
 
 def seal_directory(path: Path) -> Bundle:
     """Digests every file of a bundle made or edited by hand, and opens it. BadEvidence names what is missing.
 
     Tables may be JSON lines; they become Parquet here. What an earlier manifest says of release, seed and versions is
-    kept. A verdict on the evidence as it was before is removed: it is not about this evidence.
+    kept. A verdict on the evidence as it was before is removed: it is not about this evidence. What is refused stays
+    as it was, with the seal that it had.
     """
-    if not path.is_dir():
-        raise BadEvidence(f"{path} is not a folder; give the folder of the evidence")
-    documents_of(path)
-    for table in TABLES:
-        if table != "reservations":
-            for lines in sorted((path / table).glob("*.jsonl")):
-                _to_parquet(lines, table)
-    facts = _facts(path)
-    (path / MANIFEST).unlink(missing_ok=True)
-    (path / VERDICT).unlink(missing_ok=True)
-    write_manifest(path, facts, sealed_by=HAND)
-    try:
-        return Bundle.open(path)
-    except BadEvidence:
-        (path / MANIFEST).unlink()  # what cannot be judged must not look sealed
-        raise
+    with with_rights(path, "seal it as a user who may do both, on a disk with space left"):
+        if not path.is_dir():
+            raise BadEvidence(f"{path} is not a folder; give the folder of the evidence")
+        check_names(path)
+        check_tables(path, by_hand=True)
+        documents = documents_of(path)
+        facts = _facts(path, documents)
+        staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
+        check_parts(path, documents, whole=True)
+        try:
+            for lines, part in staged.items():
+                _to_parquet(lines, part)
+                check_promised(part, lines.parent.name, documents, source=lines)
+            manifest = _manifest(path, facts, staged)
+            _put_in_place(path, manifest, staged)
+        finally:
+            for part in staged.values():
+                part.unlink(missing_ok=True)
+        return Bundle(path, manifest, documents, sealed=True)
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _facts(path: Path, documents: Mapping[str, Any]) -> dict[str, Any]:
     """Release, seed and so on from an earlier manifest, else what the documents say themselves."""
-    if (path / MANIFEST).is_file():
+    if is_there(path / MANIFEST):
         earlier = read_json(path / MANIFEST)
         if isinstance(earlier, dict):
             return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files")}
-    scenario = read_json(path / "scenario.json")
-    name = scenario.get("name") if isinstance(scenario, dict) else None
+    name = documents["scenario.json"].get("name") or path.resolve().name
     release = {"version": "unknown", "commit": "unknown", "source": "evidence sealed by hand"}
-    return {"release": release, "scenario": name or path.name, "seed": None, "versions": {}, "clock": {}}
+    return {"release": release, "scenario": name, "seed": None, "versions": {}, "clock": {}}
 
 
-def _to_parquet(lines: Path, table: str) -> None:
+def _lines_by_hand(path: Path) -> Iterator[Path]:
+    for table in TABLES:
+        if table == "reservations":
+            continue
+        for lines in sorted((path / table).glob("*.jsonl")):
+            if is_there(lines.with_suffix(".parquet")):
+                raise BadEvidence(
+                    f"{lines} would become {lines.with_suffix('.parquet').name}, which is there already; move away the "
+                    "one that is out of date, or rename the JSON lines if both belong"
+                )
+            if not ignored(lines.name):
+                yield lines
+
+
+def _beside(lines: Path) -> Path:
+    return lines.with_name(f"{lines.stem}.parquet.sealing.tmp")
+
+
+def _to_parquet(lines: Path, part: Path) -> None:
+    table = lines.parent.name
     schema = arrow_schema(table)
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    rows = rows_by_hand(lines, table)
+    chunk = list(islice(rows, _CHUNK_ROWS))
+    if not chunk:
+        raise BadEvidence(f"{lines} has no rows; write them, or remove the file if there were none")
+    # By its descriptor: to pyarrow a name has to be UTF-8.
+    with part.open("wb") as stream, pq.ParquetWriter(stream, schema, **encoding(schema)) as file:
+        while chunk:
+            try:
+                file.write_table(pa.Table.from_pylist(chunk, schema))
+            except ValueError as misfit:  # such as half of a surrogate pair, which JSON can say and UTF-8 cannot
+                raise BadEvidence(f"{lines} does not fit the columns of {table}: {misfit}; write it again") from None
+            chunk = list(islice(rows, _CHUNK_ROWS))
+
+
+def _manifest(path: Path, facts: Mapping[str, Any], staged: Mapping[Path, Path]) -> dict[str, Any]:
+    """Of the files as they will lie when the staged parts have taken the place of their JSON lines."""
+    files = {name: path / name for name in sealed_names(path) if path / name not in staged}
+    for lines, part in staged.items():
+        files[lines.with_suffix(".parquet").relative_to(path).as_posix()] = part
+    manifest = manifest_of(files, facts, HAND)
+    check_manifest(path / MANIFEST, manifest)
+    return manifest
+
+
+def _put_in_place(path: Path, manifest: Mapping[str, Any], staged: Mapping[Path, Path]) -> None:
+    """Whenever it is broken off, the JSON lines are there still, or the seal on the Parquet that they became."""
+    superseded = [lines.with_suffix(".parquet") for lines in staged]
     try:
-        rows = pj.read_json(lines, parse_options=options).select(schema.names)
-    except (pa.ArrowException, KeyError) as misfit:
-        check_lines_by_hand(lines, table)  # it knows the line; Arrow does not
-        raise BadEvidence(f"{lines} does not fit the columns of {table}: {misfit}") from None
-    if not fitting(rows, table):
-        check_lines_by_hand(lines, table)
-    write_parquet(rows, lines.with_suffix(".parquet"))
-    lines.unlink()
+        for part, target in zip(staged.values(), superseded, strict=True):
+            part.replace(target)
+        write_json(path / MANIFEST, manifest)
+        superseded = [path / VERDICT, *staged]
+    finally:
+        for file in superseded:
+            file.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Final
 
 Words = tuple[str, ...]
@@ -25,11 +26,18 @@ class Kinds:
     shapes: Mapping[str, Mapping[str, Shape]]
 
 
-# "int", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be absent or
-# null. Keys that a shape does not name are ignored, as FORMAT.md says.
-Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A list of so many members, each of a shape of its own."""
 
-_SAID: Final = {"int": "a whole number", "bool": "true or false", "string": "text"}
+    shapes: tuple[Shape, ...]
+
+
+# "int", "number", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be
+# absent or null. Keys that a shape does not name are ignored, as FORMAT.md says.
+Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Row
+
+_SAID: Final = {"int": "a whole number", "number": "a number", "bool": "true or false", "string": "text"}
 _SHOWN: Final = 40
 
 
@@ -43,6 +51,10 @@ def misfit(value: object, shape: Shape, at: str = "") -> str | None:
         if not isinstance(value, list):
             return _not(value, "a list", at)
         return _first(misfit(item, shape[0], f"{at}[{n}]") for n, item in enumerate(value))
+    if isinstance(shape, Row):
+        if not (isinstance(value, list) and len(value) == len(shape.shapes)):
+            return _not(value, f"a list of {len(shape.shapes)}", at)
+        return _first(misfit(item, shape.shapes[n], f"{at}[{n}]") for n, item in enumerate(value))
     if not isinstance(value, dict):
         return _not(value, "an object", at)
     if isinstance(shape, Many):
@@ -61,7 +73,10 @@ def one_of(words: Words) -> str:
 
 def shown(value: object) -> str:
     """A value as JSON writes it, cut short."""
-    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "nested too deep"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -80,9 +95,10 @@ def _plain(value: object, kind: str, at: str) -> str | None:
     name = kind.removesuffix("?")
     if value is None and name != kind:
         return None
+    kinds: Mapping[str, type | UnionType] = {"int": int, "number": int | float, "bool": bool, "string": str}
     # To Python true is a number.
-    fits = {"int": isinstance(value, int) and not isinstance(value, bool), "bool": isinstance(value, bool)}
-    return None if fits.get(name, isinstance(value, str)) else _not(value, _SAID[name], at)
+    fits = isinstance(value, kinds[name]) and (name == "bool" or not isinstance(value, bool))
+    return None if fits else _not(value, _SAID[name], at)
 
 
 def _not(value: object, wanted: str, at: str) -> str:

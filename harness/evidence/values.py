@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.evidence.columns import base_type, columns_of, nullable
+from harness.evidence.parts import opened
 from harness.evidence.shapes import misfit, one_of, shown
 from harness.model.errors import BadEvidence
 from harness.model.schemas import COUNTED, OPTIONAL_COLUMNS, WORDS
@@ -33,7 +34,7 @@ def check_values(file: Path, table: str) -> None:
 def words_in(file: Path, column: str) -> set[str | None]:
     """The distinct values of a text column, a batch at a time."""
     found: set[str | None] = set()
-    with pq.ParquetFile(file, read_dictionary=[column]) as part:
+    with opened(file, read_dictionary=[column]) as part:
         for batch in part.iter_batches(_BATCH_ROWS, columns=[column]):
             found.update(pc.unique(batch.column(0)).to_pylist())
     return found
@@ -41,37 +42,36 @@ def words_in(file: Path, column: str) -> set[str | None]:
 
 def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | None:
     """What is wrong with a JSON line; None when it fits. `by_hand`: what may be null may be left out."""
-    columns, optional = columns_of(table), OPTIONAL_COLUMNS.get(table, frozenset())
-    shape = {
-        f"{name}{'?' if nullable(kind) and (by_hand or name in optional) else ''}": _SHAPES[base_type(kind)]
-        + ("?" if nullable(kind) else "")
-        for name, kind in columns.items()
-    }
-    if wrong := misfit(row, shape):
+    if wrong := misfit(row, _shape(table, by_hand)):
         return wrong
     values: dict[str, Any] = dict(row) if isinstance(row, dict) else {}
-    if foreign := [name for name in values if name not in columns]:
+    if foreign := [name for name in values if name not in columns_of(table)]:
         return f"has an unknown column {foreign[0]!r}"
     return next(_wrong_values(values, table), None)
 
 
-def lines_of(file: Path) -> list[str]:
-    """Lines of JSON; BadEvidence when they are not text."""
+def lines_of(file: Path) -> Iterator[str]:
+    """Lines of JSON, each with its line break; BadEvidence when they are not text."""
     try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except (ValueError, OSError) as damage:
+        with file.open(encoding="utf-8", newline="\n") as lines:
+            yield from lines
+    except ValueError as damage:
         raise BadEvidence(f"{file} cannot be read as text ({damage}); write it as UTF-8") from None
 
 
-def check_lines_by_hand(file: Path, table: str) -> None:
-    """BadEvidence with line and column of the first JSON line that is no row of the table."""
+def rows_by_hand(file: Path, table: str) -> Iterator[dict[str, Any]]:
+    """Rows of JSON lines; BadEvidence with line and column of the first one that is no row of the table."""
     for number, line in enumerate(lines_of(file), start=1):
+        if not line.strip():
+            continue
         try:
-            wrong = misfit_of_line(json.loads(line), table, by_hand=True) if line.strip() else None
-        except ValueError:
+            row = json.loads(line)
+            wrong = misfit_of_line(row, table, by_hand=True)
+        except (ValueError, RecursionError):
             wrong = "is not JSON"
         if wrong:
             raise BadEvidence(f"{at_line(file, number, wrong)}; {_lists(table)}")
+        yield row
 
 
 def at_line(file: Path, number: int, wrong: str) -> str:
@@ -79,16 +79,31 @@ def at_line(file: Path, number: int, wrong: str) -> str:
     return f"{file} line {number}{' ' if wrong.startswith(('has ', 'is ')) else ': '}{wrong}"
 
 
-def fitting(rows: pa.Table, table: str) -> bool:
-    """Whether the values of rows in memory are what `check_values` asks for."""
-    words = all(
-        pc.all(pc.is_in(rows[column].drop_null(), pa.array(words)), min_count=0).as_py()
-        for column, words in WORDS[table].items()
-    )
-    return words and all((pc.min(rows[column]).as_py() or 0) >= 0 for column in COUNTED[table])
+def nulls_in(part: pq.ParquetFile, column: str) -> int:
+    """Nulls of a column: as the part's own statistics say, else as they stand there."""
+    told = _statistics(part, column)
+    if all(s is not None and s.has_null_count for s in told):
+        return sum(s.null_count for s in told)
+    return sum(batch.column(0).null_count for batch in part.iter_batches(_BATCH_ROWS, columns=[column]))
+
+
+def read_whole(part: pq.ParquetFile) -> None:
+    """Decodes every value, for a sound footer may lead to damaged pages."""
+    for _ in part.iter_batches(_BATCH_ROWS):
+        pass
 
 
 _SHAPES: Final = {"int32": "int", "int64": "int", "bool": "bool", "string": "string"}
+
+
+@cache
+def _shape(table: str, by_hand: bool) -> dict[str, str]:
+    optional = OPTIONAL_COLUMNS.get(table, frozenset())
+    return {
+        f"{name}{'?' if nullable(kind) and (by_hand or name in optional) else ''}": _SHAPES[base_type(kind)]
+        + ("?" if nullable(kind) else "")
+        for name, kind in columns_of(table).items()
+    }
 
 
 def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
@@ -106,13 +121,21 @@ def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
 
 def _least(file: Path, column: str) -> int | None:
     """The smallest value: as the part's own statistics say, else as it stands there."""
-    with pq.ParquetFile(file) as part:
-        at = part.schema_arrow.names.index(column)
-        told = [part.metadata.row_group(group).column(at).statistics for group in range(part.num_row_groups)]
+    with opened(file) as part:
+        told = _statistics(part, column)
         if all(s is not None and s.has_min_max for s in told):
             return min((s.min for s in told), default=None)
         least = [pc.min(b.column(0)).as_py() for b in part.iter_batches(_BATCH_ROWS, columns=[column])]
     return min((n for n in least if n is not None), default=None)
+
+
+def _statistics(part: pq.ParquetFile, column: str) -> list[Any]:
+    at = part.schema_arrow.names.index(column)
+    chunks = [part.metadata.row_group(group).column(at) for group in range(part.num_row_groups)]
+    # A footer that contradicts itself: pyarrow ends the process when it is asked for statistics then.
+    if any(chunk.physical_type != part.metadata.schema.column(at).physical_type for chunk in chunks):
+        raise ValueError(f"its footer gives column {column} two types")
+    return [chunk.statistics for chunk in chunks]
 
 
 def _not_a_word(column: str, word: object, words: Sequence[str]) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.evidence import Bundle, BundleWriter
+from harness.evidence import Bundle, BundleWriter, seal
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
@@ -59,6 +62,18 @@ def _flip_last_byte(path: Path) -> None:
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
+def _manifest(**keys: object) -> Callable[[Path], object]:
+    def harm(bundle: Path) -> None:
+        _rewrite(bundle / "manifest.json", lambda text: json.dumps(json.loads(text) | keys))
+
+    return harm
+
+
+def _folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (lambda b: b.rename(b.with_name("elsewhere")), "is not a folder"),
     "manifest is not JSON": (lambda b: (b / "manifest.json").write_text("{"), "cannot be read as JSON"),
@@ -67,6 +82,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: _rewrite(b / "manifest.json", lambda t: t.replace('"format_version": 1', '"format_version": 99')),
         "format version 99",
     ),
+    "no version": (_manifest(format_version=True), "is not the manifest of an evidence bundle: format_version is true"),
+    "release is a number": (_manifest(release=1), "manifest.json: release is 1 and must be an object"),
+    "release is a list": (_manifest(release=[1]), "manifest.json: release is [1] and must be an object"),
+    "version is a number": (_manifest(release={"version": 4}), "release.version is 4 and must be text"),
+    "digest is text": (_manifest(files={"run.json": "x"}), 'files.run.json is "x" and must be an object'),
+    "digest is null": (_manifest(files={"run.json": None}), "files.run.json is null and must be an object"),
+    "no digest": (_manifest(files={"run.json": {"bytes": 1}}), "files.run.json has no 'sha256'"),
+    "manifest is a folder": (lambda b: _folder(b / "manifest.json"), "manifest.json is a folder"),
+    "manifest without an end": (lambda b: (b / "manifest.json").write_text("[" * 100_000), "cannot be read as JSON"),
     "truncated": (lambda b: (b / "ledger/app.parquet").write_bytes(b"PAR1"), "has 4 bytes"),
     "one byte flipped": (lambda b: _flip_last_byte(b / "ledger/app.parquet"), "was changed after it was sealed"),
     "part removed": (lambda b: (b / "ledger/app.parquet").unlink(), "is missing, though the manifest lists it"),
@@ -99,6 +123,32 @@ def _columns(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.read_table(path)), path)
 
 
+def _garble(path: Path) -> None:
+    """Everything but the footer, which goes on to promise sound pages."""
+    content = path.read_bytes()
+    footer = 8 + int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[:4] + bytes(len(content) - 4 - footer) + content[-footer:])
+
+
+def _loop(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def _named(old: str, new: str) -> Callable[[Path], object]:
+    def harm(bundle: Path) -> None:
+        (bundle / new).parent.mkdir(exist_ok=True)
+        (bundle / old).rename(bundle / new)
+
+    return harm
+
+
+def _line(text: str) -> Callable[[Path], object]:
+    return lambda bundle: (bundle / "ledger" / "more.jsonl").write_text(text + "\n")
+
+
+_PART = "ledger/app.parquet"
+
 WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "column missing": (
         lambda b: _columns(b / "ledger/app.parquet", lambda t: t.drop(["outcome"])),
@@ -116,6 +166,17 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: _columns(b / "ledger/app.parquet", lambda t: t.set_column(1, "seq", pa.array([0, None, 2]))),
         "column seq has 1 nulls",
     ),
+    "nulls that nobody counted": (
+        lambda b: pq.write_table(
+            pq.read_table(b / _PART).set_column(1, "seq", pa.array([0, None, 2])), b / _PART, write_statistics=False
+        ),
+        "column seq has 1 nulls",
+    ),
+    "column twice": (
+        lambda b: _columns(b / _PART, lambda t: t.append_column("seq", t["seq"])),
+        "columns seq stand there twice",
+    ),
+    "garbled": (lambda b: _garble(b / _PART), "app.parquet is not a whole Parquet file"),
     "not Parquet": (lambda b: (b / "ledger/app.parquet").write_text("hello"), "is not a whole Parquet file"),
     "run without contract": (lambda b: (b / "run.json").write_text('{"finished": true}'), "has no 'contract'"),
     "document missing": (lambda b: (b / "cluster.json").unlink(), "cluster.json is missing"),
@@ -128,6 +189,36 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: (b / "reservations/app.jsonl").write_text('{"stream": 1}\n'),
         "line 1 has no 'producer'",
     ),
+    "only reservation with a typo": (
+        lambda b: (b / "reservations/app.jsonl").write_text('{"stream": 1\n'),
+        "app.jsonl line 1 is not JSON; correct it",
+    ),
+    "line is null": (_line("null"), "more.jsonl line 1 is null and must be an object"),
+    "line is a list": (_line("[]"), "more.jsonl line 1 is [] and must be an object"),
+    "two values in a line": (_line("{} null"), "more.jsonl line 1 is not JSON"),
+    "line without an end": (_line('{"a":' * 100_000), "more.jsonl line 1 is not JSON"),
+    "no line": (_line(""), "more.jsonl has no rows"),
+    "both": (
+        lambda b: (b / "ledger/app.jsonl").write_text("{}\n"),
+        "ledger/app.jsonl would become app.parquet, which is there already",
+    ),
+    "table misspelt": (_named("ledger", "ledgers"), "ledgers is nothing that a bundle has (did you mean 'ledger'?)"),
+    "table with a capital": (_named("ledger", "Ledger"), "(did you mean 'ledger'?)"),
+    "file beside the tables": (lambda b: (b / "app.jsonl").write_text("{}"), "app.jsonl is nothing that a bundle has"),
+    "part of another kind": (_named(_PART, "ledger/app.csv"), "app.csv is no part of ledger"),
+    "ending in capitals": (_named(_PART, "ledger/app.JSONL"), "(did you mean 'app.jsonl'?)"),
+    "packed": (_named(_PART, "ledger/app.jsonl.gz"), "app.jsonl.gz is no part of ledger"),
+    "part in a folder": (_named(_PART, "ledger/sub/app.parquet"), "ledger/sub is no part of ledger"),
+    "reservations as Parquet": (
+        _named("reservations/app.jsonl", "reservations/app.parquet"),
+        "app.parquet is no part of reservations, whose parts are <writer>.jsonl",
+    ),
+    "part is a folder": (lambda b: _folder(b / "ledger/more.jsonl"), "more.jsonl is a folder"),
+    "verdict is a folder": (lambda b: _folder(b / "verdict.json"), "verdict.json is a folder"),
+    "document is a loop": (lambda b: _loop(b / "run.json"), "run.json is no file that can be read"),
+    "table is a loop": (lambda b: _loop(b / "ledger"), "ledger is not a folder"),
+    "logs are a file": (lambda b: (b / "logs").write_text("x"), "logs is not a folder"),
+    "manifest of a number": (_manifest(release=1), "manifest.json: release is 1"),
     "JSON lines that do not fit": (
         lambda b: (b / "ledger/more.jsonl").write_text('{"stream": "x"}\n'),
         'more.jsonl line 1: stream is "x" and must be a whole number',
@@ -138,13 +229,90 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_sealing_refuses_what_could_not_be_judged(sealed: Path, wrong: str) -> None:
     harm, said = WRONG[wrong]
+    (sealed / "verdict.json").write_text("{}")
     harm(sealed)
+    before = _content(sealed)
     with pytest.raises(BadEvidence) as refusal:
         seal_directory(sealed)
     assert said in str(refusal.value)
     assert "\n" not in str(refusal.value)
-    with pytest.raises(BadEvidence):
-        Bundle.open(sealed)
+    assert _content(sealed) == before
+
+
+def _content(bundle: Path) -> dict[str, bytes | None]:
+    """Every file with what stands in it."""
+    return {
+        found.relative_to(bundle).as_posix(): found.read_bytes() if found.is_file() else None
+        for found in bundle.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("broken_off", ["_to_parquet", "manifest_of", "write_json"])
+@pytest.mark.parametrize("how", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_sealing_that_is_broken_off_changes_nothing(
+    example: Path, monkeypatch: pytest.MonkeyPatch, broken_off: str, how: BaseException
+) -> None:
+    before = _content(example)
+    monkeypatch.setattr(seal, broken_off, _breaking(getattr(seal, broken_off), how))
+    with pytest.raises((KeyboardInterrupt, BadEvidence)):
+        seal_directory(example)
+    assert _content(example) == before
+    monkeypatch.undo()
+    assert seal_directory(example).complete
+
+
+def _breaking(well: Callable[..., Any], how: BaseException) -> Callable[..., Any]:
+    """As late as can be: what it is there for is done, but for the manifest, with which everything is done."""
+
+    def breaks(*given: Any, **more: Any) -> None:
+        if well.__name__ != "write_json":
+            well(*given, **more)
+        raise how
+
+    return breaks
+
+
+@pytest.mark.parametrize("opening", [seal_directory, Bundle.open])
+@pytest.mark.parametrize("name", ["run.json", "ledger/app.parquet", "reservations/app.jsonl"])
+def test_missing_rights_are_one_sentence(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch, opening: Callable[[Path], Bundle], name: str
+) -> None:
+    well = Path.open
+
+    def refuses(path: Path, *given: Any, **more: Any) -> Any:
+        if path == sealed / name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return well(path, *given, **more)
+
+    monkeypatch.setattr(Path, "open", refuses)
+    with pytest.raises(BadEvidence, match=rf"{name} cannot be read.*\(Permission denied\); "):
+        opening(sealed)
+
+
+def test_what_is_no_evidence_may_lie_about(example: Path) -> None:
+    (example / ".DS_Store").write_bytes(b"x")
+    (example / "ledger" / "._app.parquet").write_bytes(b"x")
+    (example / "logs" / "node").mkdir(parents=True)
+    (example / "logs" / "node" / "server.log").write_text("x")
+    for name in ("findings.parquet", "junit.xml"):
+        (example / name).write_bytes(b"x")
+    names = seal_directory(example).document("manifest")["files"].keys()
+    assert [name for name in names if "._" in name or "log" in name] == ["logs/node/server.log"]
+    assert len(Bundle.open(example).table_files("ledger")) == 1
+
+
+def test_a_name_need_not_be_text(example: Path) -> None:
+    (example / "ledger" / "app.jsonl").rename(example / "ledger" / os.fsdecode(b"a\xff.jsonl"))
+    seal_directory(example)
+    assert len(Bundle.open(example).table_files("ledger")) == 1
+
+
+def test_a_line_ends_with_its_line_break_only(example: Path) -> None:
+    _rewrite(
+        example / "ledger/app.jsonl", lambda text: text.replace('"returned_ns"', '"error": "a\u2028b", "returned_ns"')
+    )
+    ledger = pq.read_table(seal_directory(example).table_files("ledger")[0])
+    assert ledger["error"].to_pylist() == ["a\u2028b"] * 3
 
 
 def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdict(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ COMMIT = {
     "called_ns": 1,
     "returned_ns": 2,
 }
+LINEAGE = {"broker": 1, "topic": "orders", "partition": 0}
 
 
 @pytest.fixture
@@ -142,6 +143,24 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "phase of a snapshot": (
         _document("cluster.json", lambda c: c["snapshots"][0].update(phase="final")),
         'cluster.json: snapshots[0].phase is "final"',
+    ),
+    "targets as a number": (_run(targets=1), "run.json: targets is 1 and must be a list"),
+    "target without partition": (_run(targets=[["orders"]]), 'targets[0] is ["orders"] and must be a list of 2'),
+    "target the wrong way": (_run(targets=[[0, "orders"]]), "targets[0][0] is 0 and must be text"),
+    "window without an end": (_run(windows={"before": [1]}), "windows.before is [1] and must be a list of 2"),
+    "window of a fault": (_run(windows={"during": [[1]]}), "windows.during[0] is [1] and must be a list of 2"),
+    "steps of the scenario": (
+        _document("scenario.json", lambda s: s.update(steps=5)),
+        "scenario.json: steps is 5 and must be a list",
+    ),
+    "transactions of the scenario": (
+        _document("scenario.json", lambda s: s.update(producers=[{"name": "a", "topics": [], "transactions": 1}])),
+        "scenario.json: producers[0].transactions is 1 and must be an object",
+    ),
+    "wait as text": (_run(recovered={"ok": True, "waited_s": "1"}), 'recovered.waited_s is "1" and must be a number'),
+    "epoch without a start": (
+        _document("cluster.json", lambda c: c["lineages"].append({**LINEAGE, "epochs": [[4]]})),
+        "cluster.json: lineages[0].epochs[0] is [4] and must be a list of 2",
     ),
     "steps as an object": (lambda b: (b / "steps.json").write_text("{}"), "steps.json is {} and must be a list"),
     "run as a list": (lambda b: (b / "run.json").write_text("[]"), "run.json is [] and must be an object"),

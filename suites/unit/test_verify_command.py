@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness import cli, judging
-from harness.evidence.gate import GateSummary, ScenarioResult, read_gate, write_gate
+from harness.evidence import Bundle
+from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, read_gate, write_gate
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
@@ -65,6 +66,43 @@ def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damage
     assert "steps.json is missing" in capsys.readouterr().err
     summary = read_gate(tmp_path / "out")
     assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
+
+
+_ROW = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earlier": []}
+
+
+@pytest.mark.parametrize(
+    ("foreign", "said"),
+    [
+        ({"scenarios": [{**_ROW, "bundle": 5}]}, "scenarios[0].bundle is 5 and must be text"),
+        ({"scenarios": [{**_ROW, "earlier": [1]}]}, "scenarios[0].earlier[0] is 1 and must be text"),
+        ({"scenarios": [{**_ROW, "error": 5}]}, "scenarios[0].error is 5 and must be text"),
+        ({"scenarios": [{**_ROW, "status": "GOOD"}]}, 'scenarios[0].status is "GOOD" and must be'),
+        ({"scenarios": {}}, "scenarios is {} and must be a list"),
+        ({"release": "x"}, 'release is "x" and must be an object'),
+        ({"release": None}, "release is null and must be an object"),
+        ({"required": [5]}, "required[0] is 5 and must be text"),
+        ({"seed": "x"}, 'seed is "x" and must be a whole number'),
+    ],
+)
+def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: dict[str, Any], said: str) -> None:
+    plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
+    (tmp_path / "gate.json").write_text(json.dumps(plain))
+    assert read_gate(tmp_path).status is Status.PASS
+    (tmp_path / "gate.json").write_text(json.dumps(plain | foreign))
+    with pytest.raises(BadEvidence) as refusal:
+        read_gate(tmp_path)
+    assert f"gate.json is not the summary of a gate: {said}" in str(refusal.value)
+
+
+def test_a_folder_that_nobody_may_look_into_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuses)
+    (bundle,) = bundles_in(tmp_path)
+    with pytest.raises(BadEvidence, match=r"cannot be read or written \(Permission denied\)"):
+        Bundle.open(bundle)
 
 
 def three_of_which(tmp_path: Path, damage: Callable[[Path], object]) -> Path:
