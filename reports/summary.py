@@ -34,12 +34,18 @@ def summary_lines(
         lines += _scenario(result, verdicts.get(result.name), evidence)
     if score := _score(verdicts.values()):
         lines += [("", ""), *score]
-    if uncovered := list(dict.fromkeys(name for v in verdicts.values() for name in v.not_covered)):
+    if uncovered := _covered_by_none(list(verdicts.values())):
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines.append((f"evidence:    {evidence}", ""))
     if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
         lines.append((f"judge again: durability verify {evidence}", ""))
     return lines
+
+
+def _covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
+    """What one scenario tried, the whole of them did."""
+    first, *others = [v.not_covered for v in verdicts] or [()]
+    return [what for what in first if all(what in other for other in others)]
 
 
 def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:

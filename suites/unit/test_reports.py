@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def test_a_pass_is_said_in_one_screen() -> None:
         "evidence:    durability-out/x",
         "judge again: durability verify durability-out/x",
     ]
+
+
+def test_what_one_scenario_tried_was_not_left_untried() -> None:
+    given = [verdict("a", Status.PASS), replace(verdict("b", Status.PASS), not_covered=("power loss", "full disks"))]
+    said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), *given)
+    assert "  power loss" in said.splitlines()
+    assert "full disks" not in said
 
 
 def test_where_nothing_was_left_there_is_nothing_to_judge_again() -> None:
