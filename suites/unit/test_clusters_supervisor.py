@@ -17,7 +17,6 @@ import pytest
 
 from harness.clusters import clean, leftovers, sweep
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.slots import Slot, _locked, take_slot
 from harness.clusters.state import ProcessId, RunState, default_root, load, new_run, runs
 from harness.clusters.supervision import Supervision
@@ -387,30 +386,3 @@ def test_a_root_that_is_no_directory_is_one_sentence(
     root.write_text("") if in_the_way == "file" else root.symlink_to("nothing")
     with pytest.raises(BadInput, match=rf"{root.name} cannot be had as a directory .*remove it, or set TMPDIR"):
         default_root()
-
-
-def test_only_a_new_line_says_that_a_node_has_started(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("[..] Kafka Server started (kafka.server.KafkaRaftServer)\n")
-    watch = LogWatch(log)
-    assert not watch.seen()
-    with log.open("a") as file:
-        file.write("[..] Kafka Serv")
-        file.flush()
-        assert not watch.seen()
-        file.write("er started (kafka.server.KafkaRaftServer)\n")
-        file.flush()
-        assert watch.seen()
-    assert not LogWatch(tmp_path / "absent.log").seen()
-
-
-def test_the_tail_of_a_log(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("".join(f"line {number}\n" for number in range(100)))
-    assert tail(log, 2) == "line 98\nline 99"
-    assert tail(tmp_path / "absent.log") == ""
-
-
-def test_where_files_of_a_node_lie(tmp_path: Path) -> None:
-    files = NodeFiles(tmp_path)
-    assert files.server_log.parent == files.console.parent
