@@ -10,7 +10,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
-from reports.summary import finding_lines, release_name
+from reports.summary import excused_lines, finding_lines, release_name
 from reports.terminal import clean
 
 JUNIT: Final = "junit.xml"
@@ -62,11 +62,12 @@ def _with_text(entry: Failure | Error, verdict: Verdict | None) -> Failure | Err
 
 
 def story(verdict: Verdict) -> list[str]:
-    """What a test report says about a verdict that is not PASS, in plain lines."""
+    """What a test report says about a verdict, in plain lines: what condemns, what is permitted, and every doubt."""
     condemning = [f for f in verdict.findings if f.condemns]
     lines = [clean(text) for finding in condemning[:_FINDINGS_MAX] for text, _ in finding_lines(finding)]
     if len(condemning) > _FINDINGS_MAX:
         lines.append(f"  and {len(condemning) - _FINDINGS_MAX} more findings in verdict.json")
+    lines += [clean(text) for text, _ in excused_lines(verdict)]
     return [*lines, *(f"  doubt: {clean(d.text)}" for d in verdict.doubts)]
 
 

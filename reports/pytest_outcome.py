@@ -31,5 +31,7 @@ def attach(verdict: Verdict, bundle: Path) -> None:
         return
     content = json.dumps(verdict.as_dict(), indent=1)
     allure.attach(content, name=VERDICT, attachment_type=allure.attachment_type.JSON)
-    text = "\n".join([f"{verdict.scenario}: {verdict.status.name}", *story(verdict), f"evidence: {bundle}"])
+    kept = f"{verdict.durable:,} of {verdict.promised:,} promised records durable"
+    head = f"{verdict.scenario}: {verdict.status.name}, {kept}"
+    text = "\n".join([head, *story(verdict), f"evidence: {bundle}"])
     allure.attach(text, name="summary", attachment_type=allure.attachment_type.TEXT)

@@ -116,7 +116,7 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     if result.status is None:
         return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
     if result.status is Status.PASS or verdict is None:
-        lines = [] if verdict is None else _excused(verdict)
+        lines = [] if verdict is None else excused_lines(verdict)
         return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
     lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status])]
     condemning = [f for f in verdict.findings if f.condemns]
@@ -125,7 +125,7 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     if rest := condemning[FINDINGS_SHOWN:]:
         where = evidence / result.bundle if result.bundle and result.bundle != evidence.name else evidence
         lines.append((f"  and {len(rest)} more findings with {sum(f.count for f in rest):,} records: {where}", ""))
-    lines += _excused(verdict)
+    lines += excused_lines(verdict)
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
     if earlier := result.earlier:
@@ -140,7 +140,7 @@ def finding_lines(finding: Finding) -> list[Line]:
     return [(head, "bold"), *((f"    {text}", "") for text in reasons)]
 
 
-def _excused(verdict: Verdict) -> list[Line]:
+def excused_lines(verdict: Verdict) -> list[Line]:
     """Findings that the contract or the client explains: said in one line each, for they are no secret."""
     lines: list[Line] = []
     for finding in [f for f in verdict.findings if not f.condemns][:FINDINGS_SHOWN]:

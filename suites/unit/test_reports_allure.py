@@ -36,7 +36,7 @@ def test_missing(missing_capability):
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Allure's results of a pytest run with our plugin, by name of the test."""
     folder = tmp_path_factory.mktemp("allure")
-    judged(folder / "good", verdict("good", Status.PASS))
+    judged(folder / "good", verdict("good", Status.PASS, lost(excused_by="an unclean election")))
     judged(folder / "bad", verdict("bad", Status.FAIL, lost()))
     judged(folder / "thin", verdict("thin", Status.INCONCLUSIVE))
     (folder / "test_own.py").write_text(TESTS)
@@ -58,6 +58,7 @@ def test_statuses(results: dict[str, dict[str, Any]], name: str, status: str) ->
     attached = {a["name"]: a["content"] for a in result["attachments"]}
     assert json.loads(attached["verdict.json"])["scenario"] == name
     assert name in attached["summary"]
+    assert ("permitted: an unclean election" in attached["summary"]) == (name == "good")
 
 
 def test_evidence_without_a_proven_pass_is_kept(results: dict[str, dict[str, Any]]) -> None:
