@@ -230,12 +230,3 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, name: str, crash: Exception) -> l
 
     monkeypatch.setattr(judging, "judge_bundles", judge)
     return asked
-
-
-@pytest.mark.parametrize("master", ["", " "])
-def test_an_empty_master_is_not_taken_for_none(master: str) -> None:
-    pytest.importorskip("pyspark")
-    from harness.verify.session import open_session
-
-    with pytest.raises(BadInput, match=r"names no Spark master: give one such as spark://host:7077, or leave --master"):
-        open_session(master)

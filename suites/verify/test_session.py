@@ -1,4 +1,4 @@
-"""No Java process stays behind, whatever ends the harness while Spark is on its way up."""
+"""What a Spark session is not started for, and no Java process stays behind, whatever ends us while it comes up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.verify.session import open_session
 
 ROOT = Path(__file__).parents[2]
 STARTS = """
@@ -90,3 +92,9 @@ def _gone(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize("master", ["", " "])
+def test_an_empty_master_is_not_taken_for_none(master: str) -> None:
+    with pytest.raises(BadInput, match=r"names no Spark master: give one such as spark://host:7077, or leave --master"):
+        open_session(master)
