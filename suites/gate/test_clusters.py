@@ -247,8 +247,8 @@ def test_two_clusters_at_once_and_features_at_format(tmp_path: Path, backend: st
 
 
 def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
-    shape = ClusterShape(brokers=1, config={"log.retention.bytes": "many"})
-    with pytest.raises(HarnessFailure, match=r"ended before it had started.*log\.retention\.bytes"):
+    shape = ClusterShape(brokers=1, config={"queued.max.requests": "many"})
+    with pytest.raises(HarnessFailure, match=r"ended before it had started.*queued\.max\.requests"):
         start(tmp_path, shape, backend=backend)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"no\.such\.feature"):
