@@ -16,6 +16,7 @@ from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_pa
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
+from harness.model.scratch import forsaken
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
@@ -58,6 +59,8 @@ def sweep(root: Path | None = None) -> list[str]:
             continue  # it has just got its name, or is gone
         if old:
             shutil.rmtree(path, ignore_errors=True)
+    for path in forsaken():
+        shutil.rmtree(path, ignore_errors=True)
     return swept
 
 

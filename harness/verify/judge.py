@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -17,6 +16,7 @@ from harness.evidence import Bundle
 from harness.evidence.verdicts import write_verdict
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
+from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
 from harness.verify.attribution import explained
 from harness.verify.case import Case, case_of, lacking
@@ -50,8 +50,8 @@ def judge(
     progress("starting Spark")
     spark = open_session(master)
     files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
-    with tempfile.TemporaryDirectory(prefix="durability-judge-") as scratch:
-        judged = judge_tables(spark, cases, read_tables(spark, files, Path(scratch)), progress=progress)
+    with scratch("judge") as folder:
+        judged = judge_tables(spark, cases, read_tables(spark, files, Path(folder)), progress=progress)
         if write:
             progress("writing verdicts")
             write_records(judged.records, [bundle.path for bundle in bundles])

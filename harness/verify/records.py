@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from harness.evidence.verdicts import FINDINGS
+from harness.model.scratch import scratch
 from harness.verify.rows import AFTERTHOUGHTS
 from harness.verify.tables import BUNDLE
 
@@ -43,11 +43,11 @@ SCHEMA: Final = pa.schema(
 def write_records(records: DataFrame | None, folders: Sequence[Path]) -> None:
     """Writes findings.parquet into each bundle's folder, by its number; empty where there is nothing to say."""
     parts: dict[int, list[Path]] = {}
-    with tempfile.TemporaryDirectory(prefix="durability-findings-") as scratch:
+    with scratch("findings") as working:
         if records is not None:
             told = records.where(~records["kind"].isin(*AFTERTHOUGHTS)).select(BUNDLE, *SCHEMA.names)
             ordered = told.repartition(BUNDLE).sortWithinPartitions(BUNDLE, "kind", "topic", "partition", "offset")
-            out = Path(scratch) / "findings"
+            out = Path(working) / "findings"
             ordered.write.partitionBy(BUNDLE).parquet(str(out))
             for part in sorted(out.glob(f"{BUNDLE}=*/*.parquet")):
                 parts.setdefault(int(part.parent.name.split("=")[1]), []).append(part)

@@ -58,15 +58,19 @@ class Yard:
         assert done.returncode == Exit.PASS, done.stderr
         return done.stdout.splitlines()
 
+    def alive(self) -> list[str]:
+        """Processes, and what an engine has."""
+        work = Path(self.env["TMPDIR"])
+        return _processes(work) + (_of_engine(work) if self.backend == CONTAINERS else [])
+
     def left(self) -> list[str]:
         """Processes, files, containers, networks and mounts of a run, but for its evidence."""
-        work = Path(self.env["TMPDIR"])
-        found = _processes(work)
+        work, found = Path(self.env["TMPDIR"]), self.alive()
         found += [f"file {path}" for path in work.rglob("*") if not path.is_dir()]
         found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(self.root) in line]
         backing = (path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
         found += [f"loop device of {path.strip()}" for path in backing if str(self.root) in path]
-        return found + (_of_engine(work) if self.backend == CONTAINERS else [])
+        return found
 
 
 def _processes(work: Path) -> list[str]:
@@ -125,8 +129,8 @@ def _killed(yard: Yard, name: str, after_s: float, *, alone: bool) -> str:
                 os.kill(state.supervisor.pid, signal.SIGKILL)
     harness.kill()
     harness.wait(10)
-    if alone:  # the supervisor is on its way; nobody has to sweep
-        wait_for(yard.left, until=lambda left: not left, deadline_s=FAREWELL_S, what=f"nothing to be left of {name}")
+    if alone:  # the supervisor is on its way; nobody has to sweep but what a judge wrote
+        wait_for(yard.alive, until=lambda left: not left, deadline_s=FAREWELL_S, what=f"all of {name} to end")
     cleaned = yard.clean()
     assert yard.clean() == ["nothing was left behind"]
     wait_for(yard.left, until=lambda left: not left, deadline_s=10, what=f"nothing to be left of {name}")
