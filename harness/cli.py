@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 from collections.abc import Callable
@@ -97,10 +98,21 @@ def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
 
 
 @commands.command()
-@click.argument("scenario")
+@click.argument("scenario", required=False)
+@click.option("--tag", metavar="TAG", multiple=True, help="All built-in scenarios with this tag, such as nightly.")
 @_run_options
-def run(scenario: str, **common: Any) -> Exit:
-    """Run one scenario: a built-in one by its name, or a file of your own."""
+def run(scenario: str | None, tag: tuple[str, ...], **common: Any) -> Exit:
+    """Run one scenario, a built-in one by its name or a file of your own; or all that have one of some tags.
+
+    What nothing on this machine can play of a tag's scenarios is not run and named as such; where CI is set it is
+    refused, so that a set which shrinks does not go unnoticed.
+    """
+    if scenario is None and not tag:
+        raise click.UsageError("Missing argument 'SCENARIO', or --tag TAG")
+    if scenario is not None and tag:
+        raise click.UsageError(f"{scenario!r} and --tag exclude each other")
+    if scenario is None:
+        return _gate(_options(tags=tuple(dict.fromkeys(tag)), leave_out=not os.environ.get("CI"), **common))
     if scenario.endswith(".toml"):
         return _gate(_options(scenarios=(Path(scenario),), **common))
     return _gate(_options(only=(scenario,), **common))

@@ -19,13 +19,19 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def scenarios(maven_repo: str | None) -> Table:
-    """Built-in scenarios, the gate's first."""
+    """Built-in scenarios with their tags, the gate's first."""
     del maven_repo
     library = _room("harness.scenarios")
     gate = {s.name for s in library.gate()}
     rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
-    return ("scenario", "gate", "what it does", "guards", "weakening under which it must FAIL"), [
-        (s.name, _part_of(s), s.title, s.guards, s.weakening.what if s.weakening else "none, so it is no coverage")
+    return ("scenario", "tags", "what it does", "guards", "weakening under which it must FAIL"), [
+        (
+            s.name,
+            ", ".join(library.tags_of(s)) + _where_only(s),
+            s.title,
+            s.guards,
+            s.weakening.what if s.weakening else "none, so it is no coverage",
+        )
         for s in rows
     ]
 
@@ -90,10 +96,14 @@ def check_scenarios(options: GateOptions) -> None:
                 library.load(name)  # says what is wrong with a path
             raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
     asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
+    asked += library.tagged(options.tags)
+    reasons = []
     for scenario in asked or library.gate():
         refused = [_lacking(scenario, able) for able in _able(options.backend).values()]
         if all(refused):  # where the choice is left to the run, it checks again what it has chosen
-            raise BadInput(refused[0])
+            reasons.append(refused[0])
+    if reasons and not (options.leave_out and len(reasons) < len(asked)):
+        raise BadInput(reasons[0])
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -102,10 +112,9 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"{meant or ';'} `durability list scenarios` shows what there is"
 
 
-def _part_of(scenario: Any) -> str:
-    part = "smoke, gate" if scenario.smoke else "gate" if scenario.gate else "on request"
+def _where_only(scenario: Any) -> str:
     here = _available(_room("harness.faults.registry").needs(scenario))
-    return part if here == "yes" else f"{part}, {here}"
+    return "" if here == "yes" else f"; {here}"
 
 
 def _described(kind: Any) -> tuple[str, str]:

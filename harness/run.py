@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from harness.faults.registry import lacking
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
-from harness.model.backend import PROCESSES
+from harness.model.backend import AUTO, PROCESSES
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessError
 from harness.model.plan import paced, records_of
@@ -40,19 +40,24 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
     """
     release, backend = _release_and_backend(options, progress)
+    backends = _backends(options, backend)
     options = replace(options, backend=backend)
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = chosen(options, whole)
-    _refuse_undoable(wanted, backend, weakened)
+    cast, not_run = cast_of(wanted, backends, weakened=weakened, leave_out=options.leave_out)
+    for line in (*_otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
+        progress.line(line)
     out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
         results=(),
         release={"version": release.version, "commit": release.commit, "source": release.source},
         seed=options.seed,
+        not_run=not_run,
     )
-    tasks = [_task(s, options, whole, release, out, weakened) for s in wanted]
+    played = [(s, replace(options, backend=cast[s.name])) for s in wanted if s.name in cast]
+    tasks = [_task(s, by, whole, release, out, weakened) for s, by in played]
     write_gate(out, summary)  # a gate that dies must not be read as a whole one when its bundles are judged again
     if options.fail_fast:
         results = _one_by_one(tasks, release, options, progress, summary)
@@ -76,20 +81,53 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
 
 def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
     """The scenarios that the options ask for; BadInput on a name nobody knows."""
+    if options.tags:
+        return scenarios.tagged(options.tags)
     specs = [*map(str, options.scenarios), *options.only]
     return [scenarios.load(spec) for spec in specs] or list(whole)
 
 
-def _refuse_undoable(wanted: Sequence[Scenario], backend: str, weakened: bool) -> None:
-    """BadInput, before anything starts, on a scenario that the chosen backend cannot play."""
+def _backends(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
+    """What may play a scenario, the first choice first: processes, too, where the choice was left to us."""
+    free = options.backend == AUTO and not clusters.only_in_containers(options.kafka, options.limits)
+    return (chosen_one, PROCESSES) if free and chosen_one != PROCESSES else (chosen_one,)
+
+
+def cast_of(
+    wanted: Sequence[Scenario], backends: Sequence[str], *, weakened: bool = False, leave_out: bool = False
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The backend that plays each scenario, and why nobody can play the others.
+
+    BadInput, before anything starts, on the first of these; with `leave_out` only when there is nothing else.
+    """
+    cast: dict[str, str] = {}
+    nobody: dict[str, str] = {}
     for scenario in wanted:
-        played = _played(scenario, weakened)
-        if reason := lacking(played, CAPABILITIES[backend]):
-            raise BadInput(reason)
-        try:
-            check_plan(backend, played.shape)
-        except BadInput as error:
-            raise BadInput(f"scenario {scenario.name}: shape: {error}; use --backend {PROCESSES}") from error
+        refused = {backend: _undoable(_played(scenario, weakened), backend) for backend in backends}
+        fit = next((backend for backend, reason in refused.items() if reason is None), None)
+        if fit is None:
+            nobody[scenario.name] = str(refused[backends[0]])
+        else:
+            cast[scenario.name] = fit
+    if nobody and not (leave_out and cast):
+        raise BadInput(next(iter(nobody.values())))
+    return cast, nobody
+
+
+def _otherwise(cast: Mapping[str, str], backend: str) -> list[str]:
+    others = {name: by for name, by in cast.items() if by != backend}
+    return [f"backend: {by} for {name}, which {backend} cannot play" for name, by in others.items()]
+
+
+def _undoable(played: Scenario, backend: str) -> str | None:
+    """Why a backend cannot play a scenario; None when it can."""
+    if reason := lacking(played, CAPABILITIES[backend]):
+        return reason
+    try:
+        check_plan(backend, played.shape)
+    except BadInput as error:
+        return f"scenario {played.name}: shape: {error}; use --backend {PROCESSES}"
+    return None
 
 
 def _played(scenario: Scenario, weakened: bool) -> Scenario:
@@ -97,9 +135,11 @@ def _played(scenario: Scenario, weakened: bool) -> Scenario:
 
 
 def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[Scenario]) -> Sequence[Scenario]:
-    """A file of the user's, or a scenario outside the gate, is a whole of its own; a part of the gate is a part."""
+    """A set by tags, a file of the user's, a scenario outside the gate is a whole of its own; a part of the gate is
+    a part."""
     inside = {s.name for s in whole}
-    return whole if all(s.name in inside for s in wanted) and not options.scenarios else wanted
+    of_the_gate = all(s.name in inside for s in wanted) and not (options.scenarios or options.tags)
+    return whole if of_the_gate else wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +190,7 @@ def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
     try:
         while not tries or (task.weakened is None and len(tries) < TRIES_MAX and try_again(tries[-1].doubts)):
             again = replace(task, out=task.out.with_name(f"{task.out.name}-again")) if tries else task
-            cluster = shelf.take(task.scenario)
+            cluster = shelf.take(task)
             tries.append(drive(again, cluster, progress))
             shelf.give_back(task.scenario, healthy=tries[-1].healthy)
             for doubt in tries[-1].doubts:
@@ -213,6 +253,7 @@ class _Shelf:
         self._options = options
         self._progress = progress
         self._cluster: Cluster | None = None
+        self._backend = options.backend
 
     def __enter__(self) -> _Shelf:
         return self
@@ -222,9 +263,12 @@ class _Shelf:
             self._progress.line(self._cluster.describe_kept())
         self._close()
 
-    def take(self, scenario: Scenario) -> Cluster:
-        if self._cluster is not None and (scenario.fresh or self._cluster.shape != scenario.shape):
+    def take(self, task: Task) -> Cluster:
+        scenario, backend = task.scenario, task.facts["backend"]
+        other = backend != self._backend
+        if self._cluster is not None and (scenario.fresh or other or self._cluster.shape != scenario.shape):
             self.retire()
+        self._backend = backend
         if self._cluster is None:
             self._cluster = self._start(scenario.shape)
         return self._cluster
@@ -251,7 +295,7 @@ class _Shelf:
         return clusters.start(
             self._release,
             shape,
-            backend=self._options.backend,
+            backend=self._backend,
             keep=self._options.keep,
             progress=self._progress,
             limits=self._options.limits,

@@ -1,4 +1,5 @@
-"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE and our own errors are errors."""
+"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE and our own errors are errors; what nothing on
+that machine could play is skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
@@ -28,6 +29,8 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
             suite.add_property(name, str(value))
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
+    for name, reason in summary.not_run.items():
+        suite.add_testcase(_not_run(name, reason))
     for bundle, sentence in without.items():
         suite.add_testcase(_not_judged(bundle, sentence))
     document = JUnitXml("durability")
@@ -46,6 +49,12 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
         case.result = [_with_text(Failure(_headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
     elif result.status is Status.INCONCLUSIVE:
         case.result = [_with_text(Error(_doubt(verdict), type_="INCONCLUSIVE"), verdict)]
+    return case
+
+
+def _not_run(name: str, reason: str) -> TestCase:
+    case = TestCase(name, classname="durability.gate")
+    case.result = [Skipped(clean(reason), type_="NotRun")]
     return case
 
 

@@ -71,6 +71,7 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
         named = ", ".join(summary.missing[:MISSING_SHOWN])
         more = f" and {len(summary.missing) - MISSING_SHOWN} more" if len(summary.missing) > MISSING_SHOWN else ""
         lines.append((f"  without a verdict: {named}{more}", ""))
+    lines += [(f"  not run: {reason}", "bold magenta") for reason in summary.not_run.values()]
     return lines
 
 

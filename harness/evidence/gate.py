@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from harness.evidence.documents import read_json, with_rights, write_json
 from harness.evidence.manifest import MANIFEST, RELEASE
-from harness.evidence.shapes import misfit
+from harness.evidence.shapes import Many, misfit
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
@@ -29,6 +29,7 @@ _FORM: Final = {
     ],
     "release": RELEASE,
     "seed?": "int",
+    "not_run?": Many("string"),
 }
 
 
@@ -49,12 +50,16 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """required: what a whole gate runs, in order. results: what ran. release: version, commit, source."""
+    """required: what a whole gate runs, in order. results: what ran. release: version, commit, source.
+
+    not_run: of what is required, which scenarios nothing on that machine could play, and why, in a sentence each.
+    """
 
     required: tuple[str, ...]
     results: tuple[ScenarioResult, ...]
     release: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    not_run: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ran(self) -> tuple[str, ...]:
@@ -93,6 +98,7 @@ class GateSummary:
             "required": list(self.required),
             "ran": list(self.ran),
             "missing": list(self.missing),
+            "not_run": dict(self.not_run),
             "scenarios": rows,
             "release": dict(self.release),
             "seed": self.seed,
@@ -121,7 +127,11 @@ def read_gate(out: Path) -> GateSummary:
         for row in plain["scenarios"]
     )
     return GateSummary(
-        required=tuple(plain["required"]), results=results, release=plain["release"], seed=plain.get("seed")
+        required=tuple(plain["required"]),
+        results=results,
+        release=plain["release"],
+        seed=plain.get("seed"),
+        not_run=plain.get("not_run") or {},
     )
 
 
@@ -158,7 +168,7 @@ def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -
         for bundle, (scenario, status) in verdicts.items()
         if bundle not in named
     ]
-    return GateSummary(required=summary.required, results=tuple(results), release=summary.release, seed=summary.seed)
+    return replace(summary, results=tuple(results))
 
 
 def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]) -> ScenarioResult:

@@ -14,6 +14,7 @@ LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
+SETS = ("smoke", "gate", "nightly")  # tags that no file gives itself: they follow from the rest of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,17 @@ from difflib import get_close_matches
 from harness.model.contract import check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
-from harness.model.scenario import LOG_DIRS_MAX, NODES_MAX, ClusterShape, Config, Producer, Reader, Scenario, Topic
+from harness.model.scenario import (
+    LOG_DIRS_MAX,
+    NODES_MAX,
+    SETS,
+    ClusterShape,
+    Config,
+    Producer,
+    Reader,
+    Scenario,
+    Topic,
+)
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
@@ -18,12 +28,14 @@ ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
 MIN_INSYNC = "min.insync.replicas"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
 
 
 def check(scenario: Scenario, where: str) -> None:
     """BadInput, in one sentence, on the first rule that does not hold."""
     _name(scenario.name, where, "a scenario's name")
+    _tags(scenario.tags, f"{where}: tags")
     check_shape(scenario.shape, f"{where}: shape")
     if not scenario.topics:
         raise BadInput(f"{where}: no topics; add a [topics.NAME] table")
@@ -38,6 +50,14 @@ def check(scenario: Scenario, where: str) -> None:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
     _steps(scenario, where)
     _judged(scenario, topics, where)
+
+
+def _tags(tags: tuple[str, ...], where: str) -> None:
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise BadInput(f"{where}: a tag is made of letters, 0-9 and -, not {tag!r}")
+        if tag in SETS:
+            raise BadInput(f"{where}: {tag!r} follows from `gate` and `smoke`; remove it")
 
 
 def check_shape(shape: ClusterShape, where: str) -> None:

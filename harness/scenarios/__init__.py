@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from harness.faults.registry import check_steps
 from harness.model import scenario_toml
 from harness.model.errors import BadInput
-from harness.model.scenario import Scenario
+from harness.model.scenario import SETS, Scenario
+
+KNOWN_BUG = "known-bug"  # open in every release: it fails, and rightly
 
 
 @cache
@@ -21,8 +24,32 @@ def builtin() -> dict[str, Scenario]:
 
 def gate() -> list[Scenario]:
     """The required scenarios; those of one shape stand together, so that they can share a cluster."""
-    chosen = [s for s in builtin().values() if s.gate]
+    return _in_order(s for s in builtin().values() if s.gate)
+
+
+def _in_order(chosen: Iterable[Scenario]) -> list[Scenario]:
     return sorted(chosen, key=lambda s: (s.fresh, s.shape.controllers, str(s.shape), not s.smoke, s.name))
+
+
+def tags_of(scenario: Scenario) -> tuple[str, ...]:
+    """Its own tags, in front of them the sets it belongs to: smoke, gate, nightly. A known bug is in none of these."""
+    nightly = not scenario.gate and KNOWN_BUG not in scenario.tags
+    sets = {"smoke": scenario.smoke, "gate": scenario.gate, "nightly": nightly}
+    return (*(name for name in SETS if sets[name]), *scenario.tags)
+
+
+def tags() -> list[str]:
+    """Every tag that some built-in scenario has."""
+    return sorted({tag for scenario in builtin().values() for tag in tags_of(scenario)})
+
+
+def tagged(wanted: Iterable[str]) -> list[Scenario]:
+    """Built-in scenarios with one of the tags, those of one shape together. BadInput on a tag that none has."""
+    wanted = frozenset(wanted)
+    for tag in sorted(wanted):
+        if tag not in tags():
+            raise BadInput(f"no scenario has the tag {tag!r}{scenario_toml.hint(tag, tags())}")
+    return _in_order(s for s in builtin().values() if wanted & set(tags_of(s)))
 
 
 def smoke() -> list[Scenario]:

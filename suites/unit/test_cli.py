@@ -164,6 +164,9 @@ def test_nothing_uncaught_ends_in_1(
         (["run"], "Missing argument"),
         (["run", "nope.toml"], "nope.toml"),
         (["run", "leader_kiled"], "did you mean leader_killed"),
+        (["run", "--tag", "disc"], "no scenario has the tag 'disc'; did you mean 'disk'?"),
+        (["run", "calm", "--tag", "disk"], "'calm' and --tag exclude each other"),
+        (["run", "--tag", "disk", "--backend", "containers"], "disk_full needs disk.full"),  # CI is set
         (["verify", "nowhere"], "nowhere"),
         (["verify", "FULL"], "holds no evidence bundle"),
         (["seal", "nowhere"], "nowhere is not a folder"),
@@ -228,6 +231,15 @@ def test_a_full_disk_is_refused_where_the_named_backend_has_none(
     assert ("scenario disk_full: step full: disk_full needs disk.full" in capsys.readouterr().err) == (code != 0)
 
 
+def test_outside_ci_a_set_goes_without_what_nothing_here_can_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.PASS, Status.PASS))
+    monkeypatch.delenv("CI")
+    assert cli.invoke(["run", "--tag", "disk", "--backend", "containers"]) is Exit.PASS
+
+
 def test_the_lists_tell_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
     for what, row in (("scenarios", "disk_full"), ("faults", "disk_full")):
         assert cli.invoke(["list", what]) is Exit.PASS
@@ -256,6 +268,8 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path / "new",
     )
     assert (seen[2].only, seen[2].scenarios) == ((), (own,))
+    cli.invoke(["run", "--tag", "links", "--tag", "disk"])
+    assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("links", "disk"), (), False)
     assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
     assert seen[1].seed != seen[2].seed
 

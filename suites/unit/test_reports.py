@@ -150,6 +150,20 @@ def test_plain_lines_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert said.err.count("working") == 1
 
 
+def test_a_set_says_what_nothing_here_could_play(tmp_path: Path) -> None:
+    why = "scenario left_out_1: step full: disk_full needs disk.full"
+    summary = replace(gate_summary(ran("a", Status.PASS), required=2), not_run={"left_out_1": why})
+    said = text_of(summary, verdict("a", Status.PASS))
+    assert said.strip().startswith("PASS of 1 of 2 scenarios")
+    assert f"  not run: {why}" in said.splitlines()
+    judged(tmp_path / "a", verdict("a", Status.PASS))
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
+    reports.write_junit(summary, tmp_path)
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert [(case.name, case.is_skipped) for case in suite] == [("a", False), ("left_out_1", True)]
+
+
 def test_junit_has_a_case_a_scenario(tmp_path: Path) -> None:
     judged(tmp_path / "bad", verdict("bad", Status.FAIL, lost(50)))
     judged(tmp_path / "thin", verdict("thin", Status.INCONCLUSIVE))

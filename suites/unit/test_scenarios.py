@@ -10,6 +10,7 @@ import pytest
 
 from harness import scenarios
 from harness.faults.registry import BY_NAME, Heal, build_step, is_disturbance, needs
+from harness.model import scenario_toml
 from harness.model.errors import BadInput
 from harness.model.scenario import Scenario
 
@@ -49,6 +50,31 @@ def test_every_kind_of_step_is_used_by_some_scenario_or_weakening() -> None:
         for step in (*s.steps, *(scenarios.weakened(s).steps if s.weakening else ()))
     }
     assert set(BY_NAME) - used <= {"cut"} | {Heal.do}
+
+
+@pytest.mark.parametrize("scenario", scenarios.builtin().values(), ids=lambda s: s.name)
+def test_each_has_a_tag_of_its_own_and_the_sets_that_it_belongs_to(scenario: Scenario) -> None:
+    assert scenario.tags
+    sets = set(scenarios.tags_of(scenario)) - set(scenario.tags)
+    wanted = {"known-bug"} & set(scenario.tags) or ({"gate"} if scenario.gate else {"nightly"})
+    assert sets == (wanted - {"known-bug"}) | ({"smoke"} if scenario.smoke else set())
+
+
+def test_tags_name_sets_of_scenarios() -> None:
+    assert scenarios.tagged(["gate"]) == GATE
+    nightly = {s.name for s in scenarios.tagged(["nightly"])}
+    assert nightly == {s.name for s in scenarios.builtin().values() if not s.gate} - {"kafka_20734"}
+    both = {s.name for s in scenarios.tagged(["disk", "controllers"])}
+    assert both == {s.name for s in scenarios.builtin().values() if {"disk", "controllers"} & set(s.tags)}
+    with pytest.raises(BadInput, match="no scenario has the tag 'nightlies'; did you mean 'nightly'"):
+        scenarios.tagged(["nightlies"])
+
+
+@pytest.mark.parametrize(("tag", "told"), [("nightly", "remove it"), ("of all", "letters, 0-9 and -")])
+def test_tags_of_a_file_are_words_that_do_not_follow_from_the_rest(tag: str, told: str) -> None:
+    text = (Path(scenarios.__file__).parent / "calm.toml").read_text().replace('"groups"', f'"{tag}"')
+    with pytest.raises(BadInput, match=told):
+        scenario_toml.parse(text, "calm")
 
 
 def test_few_clusters_serve_the_whole_gate() -> None:

@@ -14,7 +14,7 @@ from harness.judging import Each
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import ClusterShape
 from harness.model.verdict import Doubt, Status
-from harness.run import _Attempt, _attempt, _made, _refuse_undoable, _result, try_again
+from harness.run import _Attempt, _attempt, _made, _result, cast_of, try_again
 from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
@@ -96,9 +96,25 @@ def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> No
     full = scenarios.load("disk_full")
     wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
     for weakened in (False, True):
-        _refuse_undoable([full], "processes", weakened)
+        assert cast_of([full], ["processes"], weakened=weakened) == ({"disk_full": "processes"}, {})
         with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
-            _refuse_undoable([full], "containers", weakened)
-    _refuse_undoable([wide], "processes", False)
+            cast_of([full], ["containers"], weakened=weakened)
+    assert cast_of([wide], ["processes"]) == ({"calm": "processes"}, {})
     with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
-        _refuse_undoable([wide], "containers", False)
+        cast_of([wide], ["containers"])
+
+
+def test_where_the_choice_is_ours_processes_play_what_containers_cannot() -> None:
+    wanted = [scenarios.load("disk_full"), scenarios.load("disk_damaged")]
+    cast, nobody = cast_of(wanted, ["containers", "processes"])
+    assert cast == {"disk_full": "processes", "disk_damaged": "containers"}
+    assert nobody == {}
+
+
+def test_of_a_set_what_nobody_can_play_is_named_and_a_set_of_nothing_else_refused() -> None:
+    full, damaged = scenarios.load("disk_full"), scenarios.load("disk_damaged")
+    cast, nobody = cast_of([full, damaged], ["containers"], leave_out=True)
+    assert cast == {"disk_damaged": "containers"}
+    assert "disk_full needs disk.full" in nobody["disk_full"]
+    with pytest.raises(BadInput, match=r"disk_full needs disk\.full"):
+        cast_of([full], ["containers"], leave_out=True)
