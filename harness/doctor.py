@@ -51,7 +51,7 @@ def examine() -> list[Ailment]:
         ("PySpark", _spark),
         ("Java for Spark", _spark_java),
     ]
-    return [*(_looked(what, look) for what, look in looks), *_engine()]
+    return [*(_looked(what, look) for what, look in looks), _own_disks(), *_engine()]
 
 
 def _looked(what: str, look: Callable[[], Ailment]) -> Ailment:
@@ -129,6 +129,18 @@ def _spark_java() -> Ailment:
     from harness.kafka.java import spark_java_home
 
     return Ailment("Java for Spark", str(spark_java_home(default_cache())))
+
+
+def _own_disks() -> Ailment:
+    """None is no ailment: only scenarios that break disks need them, and say so."""
+    from harness.clusters import own_disks
+    from harness.model.scenario import DISKS
+
+    missing = own_disks.missing()
+    if own_disks.OWN in missing:
+        return Ailment("disks to break", f"none: {missing[own_disks.OWN]}")
+    said = [missing.get(own_disks.capability(file_system), file_system) for file_system in DISKS]
+    return Ailment("disks to break", "; ".join(said))
 
 
 def _engine() -> list[Ailment]:

@@ -128,7 +128,13 @@ def _available(needs: frozenset[str]) -> str:
     fit = [backend for backend, capabilities in able.items() if needs <= capabilities]
     if len(fit) == len(able):
         return "yes"
-    return f"with --backend {' or '.join(fit)} only" if fit else f"no: nothing here can {', '.join(sorted(needs))}"
+    if fit:
+        return f"with --backend {' or '.join(fit)} only"
+    lacking = needs - frozenset().union(*able.values())
+    told: dict[str, str] = _room("harness.clusters.own_disks").missing()
+    reasons = {told[capability] for capability in lacking if capability in told}
+    why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
+    return f"no: {why}"
 
 
 def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
@@ -138,9 +144,9 @@ def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
 
 def _able(backend: str) -> dict[str, frozenset[str]]:
     """What each of the backends can do that a run of `backend` may take."""
-    from harness.clusters.choosing import CAPABILITIES
+    from harness.clusters.choosing import CAPABILITIES, able
 
-    return {name: able for name, able in CAPABILITIES.items() if backend in (AUTO, name)}
+    return {name: able(name) for name in CAPABILITIES if backend in (AUTO, name)}
 
 
 def _room(name: str) -> ModuleType:

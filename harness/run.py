@@ -13,7 +13,7 @@ from typing import Final
 
 from harness import clusters, scenarios, truth
 from harness.clusters import Cluster
-from harness.clusters.choosing import CAPABILITIES, check_plan
+from harness.clusters.choosing import able, check_plan
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
@@ -121,7 +121,7 @@ def _otherwise(cast: Mapping[str, str], backend: str) -> list[str]:
 
 def _undoable(played: Scenario, backend: str) -> str | None:
     """Why a backend cannot play a scenario; None when it can."""
-    if reason := lacking(played, CAPABILITIES[backend]):
+    if reason := lacking(played, able(backend)):
         return reason
     try:
         check_plan(backend, played.shape)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from harness.kafka.release import Release
 from harness.model.link import Break, CutMode, Direction
-from harness.model.scenario import ClusterShape
+from harness.model.scenario import ClusterShape, FileSystem
 
 FIRST_CONTROLLER = 101
 
@@ -72,6 +73,60 @@ class Links(Protocol):
         ...
 
 
+class Disks(Protocol):
+    """Disks of the brokers' own, each a file system for one log directory ("disk.own"), by which they are named here.
+
+    Before anything is broken it is made sure that the directory is the mount of the disk that this run made for it.
+    HarnessFailure otherwise, and where the machine refuses.
+    """
+
+    @property
+    def file_system(self) -> FileSystem: ...
+
+    def shut_down(self, directory: Path) -> None:
+        """The file system fails at once, with EIO, and for good; whatever had not reached the disk is gone."""
+        ...
+
+    def usable(self, directory: Path) -> bool:
+        """Whether it is mounted and takes files, or would if it had room; False when it fails or is read-only."""
+        ...
+
+    def remount(self, directory: Path, *, as_remembered: bool = False) -> None:
+        """Unmounts it, if it is mounted, and mounts it again, which replays its journal. Nobody may be using it.
+
+        as_remembered: with all that was written since `remember` gone from it, however well it was flushed.
+        """
+        ...
+
+    def remember(self, directory: Path) -> None:
+        """What stands on the disk now is what `as_remembered` puts back."""
+        ...
+
+    def freeze(self, directory: Path) -> None:
+        """Whoever writes to it, or flushes, waits until `thaw`, and cannot be killed before."""
+        ...
+
+    def thaw(self, directory: Path) -> None:
+        """Idempotent."""
+        ...
+
+    def turn_read_only(self, directory: Path) -> None:
+        """It meets an error and takes no more writes, with EROFS, until it is mounted again ("disk.ext4")."""
+        ...
+
+    def fill(self, directory: Path, spare_kb: int) -> int:
+        """Leaves only so much room on it; the bytes that it took."""
+        ...
+
+    def make_room(self, directory: Path) -> None:
+        """Takes back what `fill` put there. Idempotent."""
+        ...
+
+    def heal(self, directories: Sequence[Path]) -> None:
+        """None is frozen or full any more. Idempotent."""
+        ...
+
+
 class Cluster(Protocol):
     """A running Kafka cluster of brokers 1..n and isolated controllers 101.. ."""
 
@@ -82,6 +137,7 @@ class Cluster(Protocol):
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
     links: Links
+    disks: Disks | None  # None where log directories lie on the file system of the machine
 
     def bootstrap(self) -> str:
         """Where clients of the load start: through every fault."""
@@ -142,6 +198,10 @@ class Cluster(Protocol):
         The node is expected to end of it, so that its end is no unexpected exit. A new process begins without a limit;
         a node that is down is left alone.
         """
+        ...
+
+    def let_end(self, node: int) -> None:
+        """The node is expected to end by itself: until its next start that is no unexpected exit."""
         ...
 
     def unexpected_exits(self) -> list[UnexpectedExit]:

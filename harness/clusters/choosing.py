@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from harness.clusters import own_disks
 from harness.clusters.addresses import SLOTS
 from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
@@ -23,15 +24,20 @@ _NETWORKS: Final = Path("/proc/self/net/dev")
 _LOG_DIRS_SINCE: Final = (3, 8)
 _PROBES: Final = 50  # subnets that no run takes
 
-_OF_PROCESSES: Final = frozenset(
-    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
-)
-# What faults may ask of each backend. The limits of a container's process are the engine's to set: who owns the files
-# inside need not own the process.
+_OF_PROCESSES: Final = own_disks.ALL | {
+    *("links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
+}
+# What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
+# engine's to set: who owns the files inside need not own the process.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
     CONTAINERS: _OF_PROCESSES - {"disk.full"},
 }
+
+
+def able(backend: str) -> frozenset[str]:
+    """What faults may ask of a backend on this machine."""
+    return CAPABILITIES[backend] - own_disks.missing().keys()
 
 
 def check_plan(backend: str, shape: ClusterShape) -> None:

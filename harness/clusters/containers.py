@@ -16,7 +16,7 @@ from harness.clusters import reap
 from harness.clusters.archive import TRAINING
 from harness.clusters.base import party
 from harness.clusters.broker_images import STORAGE, image_tool
-from harness.clusters.choosing import CAPABILITIES
+from harness.clusters.choosing import able
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits, engine
 from harness.clusters.format import StorageTool, formatted, java_tool
@@ -24,7 +24,8 @@ from harness.clusters.images import Images, images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
 from harness.clusters.launch import ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
-from harness.clusters.processes import abandon, supervised
+from harness.clusters.own_disks import OwnDisks
+from harness.clusters.processes import abandon, own_disks, supervised
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
@@ -66,6 +67,7 @@ def start_containers(
         supervision.farewell([sys.executable, "-I", str(Path(reap.__file__)), f"{RUN_LABEL}={state.run}"])
         inside = _network(plan.inside, labels, internal=True)
         outside = _network(plan.outside, labels, internal=False)
+        disks = own_disks(shape, state, supervision)  # their farewell comes after the containers'
         runner = Containers(
             client,
             state,
@@ -80,7 +82,7 @@ def start_containers(
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
-        cluster = _cluster(release, shape, state, runner, plan, Cache(cache), progress)
+        cluster = _cluster(release, shape, state, runner, plan, disks, Cache(cache), progress)
         cluster.bring_up()
     except BaseException as error:
         abandon(state, supervision, error)  # the supervisor's farewell takes the containers and the networks
@@ -94,6 +96,7 @@ def _cluster(
     state: RunState,
     runner: Containers,
     plan: Subnets,
+    disks: OwnDisks | None,
     cache: Cache,
     progress: Progress,
 ) -> JvmCluster:
@@ -106,6 +109,7 @@ def _cluster(
         runner=runner,
         formatted=formatted(release, shape, tool, cache, progress),
         directory=state.directory,
+        disks=disks,
         host=party,
     )
     nodes = write_nodes(site, cache, progress)
@@ -113,8 +117,9 @@ def _cluster(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
-        capabilities=CAPABILITIES[CONTAINERS],
+        capabilities=able(CONTAINERS),
         formatted=site.formatted,
+        disks=disks,
     )
     return JvmCluster(release, shape, state, means, nodes)
 

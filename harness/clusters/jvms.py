@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness.clusters.base import Links, UnexpectedExit, party
+from harness.clusters.base import Disks, Links, UnexpectedExit, party
 from harness.clusters.format import format_anew
 from harness.clusters.links import ToxiproxyLinks
 from harness.clusters.nodes import LogWatch, NodeFiles, tail
+from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
@@ -37,6 +38,7 @@ class Means:
     toxiproxy: ToxiproxyClient
     capabilities: frozenset[str]
     formatted: Path  # what every node's disk was copied from
+    disks: OwnDisks | None = None  # of the brokers' own
 
 
 class JvmCluster:
@@ -52,6 +54,7 @@ class JvmCluster:
         self.capabilities = means.capabilities
         self.brokers = means.plan.brokers
         self.controllers = means.plan.controllers
+        self.disks: Disks | None = means.disks
         self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
         self._means = means
         self._runner = means.runner
@@ -204,11 +207,17 @@ class JvmCluster:
         except (OSError, ValueError, OverflowError) as refused:
             raise HarnessFailure(f"the size of files of {party(node)} cannot be limited: {refused}") from refused
 
+    def let_end(self, node: int) -> None:
+        """See `base.Cluster`."""
+        self._asked.add(node)
+
     # --- as a whole ---
 
     def heal(self) -> None:
         """See `base.Cluster`."""
         self.links.heal_all()
+        if self.disks:
+            self.disks.heal([path for broker in self.brokers for path in self.log_directories(broker)])
         self.resume(*self._means.plan.nodes)
         self.start(*self._means.plan.nodes)
 

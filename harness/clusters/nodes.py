@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.clusters.base import party
 from harness.clusters.format import format_node
 from harness.clusters.launch import NOTHING, Command, Launch
+from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
 from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties, properties_text
@@ -59,6 +60,7 @@ class Site:
     runner: Runner
     formatted: Path
     directory: Path  # of the run
+    disks: OwnDisks | None  # of the brokers
     host: Callable[[int], str]  # how the machine calls itself that a node runs on
 
 
@@ -68,7 +70,12 @@ def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[
     files = NodeFiles(site.directory / "nodes" / party(node), log_dirs=log_dirs)
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
+    disks = site.disks if node in site.plan.brokers else None
+    if disks:
+        disks.make(files.log_directories)
     format_node(site.formatted, files.log_directories, node=node, cluster_id=cluster_id)
+    if disks:
+        disks.flush(files.log_directories)  # who loses power early would be left without bootstrap.checkpoint
     settings = Node(
         node=node,
         address=site.plan.node(node),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from harness.clusters import unmount
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
-from harness.clusters.choosing import CAPABILITIES, only_in_containers, refuse
+from harness.clusters.choosing import able, only_in_containers, refuse
 from harness.clusters.format import formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import Site, environment
+from harness.clusters.own_disks import OwnDisks
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
@@ -64,8 +67,9 @@ def start_processes(
             runner=supervision,
             plan=addresses,
             toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
-            capabilities=CAPABILITIES[PROCESSES],
+            capabilities=able(PROCESSES),
             formatted=source,
+            disks=own_disks(shape, state, supervision),
         )
         _start_toxiproxy(proxy_binary, state.directory, means)
         site = Site(
@@ -76,6 +80,7 @@ def start_processes(
             runner=supervision,
             formatted=source,
             directory=state.directory,
+            disks=means.disks,
             host=lambda _: socket.gethostname(),
         )
         cluster = JvmCluster(release, shape, state, means, write_nodes(site, Cache(cache), progress))
@@ -108,6 +113,17 @@ def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCE
     finally:
         slot.let_go()  # the supervisor and what it starts hold it from here on
     return state, supervision
+
+
+def own_disks(shape: ClusterShape, state: RunState, supervision: Supervision) -> OwnDisks | None:
+    """What makes the disks of the nodes' own, if the shape has such; whoever ends the run unmounts them."""
+    if not shape.disk:
+        return None
+    disks = OwnDisks(shape.disk, state.directory)
+    script = [sys.executable, "-I", "-S", unmount.__file__]
+    supervision.farewell([*script, "--thaw", str(state.directory)], first=True)
+    supervision.farewell([*script, str(state.directory)])
+    return disks
 
 
 def abandon(state: RunState, supervision: Supervision, error: BaseException) -> None:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from harness.clusters.unmount import release
 from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 
@@ -136,10 +137,11 @@ def load(directory: Path) -> RunState | None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a run's directory, complete or not; one that is gone already is fine."""
+    """Removes a run's directory, complete or not, and what it has mounted; one that is gone already is fine."""
 
     def gone_is_fine(_function: object, _path: object, info: tuple[type[BaseException], BaseException, object]) -> None:
         if not isinstance(info[1], FileNotFoundError):
             raise info[1]
 
+    release(directory)
     shutil.rmtree(directory, onerror=gone_is_fine)

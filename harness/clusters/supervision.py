@@ -62,9 +62,12 @@ class Supervision:
         """Whether everything goes on when the harness ends."""
         self._call(do="stay", stay=stay)
 
-    def farewell(self, argv: Sequence[str]) -> None:
-        """What the supervisor runs when it has ended everything else, however that came about."""
-        self._call(do="farewell", argv=list(argv))
+    def farewell(self, argv: Sequence[str], *, first: bool = False) -> None:
+        """What the supervisor runs when it has ended everything else, however that came about; in the order told.
+
+        first: as soon as it has sent SIGKILL to everything else, and before that has ended.
+        """
+        self._call(do="farewell", argv=list(argv), first=first)
 
     def stop(self) -> None:
         """Everything dead, the supervisor, too. Idempotent."""

@@ -10,7 +10,8 @@ Protocol: one JSON object a line on standard input, one answer a line on standar
     {"do": "signal", "names", "signal"}                      -> {"sent": [names]}
     {"do": "status"}                                         -> {"processes": {name: {"pid", "returncode", "ended_ns"}}}
     {"do": "stay", "stay": bool}                             -> {}
-    {"do": "farewell", "argv"}                               -> {}   run when everything else is dead
+    {"do": "farewell", "argv", "first"}                      -> {}   run, after those told before, when everything else
+                                                                    is dead; `first`: when it has been sent SIGKILL
     {"do": "stop"}                                           -> {}   everything dead; then it ends itself
 """
 
@@ -47,7 +48,8 @@ class Supervisor:
         self.stay = stay
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ended_ns: dict[str, int] = {}
-        self.last: list[str] = []
+        self.first: list[list[str]] = []
+        self.last: list[list[str]] = []
         self.stopped = False
 
     def run(self) -> None:
@@ -116,8 +118,8 @@ class Supervisor:
         self.stay = stay
         return {}
 
-    def do_farewell(self, argv: list[str]) -> dict[str, Any]:
-        self.last = argv
+    def do_farewell(self, argv: list[str], first: bool = False) -> dict[str, Any]:
+        (self.first if first else self.last).append(argv)
         return {}
 
     def do_stop(self) -> dict[str, Any]:
@@ -131,17 +133,28 @@ class Supervisor:
                 self.ended_ns[name] = time.time_ns()
 
     def stop_everything(self) -> bool:
-        """SIGKILL, at one moment, and until they are gone; then the farewell, and whether it did what it should."""
+        """SIGKILL, at one moment, and until they are gone; then the farewells, and whether they did what they should.
+
+        Who waits for a frozen disk dies only when that is thawed, hence those that come first.
+        """
+        give_up_at = time.monotonic() + _FAREWELL_S
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()
+        first, self.first, last, self.last = self.first, [], self.last, []
+        done = [_did(argv, give_up_at) for argv in first]
         for process in self.processes.values():
             process.wait(_DEATH_S)
-        argv, self.last = self.last, []
-        try:
-            return not argv or subprocess.run(argv, timeout=_FAREWELL_S, check=False).returncode == 0
-        except (OSError, subprocess.TimeoutExpired):
-            return False
+        return all([*done, *(_did(argv, give_up_at) for argv in last)])
+
+
+def _did(argv: list[str], give_up_at: float) -> bool:
+    """Runs a farewell, within what is left of the time; whether it did what it should."""
+    try:
+        left_s = max(1.0, give_up_at - time.monotonic())
+        return subprocess.run(argv, timeout=left_s, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _die_with(supervisor: int) -> Any:

@@ -14,6 +14,7 @@ import psutil
 
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
+from harness.clusters.unmount import thaw_below
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.scratch import forsaken
@@ -58,7 +59,8 @@ def sweep(root: Path | None = None) -> list[str]:
         except OSError:
             continue  # it has just got its name, or is gone
         if old:
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # somebody else's
+                remove_directory(path)
     for path in forsaken():
         shutil.rmtree(path, ignore_errors=True)
     return swept
@@ -89,6 +91,7 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
 def _end(state: RunState, verb: str) -> str:
     for supervisor in _supervisors(state):
         _end_supervisor(supervisor, state.run)
+    thaw_below(state.directory)
     _kill_strays(state.directory)
     if state.backend == CONTAINERS:
         remove_containers(state)

@@ -27,6 +27,8 @@ _CONTRACT: Final = {
             "compacted": "bool",
             "timestamp_type": TIMESTAMP_TYPES,
             "delete_records": "bool",
+            "flush_messages?": "int",
+            "flush_ms?": "int",
         }
     ),
     "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
@@ -81,6 +83,14 @@ _EVENTS: Final = Kinds(
             "clean": "bool?",
         },
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
+        "power_loss": {
+            **_EVENT,
+            "broker": "int",
+            "isr": ["int"],
+            "log_end": "int",
+            "recovery_point": "int",
+            "pretended?": "bool",
+        },
         "log_start_seen": {**_EVENT, "log_start": "int"},
     },
 )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
-from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr
-from harness.faults.bite import Probe
-from harness.faults.disks import LogSince, the_only
+from harness.faults.base import Fault, Injection, OneBrokerExpr
+from harness.faults.disks import LogSince, ended_of_disk, the_only
 from harness.faults.process import felt, injection, restart
 from harness.faults.stage import Stage
 from harness.model.scenario import Range
 
-# LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.
-ENDED: Final = r"(?:Shutdown|Halting) broker because .*\bdirs?\b"
 # A log has to grow by as much first, which takes a slow load its time.
 DEADLINE_S: Final = 60.0
 
@@ -42,29 +39,10 @@ class DiskFull(Fault):
         since = LogSince(log)
         try:
             stage.cluster.limit_file_size(node, limit)
-            injected = injection(stage, (node,), _ended(stage, node, since, missed))
+            injected = injection(stage, (node,), ended_of_disk(stage, node, since, missed))
             yield replace(injected, resolved={**injected.resolved, "limit_bytes": limit}, deadline_s=DEADLINE_S)
         finally:
             try:
                 stage.cluster.limit_file_size(node, None)
             finally:
                 restart(stage, (node,))
-
-
-def _ended(stage: Stage, node: int, since: LogSince, missed: Probe) -> Probe:
-    """The broker is gone, said that it was its disk, and was missed."""
-
-    def asked() -> Bite:
-        gone = not stage.cluster.running(node)
-        said = gone and since.find(ENDED) is not None
-        seen: Mapping[str, object] = {"gone": gone, "said_why": said}
-        if not gone:
-            return Bite(False, f"broker {node} runs on: nothing that it writes has grown to the limit", {**seen})
-        if not said:
-            return Bite(False, f"broker {node} ended, and not because of its log directory", {**seen})
-        bite = missed()
-        return Bite(
-            bite.held, f"broker {node} gave its log directory up and ended; {bite.because}", {**bite.seen, **seen}
-        )
-
-    return asked

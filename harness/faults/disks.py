@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.faults.base import PartitionView, Place
+from harness.faults.base import Bite, DisksView, PartitionView, Place
+from harness.faults.bite import Probe
+from harness.faults.foresight import Foresight
+from harness.faults.process import restart
 from harness.faults.stage import Stage
 from harness.faults.waits import INTERNAL_TOPICS, POLL_S
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 GONE_DEADLINE_S: Final = 30.0
+# LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.
+_ENDED: Final = r"(?:Shutdown|Halting) broker because .*\bdirs?\b"
 # LogManager, when a log was loaded; all releases from 3.x on.
 _LOADED: Final = r"Completed load of Log\(dir={replica},.*?logStartOffset=(\d+), logEndOffset=(\d+)\)"
 
@@ -48,6 +53,50 @@ class LogSince:
         """Where the log of a replica started and ended when the broker had loaded it; None before that."""
         match = self.find(_LOADED.format(replica=re.escape(str(replica))))
         return (int(match[1]), int(match[2])) if match else None
+
+
+def foresee_own_disks(plan: Foresight, what: str) -> None:
+    """BadInput where brokers have no disk that can be broken without breaking the machine's."""
+    if not plan.scenario.shape.disk:
+        raise BadInput(f'{what} breaks disks of the brokers\' own: set disk = "xfs" or "ext4" in [shape]')
+
+
+def disks_of(stage: Stage) -> DisksView:
+    """BadInput where the brokers of this cluster have no disks of their own."""
+    if stage.cluster.disks is None:
+        raise BadInput("the brokers of this cluster share the machine's disk, which must not be broken")
+    return stage.cluster.disks
+
+
+def mend(stage: Stage, nodes: Iterable[int]) -> None:
+    """Brokers whose disks take no more files are stopped, their disks mounted again, and all started that are down."""
+    nodes, disks = tuple(nodes), disks_of(stage)
+    for node in nodes:
+        broken = [path for path in stage.cluster.log_directories(node) if not disks.usable(path)]
+        if broken:
+            stage.cluster.kill(node)
+        for directory in broken:
+            disks.remount(directory)
+    restart(stage, nodes)
+
+
+def ended_of_disk(stage: Stage, node: int, since: LogSince, missed: Probe) -> Probe:
+    """The broker is gone, said that it was its disk, and was missed."""
+
+    def asked() -> Bite:
+        gone = not stage.cluster.running(node)
+        said = gone and since.find(_ENDED) is not None
+        seen: Mapping[str, object] = {"gone": gone, "said_why": said}
+        if not gone:
+            return Bite(False, f"broker {node} runs on: nothing that it wrote was refused", {**seen})
+        if not said:
+            return Bite(False, f"broker {node} ended, and not because of its log directory", {**seen})
+        bite = missed()
+        return Bite(
+            bite.held, f"broker {node} gave its log directory up and ended; {bite.because}", {**bite.seen, **seen}
+        )
+
+    return asked
 
 
 def the_only(nodes: Sequence[int], among: Collection[int], what: str) -> int:

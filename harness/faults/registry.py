@@ -7,12 +7,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
+from harness.clusters import own_disks
 from harness.faults import (
     controller_wiped,
     crash_loop,
     cut,
     damage,
+    disk_failed,
+    disk_filled,
     disk_full,
+    disk_lies,
+    disk_read_only,
+    disk_stalled,
     elect,
     flap,
     isolate,
@@ -20,6 +26,7 @@ from harness.faults import (
     lose_answers,
     move_leaders,
     pause,
+    power_loss,
     produce,
     quorum_lost,
     reassign,
@@ -66,6 +73,11 @@ KINDS: tuple[type[Kind], ...] = (
     lose_answers.LoseAnswers,
     damage.Damage,
     disk_full.DiskFull,
+    disk_filled.DiskFilled,
+    disk_failed.DiskFailed,
+    disk_read_only.DiskReadOnly,
+    disk_stalled.DiskStalled,
+    power_loss.PowerLoss,
     quorum_lost.QuorumLost,
     controller_wiped.ControllerWiped,
     rolling_restart.RollingRestart,
@@ -73,6 +85,7 @@ KINDS: tuple[type[Kind], ...] = (
     elect.ElectUnclean,
     move_leaders.MoveLeaders,
     reassign.Reassign,
+    disk_lies.DiskLies,
     produce.Produce,
     produce.EndTransaction,
     records.DeleteRecords,
@@ -139,12 +152,20 @@ def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
 
 
 def needs(scenario: Scenario) -> frozenset[str]:
-    """Capabilities that the steps of a scenario need of a backend."""
-    return frozenset().union(*(build_step(step).needs for step in scenario.steps))
+    """Capabilities that the shape and the steps of a scenario need of a backend."""
+    return _of_shape(scenario).union(*(build_step(step).needs for step in scenario.steps))
+
+
+def _of_shape(scenario: Scenario) -> frozenset[str]:
+    disk = scenario.shape.disk
+    return frozenset({own_disks.capability(disk)} if disk else ())
 
 
 def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
-    """Which step of a scenario cannot be done by a backend of these capabilities, and why; None = all can."""
+    """What of a scenario, shape or step, a backend of these capabilities cannot do, and why; None = it can all."""
+    if missing := _of_shape(scenario) - set(capabilities):
+        why = own_disks.missing().get(min(missing), "this backend has no such disks")
+        return f'scenario {scenario.name}: shape: disk = "{scenario.shape.disk}": {why}'
     reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)
     told = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
     return next(told, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
@@ -19,6 +19,7 @@ from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Topic
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
+_NEVER: Final = -1
 _LONG_MAX: Final = (1 << 63) - 1
 _INT_MAX: Final = (1 << 31) - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
@@ -28,6 +29,11 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "retention.ms": (-1, _LONG_MAX),
     "retention.bytes": (-1, _LONG_MAX),
     "segment.bytes": (14, _INT_MAX),
+    "flush.messages": (1, _LONG_MAX),
+    "flush.ms": (0, _LONG_MAX),
+    "flush.interval.messages": (1, _LONG_MAX),
+    "flush.interval.ms": (0, _LONG_MAX),
+    "flush.scheduler.interval.ms": (1, _LONG_MAX),
 }
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean.leader.election.enable": ("true", "false"),
@@ -53,6 +59,9 @@ class TopicContract:
     compacted: bool
     timestamp_type: str  # "create" | "append"
     delete_records: bool
+    # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
+    flush_messages: int = _NEVER
+    flush_ms: int = _NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +115,8 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
 
 
 def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: plain[field.name] for field in fields(kind)}
+    """A key that has a default may be missing: the bundle is from before there was such a promise."""
+    return {f.name: plain[f.name] for f in fields(kind) if f.name in plain or f.default is MISSING}
 
 
 def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicContract:
@@ -125,7 +135,22 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
         timestamp_type=_timestamp_type(setting("message.timestamp.type", "log.message.timestamp.type", "CreateTime")),
         delete_records=scenario.permits.delete_records,
+        flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
+        flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
     )
+
+
+def _flush_ms(text: str, broker: Config) -> int:
+    """Nobody looks whether a log is due before log.flush.scheduler.interval.ms, which is never by default; then not
+    even a topic's own flush.ms makes anybody flush. That interval stands for one that is not set, too.
+    """
+    looks = _unless_never(broker.get("log.flush.scheduler.interval.ms", str(_LONG_MAX)))
+    due = _unless_never(text) if text else looks
+    return _NEVER if _NEVER in (looks, due) else looks + due
+
+
+def _unless_never(text: str) -> int:
+    return _NEVER if int(text) == _LONG_MAX else int(text)
 
 
 def _timestamp_type(kafka_name: str) -> str:

@@ -6,9 +6,11 @@ Defaults mean "does not matter here"; what a scenario sets is what it is about. 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, get_args
 
 Config = dict[str, str]
+FileSystem = Literal["xfs", "ext4"]
+DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
 
 LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
@@ -42,6 +44,7 @@ class ClusterShape:
     brokers: int = 3
     controllers: int = 1
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
+    disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
 

@@ -16,6 +16,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
+from harness.verify.power import outages
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
@@ -24,6 +25,8 @@ _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRA
 # acks=1 answers before any follower has the record; a follower that was in sync may lead without it. What a reader was
 # given lay below the high watermark, so that never goes: VANISHED is not permitted by it.
 _OF_ACKS: Final = (Kind.LOST,)
+# What no replica in sync had on its disk when all of them lost power goes, and who saw it has seen it in vain.
+_OF_POWER: Final = _OF_ELECTION
 _OF_COMPACTION: Final = (
     Kind.LOST,
     Kind.VANISHED,
@@ -39,6 +42,7 @@ _EXCUSES: Final[Columns] = {
     "on_partition": "int32?",
     "by_producer": "string?",
     "from_offset": "int64",
+    "since_ns": "int64",  # acked at that time or later
     "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
     "why": "string",
 }
@@ -108,6 +112,7 @@ def _holds(clause: Column) -> Column:
         & (clause["by_producer"].isNull() | (clause["by_producer"] == F.col("producer")))
         # An ack that told no offset may have stood there.
         & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
+        & (~acked | (when_ns >= clause["since_ns"]))
         & ((clause["until_ns"] >= _ANY_TIME) | (when_ns <= clause["until_ns"]))
     )
     return F.coalesce(holds, F.lit(False))
@@ -135,16 +140,17 @@ def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
 def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Rows of `_EXCUSES` for one case."""
     yield from _of_elections(number, case)
+    yield from _of_power(number, case)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
-            yield number, Kind.LOST.value, None, None, name, 0, _ANY_TIME, why
+            yield number, Kind.LOST.value, None, None, name, 0, 0, _ANY_TIME, why
         if producer.acks == "1":
             yield from _of_leader_changes(number, case, name)
         if not producer.idempotent:
             why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
             for kind in _OF_RETRIES:
-                yield number, kind.value, None, None, name, 0, _ANY_TIME, why
+                yield number, kind.value, None, None, name, 0, 0, _ANY_TIME, why
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -157,7 +163,18 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"what was acked before it at offset {log_end} and above"
         )
         for kind in _OF_ELECTION:
-            yield number, kind.value, topic, partition, None, log_end, until_ns, why
+            yield number, kind.value, topic, partition, None, log_end, 0, until_ns, why
+
+
+def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    for out in outages(case):
+        why = (
+            f"power loss of brokers {', '.join(map(str, out.brokers))}, all that were in sync of {out.topic}/"
+            f"{out.partition}, which the contract lets hold records in memory alone (flush.messages, flush.ms): "
+            f"what was acked before it at offset {out.from_offset} and above"
+        )
+        for kind in _OF_POWER:
+            yield number, kind.value, out.topic, out.partition, None, out.from_offset, out.since_ns, out.until_ns, why
 
 
 def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int]]:
@@ -189,12 +206,12 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
             why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
             for kind in _OF_ACKS:
-                yield number, kind.value, topic, partition, producer, max(start, 1), until_ns, why
+                yield number, kind.value, topic, partition, producer, max(start, 1), 0, until_ns, why
     for topic, partition in without_lineage(case):
         until_ns = max(at_ns for _, at_ns in changes[topic, partition])
         why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
         for kind in _OF_ACKS:
-            yield number, kind.value, topic, partition, producer, 1, until_ns, why
+            yield number, kind.value, topic, partition, producer, 1, 0, until_ns, why
 
 
 def without_lineage(case: Case) -> list[tuple[str, int]]:

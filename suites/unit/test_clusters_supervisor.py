@@ -131,6 +131,17 @@ def test_the_farewell_comes_after_everything_else_is_dead(run: tuple[RunState, S
     assert said.read_text() == "dead\n"
 
 
+def test_some_farewells_come_before_the_others_are_dead(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+    """Who waits for a frozen disk dies only when somebody thaws it."""
+    _, supervision = run
+    said = tmp_path / "said"
+    supervision.farewell(["sh", "-c", f"echo last >>{said}"])
+    supervision.farewell(["sh", "-c", f"echo later >>{said}"])
+    supervision.farewell(["sh", "-c", f"echo first >>{said}"], first=True)
+    supervision.stop()
+    assert said.read_text() == "first\nlast\nlater\n"
+
+
 @pytest.mark.parametrize(("farewell", "left"), [("true", 0), ("false", 1), ("/no/such/program", 1)])
 def test_what_a_farewell_could_not_do_is_left_to_a_sweep(
     run: tuple[RunState, Supervision], farewell: str, left: int

@@ -36,15 +36,27 @@ def case(*steps: dict[str, Any], start: int = 0) -> Any:
 
 
 def test_only_what_bit_was_tried() -> None:
-    both = ["disks that change while a broker is down", "disks that fill up"]
-    assert _untried(case(step("kill"))) == both
-    assert _untried(case(step("damage", held=False))) == both
-    assert _untried(case(step("damage"))) == both[1:]
-    assert _untried(case(step("damage"), step("disk_full"))) == []
+    all_four = _untried(case(step("kill")))
+    power, failing, changing, full = all_four
+    assert power.startswith("power loss: ")
+    assert (failing.split()[2], changing.split()[2], full) == ("fail,", "change", "disks that fill up")
+    assert _untried(case(step("damage", held=False))) == all_four
+    assert _untried(case(step("damage"))) == [power, failing, full]
+    assert _untried(case(step("damage"), step("disk_full"))) == [power, failing]
+    assert _untried(case(step("power_loss"), step("disk_filled"))) == [failing, changing]
+    assert _untried(case(step("disk_stalled"))) == [power, changing, full]
 
 
 @pytest.mark.parametrize(
-    "unclean", [step("kill"), step("crash_loop"), step("disk_full"), step("damage"), step("damage", how="killed")]
+    "unclean",
+    [
+        step("kill"),
+        step("power_loss"),
+        step("crash_loop"),
+        step("disk_full"),
+        step("damage"),
+        step("damage", how="killed"),
+    ],
 )
 def test_deleted_records_may_return_after_an_unclean_end(unclean: dict[str, Any]) -> None:
     assert list(_came_back(case(unclean))) == []

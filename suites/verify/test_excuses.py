@@ -14,6 +14,8 @@ from suites.verify.history import START_NS, Built, Entry, History
 from suites.verify.judging import told, verdicts
 
 LATER_NS = START_NS + 10**9
+# Of a partition that broker 9 has no replica of, told by mistake.
+ELSEWHERE = {"broker": 9, "isr": [1, 2, 3], "log_end": 4, "recovery_point": 0, "at_ns": LATER_NS}
 
 
 def election(built: Built, log_end: int | None, **settings: Any) -> Built:
@@ -70,6 +72,15 @@ def ones(*texts: str) -> History:
 def turned(history: History) -> None:
     """An earlier record is sent again under a new epoch and stands behind a later one; the first copy never landed."""
     history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, 0, producer_epoch=1)]
+
+
+def power(built: Built, *brokers: int, isr: tuple[int, ...] = (1, 2, 3), at_ns: int = LATER_NS, **told: Any) -> Built:
+    """Brokers lost power at one moment, and were healed a second later; by default after every ack."""
+    facts = {"isr": list(isr), "log_end": 4, "recovery_point": 0, "at_ns": at_ns, **told}
+    step = {**built.steps[0], "name": f"dark-{at_ns}", "healed_ns": at_ns + 10**9}
+    step["events"] = [{"kind": "power_loss", "topic": "t", "partition": 0, "broker": b, **facts} for b in brokers]
+    built.steps.append(step)
+    return built
 
 
 # name -> (history, what condemns, number of records that are excused or explained)
@@ -131,6 +142,58 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
     "acks=1, and a reader had seen it": (change_of_leader(only_live(ones("AA|AA").build(), 2), 1), ["vanished 1"], 1),
     "acks=1, judged as acks=all": (unacked(change_of_leader(ones("AA|A").build(lose(2)), 1)), ["lost 1"], 0),
+    "power loss of all": (power(History("AAAA").build(cut(2)), 1, 2, 3), [], 2),
+    "power loss of all takes what readers saw": (power(only_live(History("AAUA").build(), 2), 1, 2, 3), [], 1),
+    "power loss takes no copy away": (power(History("AAA").build(append(1, 0)), 1, 2, 3), ["duplicated 1"], 0),
+    "power loss of all in sync, and one was out of sync": (power(History("AA").build(cut(1)), 1, 2, isr=(1, 2)), [], 1),
+    "power loss, and one broker was spared": (power(History("AA").build(cut(1)), 1, 2), ["lost 1"], 0),
+    "power loss of who holds no replica": (History("AA").build(cut(1)).event("power_loss", **ELSEWHERE), ["lost 1"], 0),
+    "power loss of the last in sync, fewer than must have had it": (
+        power(History("AA").build(cut(1)), 1, isr=(1,)),
+        ["lost 1"],
+        0,
+    ),
+    "power loss of the last in sync, and one is all that must have it": (
+        contract(power(History("AA").build(cut(1)), 1, isr=(1,)), min_insync_replicas=1),
+        [],
+        1,
+    ),
+    "power loss of all, flush.messages=1": (
+        contract(power(History("AA").build(cut(1)), 1, 2, 3), flush_messages=1),
+        ["lost 1"],
+        0,
+    ),
+    "power loss of all, flush.messages=2": (
+        contract(power(History("AAAA").build(cut(2)), 1, 2, 3), flush_messages=2),
+        ["lost 1"],
+        1,
+    ),
+    "power loss of all, below what all had flushed": (
+        power(History("AAAA").build(cut(2)), 1, 2, 3, recovery_point=3),
+        ["lost 1"],
+        1,
+    ),
+    "power loss of all, in time to be flushed": (
+        contract(power(History("A.A").build(cut(0)), 1, 2, 3, at_ns=LATER_NS + 10**9), flush_ms=1500),
+        ["lost 1"],
+        1,
+    ),
+    "power loss of all, acked after it": (power(History("AA").build(cut(1)), 1, 2, 3, at_ns=START_NS), ["lost 1"], 0),
+    "power loss of disks that pretend to flush": (
+        power(History("AA").build(cut(1)), 1, 2, 3, pretended=True),
+        ["lost 1"],
+        0,
+    ),
+    "power loss of one after the other, none back in between": (
+        power(power(History("AA").build(cut(1)), 1, at_ns=LATER_NS), 2, 3, at_ns=LATER_NS + 5, isr=(2, 3)),
+        [],
+        1,
+    ),
+    "power loss of one after the other, each back in between": (
+        power(power(History("AA").build(cut(1)), 1, 2), 3, at_ns=LATER_NS + 2 * 10**9),
+        ["lost 1"],
+        0,
+    ),
     "acks=0": (History("AAA", acks="0", idempotent=False).build(lose(1)), [], 1),
     "not idempotent, twice": (ones("AAA").build(append(1, 1)), [], 1),
     "not idempotent, out of order": (ones("AAAA").build(swap(1, 2)), [], 1),

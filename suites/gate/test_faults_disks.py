@@ -1,0 +1,168 @@
+"""Power loss, and disks that fail under a broker, on real file systems: each bites, heals, and says when it did not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters
+from harness.clusters import own_disks
+from harness.clusters.jvms import JvmCluster
+from harness.clusters.unmount import mounts_below
+from harness.faults.conduct import conduct, doubts
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.errors import HarnessFailure
+from harness.model.scenario import ClusterShape, Producer, Step, Topic
+from suites.gate.playing import Play, playing
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+BY_ONE = ((1, 2, 3), (1, 3, 2), (1, 2, 3), (1, 3, 2))
+TOPICS = (
+    Topic(name="busy", partitions=4, assignment=BY_ONE),
+    Topic(name="cached", partitions=1, assignment=((1, 2, 3),)),
+    Topic(name="flushed", partitions=1, assignment=((1, 2, 3),), config={"flush.messages": "1"}),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=800),
+    Producer(name="cached", topics=("cached",), when="steps"),
+    Producer(name="flushed", topics=("flushed",), when="steps"),
+)
+
+
+@pytest.fixture(scope="module", params=["ext4", "xfs"])
+def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Any]:
+    reason = own_disks.missing().get(own_disks.capability(request.param))
+    if reason and os.environ.get("CI") and os.geteuid() == 0:
+        pytest.fail(f"in CI everything must be there: {reason}")
+    if reason:
+        pytest.skip(reason)
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    shape = ClusterShape(disk=request.param, log_dirs=2)
+    running = clusters.start(release, shape, backend=backend, progress=print)
+    assert len(mounts_below(running.directory)) == 6
+    yield running
+    running.stop()
+    assert mounts_below(running.directory) == []
+
+
+@pytest.fixture
+def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
+    with playing(cluster, tmp_path / "bundle", TOPICS, PRODUCERS) as stage:
+        yield stage
+        assert cluster.unexpected_exits() == []
+
+
+def burst(topic: str, records: int = 2000) -> tuple[str, dict[str, Any]]:
+    return f"to_{topic}", {"do": "produce", "producer": topic, "to": f"{topic}/0", "records": records}
+
+
+def ends(play: Play, topic: str) -> set[int]:
+    """Where the copies of partition 0 end."""
+    offsets = play.stage.admin.replica_offsets([topic])
+    return {end for (_, partition, _), (_, end) in offsets.items() if partition == 0}
+
+
+def test_all_lose_power_and_only_what_was_flushed_is_left(play: Play) -> None:
+    rows = play(
+        burst("flushed"),
+        burst("cached"),
+        ("dark", {"do": "power_loss", "node": "brokers"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    dark = rows[2]
+    assert (ends(play, "cached"), ends(play, "flushed")) == ({0}, {2000})
+    assert dark["bite"]["seen"]["records_lost_by_logs"] >= 6000
+    assert {(e["topic"], e["broker"]) for e in dark["events"] if e["kind"] == "power_loss"} >= {
+        ("cached", broker) for broker in (1, 2, 3)
+    }
+
+
+def test_one_loses_power_and_fetches_again_what_it_had_in_memory(play: Play) -> None:
+    *_, dark, _, _ = play(
+        burst("cached"),
+        ("dark", {"do": "power_loss", "node": "leader(cached/0)"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    assert dark["resolved"]["log_ends"]["cached/0 of 1"] == [2000, 0]
+    assert ends(play, "cached") == {2000}
+
+
+def test_disks_that_only_pretend_to_flush_lose_what_was_flushed(play: Play) -> None:
+    play(
+        burst("flushed", 300),
+        ("lie", {"do": "disk_lies", "node": "brokers"}),
+        ("more", {"do": "produce", "producer": "flushed", "to": "flushed/0", "records": 200}),
+        ("dark", {"do": "power_loss", "node": "brokers", "lying_since": "lie"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    assert ends(play, "flushed") == {300}
+
+
+def test_without_load_nobody_misses_who_lost_power(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    assert "acks in the last second" in play.doubt(("dark", {"do": "power_loss", "node": "broker(1)"}))
+
+
+def test_the_disk_of_the_metadata_log_takes_its_broker_with_it(play: Play) -> None:
+    dead, *_ = play(
+        ("dead", {"do": "disk_failed", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "dead"})
+    )
+    assert "gave its log directory up and ended" in dead["bite"]["because"]
+
+
+def test_one_of_two_disks_fails_and_its_broker_lives_on(play: Play) -> None:
+    dead, *_ = play(
+        ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2}), ("mend", {"do": "heal", "fault": "dead"})
+    )
+    assert "gave data-2 up and runs on" in dead["bite"]["because"]
+    assert "leader epoch rose" in dead["bite"]["because"]
+
+
+def test_a_disk_that_nobody_writes_to_is_not_missed(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    rows = conduct(play.stage, [Step(do="disk_failed", name="dead", args={"node": "broker(1)", "log_dir": 2})])
+    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+
+
+def test_a_disk_turns_read_only(play: Play, cluster: JvmCluster) -> None:
+    if cluster.shape.disk != "ext4":
+        pytest.skip("XFS never turns read-only by itself")
+    fixed, *_ = play(
+        ("fixed", {"do": "disk_read_only", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "fixed"})
+    )
+    assert "gave its log directory up and ended" in fixed["bite"]["because"]
+
+
+def test_a_disk_has_no_room(play: Play) -> None:
+    full, *_ = play(
+        ("full", {"do": "disk_filled", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "full"})
+    )
+    assert "gave its log directory up and ended" in full["bite"]["because"]
+
+
+def test_a_disk_stalls_again_and_again(play: Play) -> None:
+    stall, *_ = play(("stall", {"do": "disk_stalled", "node": "leader(busy/0)", "for_s": 6.0}))
+    assert stall["bite"]["seen"]["stalls"] >= 2
+
+
+def test_a_disk_that_stalls_for_moments_is_not_noticed(play: Play) -> None:
+    arguments = {"do": "disk_stalled", "node": "leader(busy/0)", "freeze_s": 0.01, "thaw_s": 5.0}
+    assert "acks went on" in play.doubt(("stall", arguments))
+
+
+@pytest.mark.parametrize("what", ["shut_down", "freeze", "fill"])
+def test_no_disk_but_that_of_a_broker_is_broken(cluster: JvmCluster, what: str) -> None:
+    """A controller's folder, and a folder on a broker's disk, are no mounts of a disk that the run made."""
+    disks: Any = cluster.disks
+    breaking: Callable[..., Any] = getattr(disks, what)
+    (cluster.log_directories(1)[0] / "inside").mkdir(exist_ok=True)
+    for directory in (cluster.log_directories(101)[0], cluster.log_directories(1)[0] / "inside", Path("/tmp")):
+        with pytest.raises(HarnessFailure, match="is left alone"):
+            breaking(directory, *([0] if what == "fill" else []))
+    (cluster.log_directories(1)[0] / "inside").rmdir()
