@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.base import Bite, Injection, LinksView
+from harness.faults.base import Bite, Injection
 from harness.faults.bite import Held, Probe
 from harness.faults.cut import Cut
-from harness.faults.links import Link, between, parties
+from harness.faults.links import between, broken, parties
 from harness.faults.stage import Stage
 from harness.model.errors import HarnessError, HarnessFailure
 from harness.model.scenario import Deadline
@@ -30,27 +30,32 @@ class Flap(Cut):
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
-        targets = stage.nodes(self.dst)
+        targets, cluster = stage.nodes(self.dst), stage.cluster
         links = between(parties(stage, self.src), [party(node) for node in targets])
-        flapping = _Flapping(stage.cluster.links, links, self)
-        probe = _again_and_again(Held(self._felt(stage, targets)), flapping)
+
+        def cut(src: str, dst: str) -> None:
+            cluster.links.cut(src, dst, self.mode, self.direction)
+
+        flapping = Flapping(lambda: broken(cluster.links, links, cut), self.down_s, self.up_s)
+        probe = again_and_again(Held(self._felt(stage, targets)), flapping)
         with flapping.running():
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)
 
 
 @dataclass(slots=True)
-class _Flapping:
-    """The thread that cuts and mends."""
+class Flapping:
+    """The thread that breaks what `breaking` breaks for `down_s` and mends it for `up_s`, in turn."""
 
-    links: LinksView
-    which: Sequence[Link]
-    how: Flap
+    breaking: Callable[[], AbstractContextManager[None]]
+    down_s: float
+    up_s: float
     times: int = 0
     failed: HarnessError | None = None
     _over: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        """HarnessFailure afterwards when it had stopped before."""
         thread = threading.Thread(target=self._run, name="flap", daemon=True)
         thread.start()
         try:
@@ -58,28 +63,21 @@ class _Flapping:
         finally:
             self._over.set()
             thread.join()
-            self._mend()
         if self.failed is not None:
             raise HarnessFailure(f"the links stopped flapping after {self.times} times: {self.failed}")
 
     def _run(self) -> None:
         try:
             while not self._over.is_set():
-                for src, dst in self.which:
-                    self.links.cut(src, dst, self.how.mode, self.how.direction)
-                self._over.wait(self.how.down_s)
-                self._mend()
+                with self.breaking():
+                    self._over.wait(self.down_s)
                 self.times += 1
-                self._over.wait(self.how.up_s)
+                self._over.wait(self.up_s)
         except HarnessError as broken_down:
             self.failed = broken_down
 
-    def _mend(self) -> None:
-        for src, dst in self.which:
-            self.links.heal(src, dst, "cut")
 
-
-def _again_and_again(felt: Held, flapping: _Flapping) -> Probe:
+def again_and_again(felt: Held, flapping: Flapping) -> Probe:
     """What a single cut would show, of links that came back more than once."""
 
     def asked() -> Bite:

@@ -26,6 +26,7 @@ from harness.faults import (
     records,
     rolling_restart,
     slow,
+    split,
     terminate,
     waits,
 )
@@ -62,6 +63,7 @@ KINDS: tuple[type[Kind], ...] = (
     cut.CutFollowers,
     flap.Flap,
     isolate.Isolate,
+    split.Split,
     slow.Slow,
     lose_answers.LoseAnswers,
     damage.Damage,
