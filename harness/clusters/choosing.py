@@ -28,7 +28,7 @@ _OF_PROCESSES: Final = frozenset(
 # inside need not own the process.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
-    CONTAINERS: _OF_PROCESSES - {"disk.full"},
+    CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
 }
 
 

@@ -115,6 +115,7 @@ def _cluster(
         toxiproxy=ToxiproxyClient(*plan.api),
         capabilities=CAPABILITIES[CONTAINERS],
         formatted=site.formatted,
+        memory=runner,
     )
     return JvmCluster(release, shape, state, means, nodes)
 
