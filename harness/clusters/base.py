@@ -185,6 +185,10 @@ class Cluster(Protocol):
 
     def server_log(self, node: int) -> Path: ...
 
+    def console_log(self, node: int) -> Path:
+        """What the JVM itself printed."""
+        ...
+
     def wipe(self, node: int) -> None:
         """Puts an empty, newly formatted disk in the place of each log directory of a node that is down ("disk.write").
 
@@ -202,6 +206,18 @@ class Cluster(Protocol):
 
     def let_end(self, node: int) -> None:
         """The node is expected to end by itself: until its next start that is no unexpected exit."""
+        ...
+
+    def how_it_ended(self, node: int) -> str:
+        """Of a node that is down: "exit code 3", "signal SIGKILL", and what else is known; empty while it runs."""
+        ...
+
+    def squeeze_memory(self, node: int) -> int:
+        """Leaves a running node no more memory than it has ("memory.limit"); the limit, in bytes."""
+        ...
+
+    def release_memory(self, node: int) -> None:
+        """Ends `squeeze_memory`. Idempotent."""
         ...
 
     def unexpected_exits(self) -> list[UnexpectedExit]:

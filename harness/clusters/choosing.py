@@ -31,7 +31,7 @@ _OF_PROCESSES: Final = own_disks.ALL | {
 # engine's to set: who owns the files inside need not own the process.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
-    CONTAINERS: _OF_PROCESSES - {"disk.full"},
+    CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
 }
 
 

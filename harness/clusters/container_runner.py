@@ -28,6 +28,7 @@ from harness.model.limits import MIB, NO_LIMITS, Limits
 # by default: on two cores it would only stretch every start, and slow brokers are taken for dead ones.
 _MEMORY: Final = 1024 * MIB
 _KILLED: Final = 137
+_SQUEEZE_STEP: Final = 16 * MIB
 _SERVER: Final = "/toxiproxy-server"
 _CONFIG: Final = "/toxiproxy.json"
 _PROXY_SCRIPT: Final = """
@@ -39,7 +40,7 @@ exec {server} -host 0.0.0.0 -port {port} -config {config}
 
 @dataclass(slots=True)
 class Containers:
-    """Implements `runner.Runner`. `run_proxy` comes before `start`."""
+    """Implements `runner.Runner` and `runner.Memory`. `run_proxy` comes before `start`."""
 
     client: Any
     state: RunState
@@ -138,6 +139,30 @@ class Containers:
                 if "is not running" not in str(refused):  # it ended in between
                     raise
 
+    def squeeze(self, name: str) -> int:
+        """See `Memory`. An engine of cgroups v1 refuses less than is taken; the kernel gives page cache up first."""
+        from docker.errors import APIError
+
+        container, most = self._made[name], _taking(self.limits)["mem_limit"]
+        with asking(f"limit the memory of {name}"):
+            limit = _own_bytes(_state_of(container).pid) + _SQUEEZE_STEP
+            while limit < most:
+                try:
+                    container.update(mem_limit=limit, memswap_limit=limit)
+                    return limit
+                except APIError as refused:
+                    if "busy" not in str(refused):
+                        raise
+                limit += _SQUEEZE_STEP
+        raise HarnessFailure(f"{name} takes all the memory that it may: there is nothing to squeeze")
+
+    def release(self, name: str) -> None:
+        """See `Memory`."""
+        taking = _taking(self.limits)
+        with asking(f"give {name} its memory back"):
+            # The limit of memory and swap together is never the lower one.
+            self._made[name].update(mem_limit=taking["mem_limit"], memswap_limit=taking["memswap_limit"])
+
     def status(self) -> dict[str, ProcessState]:
         """See `Runner`."""
         with asking("say how containers are"):
@@ -162,6 +187,14 @@ def _taking(limits: Limits) -> dict[str, int]:
     memory = limits.memory or _MEMORY
     time = {} if limits.cpus is None else {"nano_cpus": round(limits.cpus * 1e9)}
     return {"mem_limit": memory, "memswap_limit": memory, **time}
+
+
+def _own_bytes(pid: int) -> int:
+    """Memory of a process that no file stands behind, so that the kernel cannot take it back."""
+    for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) << 10
+    raise HarnessFailure(f"the kernel does not say what process {pid} takes")
 
 
 def _state_of(container: Any) -> ProcessState:

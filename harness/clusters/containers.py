@@ -120,6 +120,7 @@ def _cluster(
         capabilities=able(CONTAINERS),
         formatted=site.formatted,
         disks=disks,
+        memory=runner,
     )
     return JvmCluster(release, shape, state, means, nodes)
 

@@ -16,7 +16,7 @@ from harness.clusters.links import ToxiproxyLinks
 from harness.clusters.nodes import LogWatch, NodeFiles, tail
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
-from harness.clusters.runner import ProcessState, Runner
+from harness.clusters.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.kafka.release import Release
@@ -39,6 +39,7 @@ class Means:
     capabilities: frozenset[str]
     formatted: Path  # what every node's disk was copied from
     disks: OwnDisks | None = None  # of the brokers' own
+    memory: Memory | None = None  # None: nothing limits it
 
 
 class JvmCluster:
@@ -181,7 +182,7 @@ class JvmCluster:
         return self._nodes[node].server_log
 
     def console_log(self, node: int) -> Path:
-        """What the JVM itself printed."""
+        """See `base.Cluster`."""
         return self._nodes[node].console
 
     def wipe(self, node: int) -> None:
@@ -210,6 +211,22 @@ class JvmCluster:
     def let_end(self, node: int) -> None:
         """See `base.Cluster`."""
         self._asked.add(node)
+
+    def how_it_ended(self, node: int) -> str:
+        """See `base.Cluster`."""
+        process = self._process(node)
+        return "" if process.alive else process.status
+
+    def squeeze_memory(self, node: int) -> int:
+        """See `base.Cluster`."""
+        if self._means.memory is None:
+            raise HarnessFailure("this backend cannot limit the memory of a node")
+        return self._means.memory.squeeze(party(node))
+
+    def release_memory(self, node: int) -> None:
+        """See `base.Cluster`."""
+        if self._means.memory is not None:
+            self._means.memory.release(party(node))
 
     # --- as a whole ---
 

@@ -34,6 +34,18 @@ class ProcessState:
         return f"exit code {self.returncode}{self.why}"
 
 
+class Memory(Protocol):
+    """What limits the memory of each process."""
+
+    def squeeze(self, name: str) -> int:
+        """Lowers the limit of a running process to what it takes now, and returns it, in bytes."""
+        ...
+
+    def release(self, name: str) -> None:
+        """The limit that it was started with. Idempotent."""
+        ...
+
+
 class Runner(Protocol):
     """Raises HarnessFailure when what runs the processes is gone or refuses."""
 

@@ -134,11 +134,11 @@ def any_of(*probes: Probe) -> Probe:
     return probe
 
 
-def metadata_late(stage: Stage, brokers: Collection[int]) -> Probe:
-    """Brokers were behind the controllers' log at every one of several looks: what they know is always an old state.
+def metadata_late(stage: Stage, nodes: Collection[int]) -> Probe:
+    """Nodes were behind the controllers' log at every one of several looks: what they know is always an old state.
 
-    The log grows by itself (KIP-835 writes an empty record twice a second), so a broker whose link is whole is behind
-    for moments only.
+    The log grows by itself (KIP-835 writes an empty record twice a second), so who has whole links is behind for
+    moments only.
     """
 
     def probe() -> Bite:
@@ -146,13 +146,14 @@ def metadata_late(stage: Stage, brokers: Collection[int]) -> Probe:
         for _ in range(METADATA_LOOKS):
             quorum = stage.admin.quorum()
             goal = quorum.voters[quorum.leader]
-            looks.append({b: goal - quorum.observers.get(b, goal) for b in brokers})
+            ends = {**quorum.observers, **quorum.voters}
+            looks.append({node: goal - ends.get(node, goal) for node in nodes})
             time.sleep(METADATA_LOOK_S)
-        late = [b for b in brokers if all(look[b] > 0 for look in looks)]
-        seen = {"records_behind": [{str(b): n for b, n in look.items()} for look in looks]}
+        late = [node for node in nodes if all(look[node] > 0 for look in looks)]
+        seen = {"records_behind": [{str(node): n for node, n in look.items()} for look in looks]}
         if late:
             return Bite(True, f"{late} lagged behind the controllers' log all the while", seen)
-        return Bite(False, f"{sorted(brokers)} kept up with the controllers' log", seen)
+        return Bite(False, f"{sorted(nodes)} kept up with the controllers' log", seen)
 
     return probe
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.base import Bite, Injection, LinksView
+from harness.faults.base import Bite, Injection
 from harness.faults.bite import Held, Probe
 from harness.faults.cut import Cut
-from harness.faults.links import Link, between, parties
+from harness.faults.links import between, broken, parties
 from harness.faults.stage import Stage
 from harness.model.errors import HarnessError, HarnessFailure
 from harness.model.scenario import Deadline
@@ -30,22 +30,16 @@ class Flap(Cut):
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
-        targets = stage.nodes(self.dst)
+        targets, cluster = stage.nodes(self.dst), stage.cluster
         links = between(parties(stage, self.src), [party(node) for node in targets])
-        flapping = Flapping(lambda: self._cut(stage.cluster.links, links), self.down_s, self.up_s)
-        probe = _again_and_again(Held(self._felt(stage, targets)), flapping)
+
+        def cut(src: str, dst: str) -> None:
+            cluster.links.cut(src, dst, self.mode, self.direction)
+
+        flapping = Flapping(lambda: broken(cluster.links, links, cut), self.down_s, self.up_s)
+        probe = again_and_again(Held(self._felt(stage, targets)), flapping)
         with flapping.running():
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)
-
-    @contextmanager
-    def _cut(self, links: LinksView, which: Sequence[Link]) -> Iterator[None]:
-        try:
-            for src, dst in which:
-                links.cut(src, dst, self.mode, self.direction)
-            yield
-        finally:
-            for src, dst in which:
-                links.heal(src, dst, "cut")
 
 
 @dataclass(slots=True)
@@ -83,7 +77,7 @@ class Flapping:
             self.failed = broken_down
 
 
-def _again_and_again(felt: Held, flapping: Flapping) -> Probe:
+def again_and_again(felt: Held, flapping: Flapping) -> Probe:
     """What a single cut would show, of links that came back more than once."""
 
     def asked() -> Bite:

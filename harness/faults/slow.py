@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -85,12 +85,12 @@ class Slow(Fault):
         return any_of(
             isr_lost(stage, sources, led),
             followers_behind(stage, sources, targets),
-            _replicated_late(stage, sources, led, self.latency_ms / 1000),
+            replicated_late(stage, sources, led, self.latency_ms / 1000),
         )
 
 
-def _replicated_late(
-    stage: Stage, followers: tuple[int, ...], led: Mapping[Place, PartitionView], latency_s: float
+def replicated_late(
+    stage: Stage, followers: Sequence[int], led: Mapping[Place, PartitionView], latency_s: float
 ) -> Probe:
     """A follower needs at least the delay to reach the log end that its leader had at one look."""
 

@@ -1,0 +1,68 @@
+"""Nodes that run out of memory on a real cluster under load: they end of that, are missed, and return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.faults import out_of_memory
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape, Producer, Topic
+from suites.gate.playing import Play, playing
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    topics = (Topic(name="busy", partitions=2, assignment=((1, 2, 3), (1, 3, 2))),)
+    with playing(cluster, tmp_path / "bundle", topics, (Producer(name="p", topics=("busy",), rate_per_s=600),)) as it:
+        yield it
+
+
+@pytest.mark.parametrize("node", ["leader(busy/0)", "follower(busy/0)", "controller"])
+def test_a_full_heap_ends_a_node_and_an_empty_one_brings_it_back(cluster: Cluster, play: Play, node: str) -> None:
+    full, *_ = play(("full", {"do": "out_of_memory", "node": node}), ("up", {"do": "heal", "fault": "full"}))
+    assert "ended of OutOfMemoryError" in full["bite"]["because"]
+    assert full["bite"]["seen"]["ended"].startswith("exit code 3")
+    assert cluster.unexpected_exits() == []
+
+
+def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: Cluster, play: Play) -> None:
+    if "memory.limit" not in cluster.capabilities:
+        pytest.skip("this backend cannot limit the memory of a node")
+    killed, *_ = play(
+        ("killed", {"do": "oom_killed", "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "killed"})
+    )
+    assert "was killed by the kernel" in killed["bite"]["because"]
+    assert cluster.unexpected_exits() == []
+    # With its memory back it can be filled to its heap's end again.
+    play(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}), ("up_again", {"do": "heal", "fault": "full"}))
+
+
+def test_nobody_misses_a_node_that_nobody_writes_to(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    still = ("still", {"do": "hold", "seconds": 1.5})
+    assert "acks in the last second" in play.doubt(still, ("full", {"do": "out_of_memory", "node": "broker(2)"}))
+
+
+def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
+    cluster: Cluster, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.kafka.heap.CONNECTIONS", 1)
+    monkeypatch.setattr(out_of_memory, "DEADLINE_S", 3.0)
+    assert "runs on" in play.doubt(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}))
+    assert cluster.running(1)
