@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from harness.model.contract import TopicContract
 from harness.verify.case import Case
 
 Row = Mapping[str, Any]
+# From when a flush is due until it is done, on a disk that others use, too.
+_FLUSHING_NS: Final = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ def outages(case: Case) -> Iterator[Outage]:
                 partition=partition,
                 brokers=tuple(sorted(dead)),
                 from_offset=_flushed(contract, [dead[broker] for broker in holders]),
-                since_ns=event["at_ns"] - contract.flush_ms * 1_000_000 if contract.flush_ms >= 0 else 0,
+                since_ns=_due_ns(contract, event["at_ns"]),
                 until_ns=event["at_ns"],
             )
 
@@ -70,6 +72,11 @@ def _dead_at(at_ns: int, losses: list[tuple[Row, Row]]) -> dict[int, Row]:
         for event, step in losses
         if event["at_ns"] <= at_ns and (step["healed_ns"] is None or step["healed_ns"] > at_ns)
     }
+
+
+def _due_ns(contract: TopicContract, at_ns: int) -> int:
+    """What was acked before had to be on every disk by then, as far as time goes."""
+    return at_ns - contract.flush_ms * 1_000_000 - _FLUSHING_NS if contract.flush_ms >= 0 else 0
 
 
 def _flushed(contract: TopicContract, replicas: list[Row]) -> int:

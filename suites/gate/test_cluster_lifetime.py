@@ -15,9 +15,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from harness import clusters
+from harness.clusters import own_disks
 from harness.clusters.state import runs
+from harness.clusters.unmount import backing_of, mounts_below
 from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
+from harness.model.scenario import DISKS
 from harness.model.waiting import wait_for
 from suites.gate.cluster_probes import living, processes_of, quiet
 
@@ -36,13 +39,15 @@ from harness.model.scenario import ClusterShape
 release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=lambda line: None)
 cluster = clusters.start(
     release,
-    ClusterShape(brokers=1),
+    ClusterShape(brokers=1, disk=sys.argv[4]),
     root=Path(sys.argv[1]),
     keep=sys.argv[2] == "keep",
     backend=sys.argv[3],
     progress=lambda line: None,
 )
 try:
+    if cluster.disks:  # the worst moment: whoever writes to it cannot even be killed
+        cluster.disks.freeze(cluster.log_directories(1)[0])
     print(cluster.directory, flush=True)
     time.sleep(600)
 finally:
@@ -51,13 +56,13 @@ finally:
 
 
 @pytest.fixture
-def harness(tmp_path: Path, backend: str) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], Path]]]:
+def harness(tmp_path: Path, backend: str) -> Iterator[Callable[..., tuple[subprocess.Popen[str], Path]]]:
     """Starts a harness with a cluster of its own as another process."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(keep: str) -> tuple[subprocess.Popen[str], Path]:
+    def start(keep: str, disk: str = "") -> tuple[subprocess.Popen[str], Path]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HARNESS, str(tmp_path), keep, backend], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", HARNESS, str(tmp_path), keep, backend, disk], stdout=subprocess.PIPE, text=True
         )
         started.append(process)
         assert process.stdout is not None
@@ -96,6 +101,31 @@ def test_nothing_outlives_harness_and_supervisor(
     process.wait(10)
     assert [left.what for left in clusters.leftovers(tmp_path)] == ["remains of a run that crashed"]
     assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
+    assert living(backend, directory) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("alone", [True, False], ids=["harness", "harness and supervisor"])
+def test_no_disk_outlives_the_harness(
+    harness: Callable[..., tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str, disk: str, alone: bool
+) -> None:
+    if reason := own_disks.missing().get(own_disks.capability(disk)):
+        pytest.skip(reason)  # where CI is root, test_faults_disks fails of it
+    process, directory = harness("leave", disk)
+    (mount,) = mounts_below(directory)
+    (state,) = runs(tmp_path)
+    assert state.supervisor is not None
+    if not alone:
+        psutil.Process(state.supervisor.pid).kill()
+    process.kill()
+    process.wait(10)
+    if alone:
+        wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=40, what="files to go")
+    else:
+        assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
+    assert mounts_below(tmp_path) == []
+    assert backing_of(mount.device) != mount.backing
     assert living(backend, directory) == []
     assert list(tmp_path.iterdir()) == []
 

@@ -20,17 +20,21 @@ from typing import Final
 import psutil
 import pytest
 
+from harness.clusters.choosing import able
 from harness.clusters.engine import ROOT_LABEL, engine
 from harness.clusters.state import default_root, runs
+from harness.faults.registry import lacking
 from harness.model.backend import CONTAINERS
 from harness.model.exits import Exit
 from harness.model.waiting import wait_for
+from harness.scenarios import load
 from suites.gate.conftest import KILLS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(0)]  # each wait has its own bound
 
 RUN_S: Final = 600.0
 FAREWELL_S: Final = 45.0
+OF_DISKS: Final = "disk_stalled"  # they may be frozen when it happens
 DURABILITY: Final = str(Path(sysconfig.get_path("scripts"), "durability"))
 
 
@@ -41,11 +45,12 @@ class Yard:
     root: Path
     backend: str
     env: dict[str, str]
+    scenario: str = "leader_killed"
 
     def start(self, name: str) -> tuple[subprocess.Popen[bytes], Path]:
         """A gate of one scenario, and the file that it tells its progress to."""
         said = self.root / f"{name}.log"
-        command = [DURABILITY, "gate", "--only", "leader_killed", "--records", "30000", "--seed", "1"]
+        command = [DURABILITY, "gate", "--only", self.scenario, "--records", "30000", "--seed", "1"]
         command += ["--backend", self.backend, "--out", str(self.root / "out" / name)]
         with said.open("wb") as log:
             return subprocess.Popen(command, env=self.env, stdout=log, stderr=subprocess.STDOUT), said
@@ -96,9 +101,11 @@ def _of_engine(work: Path) -> list[str]:
 
 @pytest.fixture
 def yard(tmp_path: Path, backend: str) -> Iterator[Yard]:
+    """Where a run has disks of its own to leave behind, if this machine can have such."""
     work = tmp_path / "work"
     work.mkdir()
-    yard = Yard(tmp_path, backend, os.environ | {"TMPDIR": str(work), "CI": "1"})
+    scenario = "leader_killed" if lacking(load(OF_DISKS), able(backend)) else OF_DISKS
+    yard = Yard(tmp_path, backend, os.environ | {"TMPDIR": str(work), "CI": "1"}, scenario)
     yield yard
     yard.clean()
 

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.clusters.choosing import able
+from harness.faults.registry import lacking
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
+from harness.model.backend import PROCESSES
+from harness.scenarios import load
 from suites.mutants.build import Patcher, missing_jdk
 from suites.mutants.gate import Judged, judge
 from suites.mutants.table import Variant
@@ -37,10 +41,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 def patcher(tmp_path_factory: pytest.TempPathFactory) -> Patcher:
     """Compiled once; its builds share one folder of links. Skips, or fails in CI, without a JDK."""
-    if (lacking := missing_jdk()) is not None:
+    if (without := missing_jdk()) is not None:
         if os.environ.get("CI"):
-            pytest.fail(f"in CI everything must be there: {lacking}")
-        pytest.skip(lacking)
+            pytest.fail(f"in CI everything must be there: {without}")
+        pytest.skip(without)
     release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     return Patcher(release.classpath, tmp_path_factory.mktemp("mutants"))
 
@@ -50,7 +54,13 @@ def convict(request: pytest.FixtureRequest, patcher: Patcher, tmp_path: Path) ->
     """Builds a variant and judges it by the gate; one line of the table tells what came of it."""
 
     def convicted(variant: Variant) -> Judged:
-        only = () if request.config.getoption("--whole-gate", default=False) else variant.judge
+        beside = [s for s in map(load, variant.judge) if not s.gate]
+        if refused := next(filter(None, (lacking(s, able(PROCESSES)) for s in beside)), None):
+            if os.environ.get("CI") and os.geteuid() == 0:
+                pytest.fail(f"in CI everything must be there: {refused}")
+            pytest.skip(refused)
+        whole = request.config.getoption("--whole-gate", default=False) and not beside
+        only = () if whole else variant.judge
         judged = judge(patcher.build(variant), tmp_path / "out", only)
         request.config.stash[TABLE].append(judged.line(variant.name))
         return judged

@@ -174,7 +174,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         1,
     ),
     "power loss of all, in time to be flushed": (
-        contract(power(History("A.A").build(cut(0)), 1, 2, 3, at_ns=LATER_NS + 10**9), flush_ms=1500),
+        contract(power(History("A.......A").build(cut(0)), 1, 2, 3, at_ns=START_NS + 9 * 10**9), flush_ms=1500),
         ["lost 1"],
         1,
     ),
