@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from harness.faults import (
+    admin,
     controller_wiped,
     crash_loop,
     cut,
@@ -90,6 +91,8 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitHealthy,
     waits.WaitAcks,
     waits.WaitCommits,
+    admin.WaitOperations,
+    admin.Meddle,
     waits.Hold,
     Heal,
     WaitBite,
