@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from harness import settle, truth
+from harness.admin_looks import AdminLooks
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults import conduct as conducting
@@ -18,6 +19,7 @@ from harness.kafka.admin import AdminView
 from harness.model.clock import now_ns
 from harness.model.contract import Contract
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.outcome import Outcome
 from harness.model.scenario import Scenario
 from harness.model.verdict import Doubt
 from harness.windows import Windows, targets_of, windows_of
@@ -146,6 +148,8 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     task, cluster, scenario = record.task, record.cluster, record.scenario
     topics = [topic.name for topic in scenario.topics]
     topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
+    looks = AdminLooks(admin, scenario, record.bundle)
+    looks.begin(TOPICS_DEADLINE_S)
     load = Load(
         scenario,
         bootstrap=cluster.bootstrap(),
@@ -167,14 +171,14 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         record.load = load.stats()
         record.doubts.extend(load.doubts())
         record.notes.extend(load.notes())
-    _settle_and_drain(record, admin, load, topics, groups, say)
+    _settle_and_drain(record, admin, load, looks, groups, say)
     record.finished = True
 
 
 def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
     scenario = record.scenario
     load.wait_flowing(FLOWING_DEADLINE_S)
-    _hold_load(record, load, scenario.floors.before, since_ns=record.started_ns, served=False)
+    _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
     stage = Stage(
         cluster=record.cluster,
         admin=admin,
@@ -191,21 +195,24 @@ def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None
     flowing = [place for place in targets_of(scenario) if scenario.floors.after]
     settled = settle.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
     record.recovered = settled.as_dict()
-    _hold_load(record, load, scenario.floors.after, since_ns=now_ns(), served=bool(scenario.floors.after))
+    _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
     _spend_budget(record, load)
 
 
-def _hold_load(record: _Record, load: Load, floor: int, *, since_ns: int, served: bool) -> None:
-    """For the scenario's time at least, and until each target partition has its floor of acks; the judge says if it
-    never came. `served`: and until everybody got on since now, for a group may have to wait for a session to time out.
+def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, served: bool) -> None:
+    """For the scenario's time at least, and until each target partition and each admin has its floor for the window
+    "before" or "after" the faults; the judge says if it never came. `served`: and until everybody got on since now, for
+    a group may have to wait for a session to time out.
     """
     started = time.monotonic()
-    targets = targets_of(record.scenario)
+    targets, floor = targets_of(record.scenario), getattr(record.scenario.floors, window)
+    floors = {admin.name: getattr(admin.floors, window) for admin in record.scenario.admin}
     mark = load.mark() if served else None
 
     def held() -> bool:
         elapsed = time.monotonic() - started
         enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
+        enough = enough and all(load.operations_ended(a, since_ns, Outcome.ACKED) >= n for a, n in floors.items())
         enough = enough and not (mark and load.unserved_since(mark))
         return elapsed >= FLOOR_DEADLINE_S or (elapsed >= record.scenario.load_s and enough)
 
@@ -223,15 +230,17 @@ def _spend_budget(record: _Record, load: Load) -> None:
 
 
 def _settle_and_drain(
-    record: _Record, admin: AdminView, load: Load, topics: Sequence[str], groups: Sequence[str], say: Say
+    record: _Record, admin: AdminView, load: Load, looks: AdminLooks, groups: Sequence[str], say: Say
 ) -> None:
     cluster, bundle = record.cluster, record.bundle
+    topics = [topic.name for topic in record.scenario.topics]
     say("waiting for transactions to be over and every ISR to be full")
     record.transactions_settled = settle.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
     settled = settle.isr_full(cluster, admin, topics)
     if not settled.ok:  # it did recover, or `recovered` says that it did not: an ISR may shrink again
         record.doubt("isr_not_full", settled.last_seen)
     record.snapshots.append(settle.snapshot(admin, "healed", topics, groups))
+    looks.look("healed", load.admins)
     plan = DrainPlan(
         bootstrap=cluster.bootstrap_direct(),
         targets=load.targets,
@@ -242,6 +251,7 @@ def _settle_and_drain(
     )
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
+    looks.look("drained", load.admins)
     say("reading batch headers on every disk")
     disks = truth.read_disks(cluster, topics, bundle)
     for damage in disks.damage:

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from harness import clusters, scenarios, truth
+from harness import admin_looks, clusters, scenarios, truth
 from harness.clusters import Cluster
 from harness.clusters.choosing import able, check_plan
 from harness.drive import Driven, Task, drive
@@ -303,9 +303,10 @@ class _Shelf:
 
 
 def clear(cluster: Cluster, scenario: Scenario) -> None:
-    """Deletes the scenario's topics."""
+    """Deletes the scenario's topics, and what its admins made."""
     with truth.observer(cluster) as admin:
         admin.delete_topics([topic.name for topic in scenario.topics])
+        admin_looks.clear(admin, scenario)
 
 
 def _made(out: Path) -> Path:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.bound import loss_bound
-from harness.model.finding import Finding
-from harness.model.verdict import Status, Verdict, overall
+from harness.model.finding import ADMIN_KINDS, Finding
+from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
 
 FINDINGS_SHOWN: Final = 6
@@ -125,7 +125,8 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
         lines += finding_lines(finding)
     if rest := condemning[FINDINGS_SHOWN:]:
         where = evidence / result.bundle if result.bundle and result.bundle != evidence.name else evidence
-        lines.append((f"  and {len(rest)} more findings with {sum(f.count for f in rest):,} records: {where}", ""))
+        amount = sum(f.count for f in rest)
+        lines.append((f"  and {len(rest)} more findings with {amount:,} records or operations: {where}", ""))
     lines += excused_lines(verdict)
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
@@ -151,7 +152,8 @@ def excused_lines(verdict: Verdict) -> list[Line]:
 
 
 def _records(finding: Finding) -> str:
-    return "1 record" if finding.count == 1 else f"{finding.count:,} records"
+    what = "operation" if finding.kind in ADMIN_KINDS else "record"
+    return f"1 {what}" if finding.count == 1 else f"{finding.count:,} {what}s"
 
 
 def _where(finding: Finding) -> str:
@@ -174,7 +176,8 @@ def _when(finding: Finding) -> str:
         return f", during {finding.step}" if finding.step else ""
     first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
     span = first if first == last else f"{first} to {last}"
-    return f", sent {span} UTC" + (f" during {finding.step}" if finding.step else "")
+    done = "asked" if finding.kind in ADMIN_KINDS else "sent"
+    return f", {done} {span} UTC" + (f" during {finding.step}" if finding.step else "")
 
 
 def _clock(at_ns: int) -> str:
@@ -198,7 +201,18 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
     return [
         (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
+        *_operations(scores),
     ]
+
+
+def _operations(scores: Sequence[Score]) -> list[Line]:
+    """What admins were promised. Most of it is replaced by what they did later; the rest has to be seen."""
+    acked, standing, held = (
+        sum(getattr(s, f"operations_{figure}") for s in scores) for figure in ("acked", "standing", "held")
+    )
+    if not acked:
+        return []
+    return [(f"  {held:,} of {standing:,} operations of admins that had the last word held; {acked:,} acked", "dim")]
 
 
 def _share(part: int, whole: int, what: str) -> str:

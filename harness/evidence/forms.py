@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.evidence.shapes import Kinds, Many, Row, Shape, misfit
 from harness.model.errors import BadEvidence
-from harness.model.schemas import ACKS, ISOLATIONS, TIMESTAMP_TYPES
+from harness.model.schemas import ACKS, ISOLATIONS, PHASES, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
@@ -66,6 +66,8 @@ _SCENARIO: Final = {
         }
     ],
     "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
+    "admin?": [{"name": "string", "floors?": {"before?": "int", "during?": "int", "after?": "int"}}],
+    "shape?": {"brokers?": "int"},
     "steps?": [{}],
 }
 
@@ -110,7 +112,7 @@ _STEPS: Final = [
 ]
 
 _SNAPSHOT: Final = {
-    "phase": ("start", "healed", "drained"),
+    "phase": PHASES,
     "at_ns": "int",
     "partitions": [
         {

@@ -16,8 +16,9 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from harness.clusters import own_disks
 from harness.model.link import Break, CutMode, Direction
-from harness.model.outcome import TxnOutcome
+from harness.model.outcome import Did, Outcome, TxnOutcome
 from harness.model.scenario import Seconds
+from harness.model.things import Operation, Thing
 
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
@@ -32,6 +33,7 @@ FaultRef = Annotated[str, "fault"]  # the name of an earlier step that chose nod
 TopicRef = Annotated[str, "topic"]
 ProducerRef = Annotated[str, "producer"]
 GroupRef = Annotated[str, "group"]
+AdminRef = Annotated[str, "admin"]
 
 Place = tuple[str, int]  # topic, partition
 
@@ -141,6 +143,7 @@ class AdminView(Protocol):
     def coordinator(self, kind: str, key: str) -> int: ...
     def active_controller(self) -> int: ...
     def quorum(self, deadline_s: float = 20.0) -> Any: ...
+    def carry_out(self, did: Did, thing: Thing, value: str | None) -> None: ...
 
 
 class LoadView(Protocol):
@@ -153,6 +156,9 @@ class LoadView(Protocol):
     def retries(self) -> int: ...
     def unknown(self) -> int: ...
     def commits(self, group: str) -> int: ...
+    def operations(self, admin: str) -> list[Operation]: ...
+    def operations_ended(self, admin: str, since_ns: int, outcome: Outcome | None = None) -> int: ...
+    def thing(self, admin: str, entity: str) -> Thing: ...
 
 
 @dataclass(frozen=True, slots=True)

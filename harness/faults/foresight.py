@@ -13,7 +13,7 @@ from harness.faults.base import Fault, Kind, Place
 from harness.faults.links import CLIENT
 from harness.faults.targets import Nodes, parse_nodes, place_of
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Scenario, Topic
+from harness.model.scenario import Admin, Producer, Scenario, Topic
 from harness.model.scenario_rules import partition_of
 from harness.model.scenario_toml import hint
 
@@ -56,6 +56,10 @@ class Foresight:
     def producer(self, name: str) -> Producer:
         """Of a name that its marker has checked."""
         return next(p for p in self.scenario.producers if p.name == name)
+
+    def admin(self, name: str) -> Admin:
+        """Of a name that its marker has checked."""
+        return next(a for a in self.scenario.admin if a.name == name)
 
     def topics_of(self, places: tuple[str, ...]) -> list[Topic]:
         """The topics of "topic/0" and "topic/*"; all when there are none."""
@@ -121,6 +125,8 @@ class Foresight:
                 self._victims(Nodes("same", value))
         elif marker == "producer":
             self._known(value, [p.name for p in self.scenario.producers], "producer")
+        elif marker == "admin":
+            self._known(value, [a.name for a in self.scenario.admin], "admin")
         elif marker == "group":
             self._known(value, [r.group for r in self.scenario.readers if r.group], "group of a reader")
         elif marker == "topic":

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 from harness.clusters import own_disks
 from harness.faults import (
+    admin,
     controller_wiped,
     crash_loop,
     cut,
@@ -108,6 +109,8 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitHealthy,
     waits.WaitAcks,
     waits.WaitCommits,
+    admin.WaitOperations,
+    admin.Meddle,
     waits.Hold,
     Heal,
     WaitBite,

@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_quorum, admin_topics
+from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_ops, admin_quorum, admin_seen, admin_topics
 from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin_offsets import EpochEnd
 from harness.kafka.admin_quorum import Quorum
+from harness.kafka.admin_seen import Seen
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
 from harness.kafka.wire import Wire, versions_call
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
-from harness.model.scenario import Topic
+from harness.model.outcome import Did
+from harness.model.scenario import Admin, Topic
+from harness.model.things import Thing
 
 __all__ = [
     "AdminView",
@@ -30,6 +33,7 @@ __all__ = [
     "ProducerOnPartition",
     "Quorum",
     "Reassignment",
+    "Seen",
     "TopicsSeen",
     "TransactionState",
 ]
@@ -150,6 +154,20 @@ class AdminView:
     def reassignments(self, deadline_s: float = DEADLINE_S) -> dict[Place, Reassignment]:
         """Those that are not over."""
         return admin_cluster.reassignments(self._wire, deadline_s)
+
+    # --- what admins of a scenario work on ---
+
+    def things(self, admin: Admin) -> list[Seen]:
+        """What each node says of everything that an admin works on, now; a node that does not answer has no row."""
+        try:
+            moving = {place: going.removing for place, going in self.reassignments(PATIENT_S).items()}
+        except HarnessTimeout:  # without a controller that leads
+            return admin_seen.seen_by_nodes(self._wire, admin, None)
+        return admin_seen.seen_by_nodes(self._wire, admin, moving)
+
+    def carry_out(self, did: Did, thing: Thing, value: str | None, deadline_s: float = DEADLINE_S) -> None:
+        """One operation of an admin, past every fault. One whose effect is there already is no error."""
+        admin_ops.carry_out(self._wire, did, thing, value, deadline_s)
 
     # --- controllers ---
 

@@ -26,10 +26,17 @@ class Kind(StrEnum):
     REPLICA_DIVERGENCE = "replica_divergence"  # a replica's copy below the high watermark differs
     HANGING_TRANSACTION = "hanging_transaction"  # last stable offset stuck beyond timeout and clean-up
     NOT_RECOVERED = "not_recovered"  # everything is up, nothing progresses
+    ADMIN_LOST = "admin_lost"  # an acknowledged operation of an admin is not to be seen
+    ADMIN_RESURRECTED = "admin_resurrected"  # what an acknowledged operation undid is there again
+    ADMIN_PHANTOM = "admin_phantom"  # a state of the metadata that nobody asked for, or that was refused
+    METADATA_DIVERGENCE = "metadata_divergence"  # nodes tell different things of the metadata, long after healing
 
 
 # These need no complete run: what is there is there. All others argue from absence.
 PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM})
+
+# These speak of operations, not of records.
+ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,3 +19,17 @@ class TxnOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"  # EndTxn was sent and not answered; stays so whatever follows
+
+
+class Did(StrEnum):
+    """What an admin asked for. Its outcome is an `Outcome`: acknowledged, it is promised as a record is."""
+
+    CREATE_TOPIC = "create_topic"
+    DELETE_TOPIC = "delete_topic"
+    SET_CONFIG = "set_config"
+    UNSET_CONFIG = "unset_config"
+    CREATE_ACL = "create_acl"
+    DELETE_ACL = "delete_acl"
+    SET_USER = "set_user"
+    DELETE_USER = "delete_user"
+    REASSIGN = "reassign"

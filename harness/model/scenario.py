@@ -93,6 +93,30 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdminFloors:
+    """Acknowledged operations of an admin below which the run proved nothing about them."""
+
+    before: Amount = 20
+    during: Amount = 0
+    after: Amount = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """Makes, changes and unmakes things beside the load, through every fault, and keeps a record of each operation.
+
+    Each thing is left alone after an operation or three, so that at the end most of them speak of one operation.
+    """
+
+    name: str
+    does: tuple[str, ...] = ("topics", "configs", "acls", "users", "reassignments")  # in turn
+    things: Annotated[int, Range(1, 300)] = 32  # of each kind of work; after the last one the first is taken again
+    rate_per_s: Annotated[float, Range(0.1, 100)] = 8.0
+    timeout_s: Deadline = 4.0  # of one request, of which there is only one an operation
+    floors: AdminFloors = AdminFloors()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One line of the plan: a fault, an action, a wait, or the healing of an earlier fault.
 
@@ -160,6 +184,7 @@ class Scenario:
     topics: tuple[Topic, ...] = ()
     producers: tuple[Producer, ...] = ()
     readers: tuple[Reader, ...] = ()
+    admin: tuple[Admin, ...] = ()
     steps: tuple[Step, ...] = ()
     permits: Permits = Permits()
     floors: Floors = Floors()

@@ -14,6 +14,7 @@ from harness.model.scenario import (
     LOG_DIRS_MAX,
     NODES_MAX,
     SETS,
+    Admin,
     ClusterShape,
     Config,
     Producer,
@@ -21,12 +22,20 @@ from harness.model.scenario import (
     Scenario,
     Topic,
 )
+from harness.model.things import REPLICAS as REPLICAS_OF_ADMINS
+from harness.model.things import WORKS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
 MIN_INSYNC = "min.insync.replicas"
+# What keeps ACLs, and lets nodes and clients that have none go on.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
@@ -48,6 +57,8 @@ def check(scenario: Scenario, where: str) -> None:
         _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
     for reader in scenario.readers:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
+    for admin in scenario.admin:
+        _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
     _steps(scenario, where)
     _judged(scenario, topics, where)
 
@@ -112,6 +123,22 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _name(reader.name, where, "a reader's name")
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
+
+
+def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
+    _name(admin.name, where, "an admin's name")
+    if not admin.does:
+        raise BadInput(f"{where}: does is empty; name some of {', '.join(WORKS)}")
+    for work in admin.does:
+        _one_of(work, WORKS, where, "does")
+    if len(set(admin.does)) < len(admin.does):
+        raise BadInput(f"{where}: does names a kind of work twice; each has its turn")
+    if shape.brokers < REPLICAS_OF_ADMINS:
+        raise BadInput(f"{where}: an admin's topics have {REPLICAS_OF_ADMINS} replicas; set brokers = 3 in [shape]")
+    if "acls" in admin.does:
+        for key, value in AUTHORIZER.items():
+            if shape.config.get(key) != value:
+                raise BadInput(f'{where}: does acls, which needs "{key}" = "{value}" in shape.config')
 
 
 def _steps(scenario: Scenario, where: str) -> None:

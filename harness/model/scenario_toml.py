@@ -21,15 +21,17 @@ A file is one scenario; its name is the file's name. Example, complete:
     [readers.committed]                 # Reader
     topics = ["plain"]
 
+    [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
+
     [weakening]                         # the one setting under which this scenario must FAIL
     what = "acks=1 judged as acks=all"
     patch = { "producers.plain.acks" = "1", "producers.plain.idempotent" = false }
     expect = ["lost"]
 
 Top level: title, guards, gate, smoke, tags, fresh, share, load_s, steps. Tables: shape, topics, producers, readers,
-permits (with exact_losses), floors, weakening. Keys with dots of Kafka's own may be written quoted or not. A step is a
-table with `do`, an optional `name` (default: `do`, numbered when it repeats) and the arguments of that kind of step
-(`durability list faults` shows them).
+admin, permits (with exact_losses), floors, weakening. Keys with dots of Kafka's own may be written quoted or not. A
+step is a table with `do`, an optional `name` (default: `do`, numbered when it repeats) and the arguments of that kind
+of step (`durability list faults` shows them).
 
 Paths of a patch: "producers.NAME.FIELD", "topics.NAME.config.KAFKA.KEY", "readers.NAME.config.CLIENT.KEY",
 "shape.config.KAFKA.KEY", "steps.NAME.ARGUMENT", "load_s"; and for lists of steps "steps.+" (at the end),
@@ -49,12 +51,12 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from harness.model import scenario_rules
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Range, Reader, Scenario, Step, Topic
+from harness.model.scenario import Admin, Producer, Range, Reader, Scenario, Step, Topic
 
 Plain = dict[str, Any]
 StepsCheck = Callable[[Scenario], None]
 
-_NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader}
+_NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader, "admin": Admin}
 # Tables whose keys are Kafka's: the rest of a dotted path is one key.
 _OPEN_TABLES = ("config", "features")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.outcome import Did, Outcome, TxnOutcome
 
 FORMAT_VERSION: Final = 1
 
@@ -110,6 +110,29 @@ BATCHES: Final[Columns] = {
     "digest": "int64",  # CRC-32C from the attributes on: equal on every replica (base offset and epoch lie outside)
 }
 
+# One row an operation of an admin: one request, sent once. What was acknowledged is promised, as a record is.
+ADMIN_OPS: Final[Columns] = {
+    "op": "int64",  # number of the operation, unique for its writer and in the order of calls
+    "writer": "string",
+    "kind": "string",  # what was asked for: model.outcome.Did
+    "entity": "string",  # what it was asked of, as model.things.Thing writes it
+    "value": "string?",  # what the entity is after it; null = it is not there
+    "outcome": "string",  # Outcome
+    "called_ns": "int64",
+    "returned_ns": "int64",
+    "error": "string?",
+}
+
+# One row an answer of a node to what an entity is. An entity without a row was not asked about, or not answered.
+ADMIN_VIEWS: Final[Columns] = {
+    "phase": "string",  # when: "start", "healed", "drained"
+    "node": "int32",  # broker, or controller (KIP-919)
+    "entity": "string",
+    "value": "string?",  # null = the node says that it is not there
+    "asked_ns": "int64",
+    "at_ns": "int64",  # answered
+}
+
 # Columns that a table may lack altogether; then they are null.
 OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {"observations": frozenset({"leader_epoch"})}
 
@@ -120,11 +143,14 @@ TABLES: Final[dict[str, Columns]] = {
     "transactions": TRANSACTIONS,
     "offset_commits": OFFSET_COMMITS,
     "batches": BATCHES,
+    "admin_ops": ADMIN_OPS,
+    "admin_views": ADMIN_VIEWS,
 }
 
 ACKS: Final = ("all", "1", "0")
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 TIMESTAMP_TYPES: Final = ("create", "append")
+PHASES: Final = ("start", "healed", "drained")  # of snapshots, and of what nodes say of an admin's things
 _OUTCOMES: Final = tuple(word.value for word in Outcome)
 
 # Columns with a closed vocabulary. A word of another one would be judged as nothing at all, and its record as lost.
@@ -135,6 +161,8 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},
     "offset_commits": {"outcome": _OUTCOMES},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
+    "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
+    "admin_views": {"phase": PHASES},
 }
 
 # Columns that count from 0. What cannot be decoded has its -1 in other ones.
@@ -145,6 +173,8 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "transactions": (),
     "offset_commits": ("partition", "offset"),
     "batches": ("partition", "base_offset", "last_offset"),
+    "admin_ops": ("op",),
+    "admin_views": ("node",),
 }
 
 # JSON documents of a bundle. The first group must be there for a bundle to be judged at all.

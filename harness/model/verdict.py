@@ -57,6 +57,10 @@ class Score:
     share_excused: float | None
     nines_raw: float | None
     nines_excused: float | None
+    # Of admins: acknowledged; of those, what alone decides how a thing has to be found; of those, found so.
+    operations_acked: int = 0
+    operations_standing: int = 0
+    operations_held: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt, Status, Verdict
+from harness.verify.admin import Told, judged
 from harness.verify.case import Case
 from harness.verify.counts import Counts
 from harness.verify.detail import promise, seen
@@ -30,25 +31,29 @@ _COVERED_BY: Final[Mapping[str, Collection[str]]] = {
     "disks that change while a broker is down": {"damage"},
     "disks that fill up": {"disk_full", "disk_filled"},
 }
+UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """All that is known of one case. runs: from the checks; failed: checks that could not say, by name."""
+    """All that is known of one case. runs: from the checks; failed: checks that could not say, by name; admins: what
+    they did, and what nodes say of it."""
 
     case: Case
     runs: Sequence[Mapping[str, Any]]
     counts: Counts
     failed: Mapping[str, str]
+    admins: Told = field(default_factory=Told)
 
 
 def conclude(known: Seen) -> Verdict:
     """The verdict on one case."""
     case = known.case
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
-    findings = (*standing(case), *(_finding(run, case) for run in told), *_cut_off(told))
-    doubts = doubts_of(case, known.counts, known.runs, known.failed)
+    operations = judged(case, known.admins)
+    findings = (*standing(case), *operations.findings, *(_finding(run, case) for run in told), *_cut_off(told))
+    doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts]
     lost, excused = _losses(told)
     promised = known.counts.total("promised")
     return Verdict(
@@ -57,10 +62,15 @@ def conclude(known: Seen) -> Verdict:
         findings=findings,
         doubts=tuple(doubts),
         notes=tuple(_notes(known)),
-        score=score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
+        score=replace(
+            score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
+            operations_acked=operations.acked,
+            operations_standing=operations.standing,
+            operations_held=operations.held,
+        ),
         promised=promised - excused,
         durable=promised - lost,
-        not_covered=(*NOT_COVERED, *_untried(case)),
+        not_covered=(*NOT_COVERED, *_untried(case), *([] if operations.standing else [UNOPERATED])),
         facts=_facts(known),
     )
 

@@ -70,6 +70,10 @@ _PROMISES: Final[dict[str, str]] = {
     Kind.LOG_START: "only retention by size or time, DeleteRecords and deletion move the start of a log",
     Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
     Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
+    Kind.ADMIN_LOST: "an acknowledged operation of an admin is in the metadata log for good (KIP-500)",
+    Kind.ADMIN_RESURRECTED: "what an acknowledged operation unmade stays away until it is made again (KIP-500)",
+    Kind.ADMIN_PHANTOM: "the metadata is what was asked for, and nothing else",
+    Kind.METADATA_DIVERGENCE: "every node learns what the controllers agreed on, and tells the same (KIP-500)",
     Kind.NOT_RECOVERED: "with everything up again, ISRs fill and acks come",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
+from harness.verify.admin import Told, operations_of
 from harness.verify.attribution import explained
 from harness.verify.case import Case, case_of, lacking
 from harness.verify.checks import CHECKS, Check
@@ -77,18 +78,30 @@ def judge_tables(
     with side_by_side(spark) as pool:
         inputs = Inputs(given, pool)
         counted = pool.submit(counts, inputs)
+        operated = pool.submit(operations_of, given)
         of_check = _checked(inputs, pool, failed, progress)
         progress("putting findings together")
         rows, runs = _settled(of_check, given, failed)
         progress("counting")
         figures = counted.result()
+        admins = _operations(operated, cases, failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
     verdicts = [
-        _concluded(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed)) for n, case in enumerate(cases)
+        _concluded(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n]))
+        for n, case in enumerate(cases)
     ]
     return Judged(verdicts, rows if runs else None)
+
+
+def _operations(operated: Future[list[Told]], cases: Sequence[Case], failed: dict[str, str]) -> list[Told]:
+    try:
+        return operated.result()
+    except Exception as error:  # whatever it is, the checks still speak
+        log.exception("the operations of admins could not be read")
+        failed["admin"] = _words(error)
+        return [Told() for _ in cases]
 
 
 def _concluded(seen: Seen) -> Verdict:

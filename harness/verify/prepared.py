@@ -46,6 +46,8 @@ class Prepared:
     offset_commits: DataFrame
     batches: DataFrame
     places: DataFrame
+    admin_ops: DataFrame
+    admin_views: DataFrame
 
     @property
     def complete(self) -> Column:
@@ -75,6 +77,8 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         offset_commits=frames["offset_commits"],
         batches=frames["batches"],
         places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
+        admin_ops=frames["admin_ops"],
+        admin_views=frames["admin_views"],
     )
 
 

@@ -11,8 +11,8 @@ from harness.model.verdict import Score
 
 # Kinds by which an acknowledged record is gone for those who read.
 LOSSES = frozenset({Kind.LOST, Kind.LOG_START})
-# An episode counts as one with loss by these too: records that somebody relied on.
-LOSSES_OF_EPISODE = LOSSES | {Kind.VANISHED, Kind.TORN_TRANSACTION}
+# An episode counts as one with loss by these too: what somebody relied on.
+LOSSES_OF_EPISODE = LOSSES | {Kind.VANISHED, Kind.TORN_TRANSACTION, Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED}
 
 
 def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findings: Sequence[Finding]) -> Score:

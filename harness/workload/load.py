@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
 from harness.model.contract import RETENTION_MS_DEFAULT, SEGMENT_BYTES_DEFAULT, contract_of
 from harness.model.errors import BadInput, HarnessFailure
-from harness.model.outcome import TxnOutcome
-from harness.model.scenario import Producer, Reader, Scenario
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.scenario import Admin, Producer, Reader, Scenario
+from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
+from harness.workload.admin import AdminLoop
 from harness.workload.group import GroupReader
 from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
 from harness.workload.meters import Meters, Place
@@ -68,13 +72,16 @@ class Load:
         self._doubts: list[dict[str, str]] = []
         self._producers: dict[str, ProducerLoop] = {p.name: self._producer(p) for p in scenario.producers}
         self._readers: dict[str, LiveReader] = {r.name: self._reader(r) for r in scenario.readers}
+        self.admins: dict[str, AdminLoop] = {a.name: self._admin(a) for a in scenario.admin}
 
     def start(self) -> None:
-        """Starts all readers, then all producers."""
+        """Starts all readers, then all producers, then all admins."""
         for reader in self._readers.values():
             reader.start()
         for producer in self._producers.values():
             producer.start()
+        for admin in self.admins.values():
+            admin.start()
 
     def wait_flowing(self, deadline_s: float) -> None:
         """Returns once every partition of every producer that runs by itself has an ack. HarnessTimeout otherwise."""
@@ -93,7 +100,9 @@ class Load:
         )
 
     def stop_producers(self) -> None:
-        """Stops sending and waits until every send is reported or given up on; bounded by the delivery timeouts."""
+        """Stops sending and waits until every send is reported or given up on; bounded by the delivery timeouts. Admins
+        end first."""
+        self._stop_admins()
         for producer in self._producers.values():
             producer.stop()
         for name, producer in self._producers.items():
@@ -103,6 +112,12 @@ class Load:
             if isinstance(producer, TransactionLoop):
                 for doubt in producer.doubts:
                     self._doubt("client_hung", doubt)
+
+    def _stop_admins(self) -> None:
+        for admin in self.admins.values():
+            admin.stop()
+        for admin in self.admins.values():
+            self._doubt("admin", admin.join(admin.spec.timeout_s + _CLOSE_MARGIN_S))
 
     def stop_readers(self) -> None:
         """Lets readers catch up for a few seconds, then ends them. One that hung, died or saw nothing is a doubt."""
@@ -228,6 +243,18 @@ class Load:
         """Sends that ended with an error and may be in the log for all that."""
         return self.meters.unknown()
 
+    def operations(self, admin: str) -> list[Operation]:
+        """What an admin has done so far, in order."""
+        return self.admins[admin].operations()
+
+    def operations_ended(self, admin: str, since_ns: int, outcome: Outcome | None = None) -> int:
+        """How many operations of an admin were begun since then and have ended: all, or those of one outcome."""
+        return self.admins[admin].ended(since_ns, outcome)
+
+    def thing(self, admin: str, entity: str) -> Thing:
+        """What an operation of an admin was about."""
+        return self.admins[admin].thing(entity)
+
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
         return sum(
@@ -249,6 +276,7 @@ class Load:
             "transactions": {name: dict(p.outcomes) for name, p in transactional.items()},
             "spans": {name: p.spans for name, p in transactional.items()},
             "read": {name: reader.seen for name, reader in self._readers.items()},
+            "operations": {n: Counter(op.outcome for op in a.operations()) for n, a in self.admins.items()},
         }
 
     def _producer(self, spec: Producer) -> ProducerLoop:
@@ -278,6 +306,10 @@ class Load:
         if spec.group is None:
             return LiveReader(spec, desk, observations)
         return GroupReader(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
+
+    def _admin(self, spec: Admin) -> AdminLoop:
+        rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")
+        return AdminLoop(spec, self._bootstrap, self._bundle.table("admin_ops", spec.name), rng)
 
     def _spec(self, name: str) -> Producer:
         return next(p for p in self._scenario.producers if p.name == name)

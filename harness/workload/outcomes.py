@@ -1,4 +1,4 @@
-"""What a client's final answer proves about a record, a commit of offsets and a transaction.
+"""What a client's final answer proves about a record, a commit of offsets, a transaction and an admin's operation.
 
 A refusal must exclude that the record was or will ever be written, since seeing it afterwards is a finding. A client
 reports only its *last* attempt: with retries, an earlier copy may have landed behind any error. What excludes it:
@@ -59,3 +59,35 @@ def outcome_of_send(error: str | None, *, retries: bool) -> Outcome:
 def outcome_of_offset_commit(error: str | None) -> Outcome:
     """The outcome of a commit of a group's offsets. The client retries, so no error excludes that it was stored."""
     return Outcome.ACKED if error is None else Outcome.UNKNOWN
+
+
+# What brokers and controllers say of a request for what it asks, whatever the cluster's state: no attempt was done.
+ADMIN_VALIDATIONS: Final = frozenset(
+    {
+        "INVALID_TOPIC_EXCEPTION",
+        "INVALID_CONFIG",
+        "INVALID_REQUEST",
+        "INVALID_PARTITIONS",
+        "POLICY_VIOLATION",
+        "UNACCEPTABLE_CREDENTIAL",
+        "UNSUPPORTED_SASL_MECHANISM",
+        "UNSUPPORTED_VERSION",
+        "SECURITY_DISABLED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+    }
+)
+NOT_SENT: Final = "_NOT_SENT"  # ours: no connection, so the request never left
+
+
+def outcome_of_operation(error: str | None) -> Outcome:
+    """The outcome of an admin's operation that was sent once, by the name of the error in its answer.
+
+    Sent once is not tried once: the broker that takes it hands it on to the controller, and again to the next one
+    when the first disconnects or is none any more (KIP-590), by which time it may have been done. TOPIC_ALREADY_EXISTS
+    may thus be told of the very topic that the operation made, and UNKNOWN_TOPIC_OR_PARTITION and RESOURCE_NOT_FOUND
+    of what it deleted: all three are unknown, as are NOT_CONTROLLER, timeouts and a connection that breaks off.
+    """
+    if error is None:
+        return Outcome.ACKED
+    return Outcome.REFUSED if error in ADMIN_VALIDATIONS or error == NOT_SENT else Outcome.UNKNOWN
