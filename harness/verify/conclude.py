@@ -28,6 +28,7 @@ NOT_COVERED: Final = (
 _COVERED_BY: Final[Mapping[str, str]] = {
     "damage": "disks that change while a broker is down",
     "disk_full": "disks that fill up",
+    "roll": "upgrades from an earlier release, and the way back",
 }
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
@@ -152,6 +153,7 @@ def _facts(known: Seen) -> dict[str, Any]:
     case, counts = known.case, known.counts
     return {
         "release": case.manifest.get("release"),
+        "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
         "weakened": case.run.get("weakened"),
         "complete": case.complete,
