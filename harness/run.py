@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from harness import admin_looks, clusters, scenarios, truth
-from harness.clusters import Cluster
+from harness.clusters import Cluster, Releases
 from harness.clusters.choosing import able, check_plan
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
@@ -48,21 +48,22 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     cast, not_run = cast_of(wanted, backends, weakened=weakened, leave_out=options.leave_out)
     for line in (*_otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
+    releases = _releases([_played(s, weakened).shape for s in wanted if s.name in cast], release, options, progress)
     out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
         results=(),
-        release={"version": release.version, "commit": release.commit, "source": release.source},
+        release=_told(release),
         seed=options.seed,
         not_run=not_run,
     )
     played = [(s, replace(options, backend=cast[s.name])) for s in wanted if s.name in cast]
-    tasks = [_task(s, by, whole, release, out, weakened) for s, by in played]
+    tasks = [_task(s, by, whole, releases, out, weakened) for s, by in played]
     write_gate(out, summary)  # a gate that dies must not be read as a whole one when its bundles are judged again
     if options.fail_fast:
-        results = _one_by_one(tasks, release, options, progress, summary)
+        results = _one_by_one(tasks, releases, options, progress, summary)
     else:
-        driven = _drive_all(tasks, release, options, progress)
+        driven = _drive_all(tasks, releases, options, progress)
         results = _judged(driven, progress)
     summary = replace(summary, results=tuple(results))
     write_gate(out, summary)
@@ -77,6 +78,22 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
     release = clusters.find_release(options.kafka, maven_repo=options.maven_repo, cache=cache, progress=progress)
     say(release.line())
     return release, clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
+
+
+def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOptions, progress: Progress) -> Releases:
+    """With those that clusters begin on, fetched and said. BadInput where one cannot be had, or cannot be upgraded."""
+    earlier: dict[str, Release] = {}
+    for shape in shapes:
+        clusters.refuse_upgrade(shape, tested)
+    for shape in shapes:
+        if shape.starts_on is not None and shape.starts_on not in earlier:
+            found = clusters.find_start(
+                shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
+            )
+            assert found is not None
+            earlier[shape.starts_on] = found
+            progress.line(f"upgraded from {found.line()}")
+    return Releases(tested, earlier)
 
 
 def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
@@ -152,11 +169,12 @@ class _Attempt:
 
 
 def _task(
-    scenario: Scenario, options: GateOptions, whole: Sequence[Scenario], release: Release, out: Path, weakened: bool
+    scenario: Scenario, options: GateOptions, whole: Sequence[Scenario], releases: Releases, out: Path, weakened: bool
 ) -> Task:
     shares = records_of(whole, options.records)
     records = shares.get(scenario.name) or options.records // max(1, len(whole))
     rng = Random(f"{options.seed}/{scenario.name}")
+    start = releases.start(_played(scenario, weakened).shape)
     return Task(
         scenario=paced(_played(scenario, weakened), records),
         contract=contract_of(scenario),
@@ -166,7 +184,8 @@ def _task(
         records=records,
         out=out / scenario.name,
         facts={
-            "release": {"version": release.version, "commit": release.commit, "source": release.source},
+            "release": _told(releases.tested),
+            **({"starts_on": _told(start)} if start else {}),
             "backend": options.backend,
             "limits": asdict(options.limits),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
@@ -174,10 +193,14 @@ def _task(
     )
 
 
-def _drive_all(tasks: Sequence[Task], release: Release, options: GateOptions, progress: Progress) -> list[_Attempt]:
+def _told(release: Release) -> dict[str, str]:
+    return {"version": release.version, "commit": release.commit, "source": release.source}
+
+
+def _drive_all(tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress) -> list[_Attempt]:
     """Every scenario, clusters of one shape shared in a row; nothing but evidence comes out."""
     attempts = []
-    with _Shelf(release, options, progress) as shelf:
+    with _Shelf(releases, options, progress) as shelf:
         for number, task in enumerate(tasks, 1):
             progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}")
             attempts.append(_attempt(task, shelf, progress))
@@ -209,12 +232,12 @@ def try_again(doubts: Sequence[Doubt]) -> bool:
 
 
 def _one_by_one(
-    tasks: Sequence[Task], release: Release, options: GateOptions, progress: Progress, summary: GateSummary
+    tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress, summary: GateSummary
 ) -> list[ScenarioResult]:
     """With --fail-fast each is judged before the next starts; Spark and brokers never share the machine."""
     results: list[ScenarioResult] = []
     for task in tasks:
-        results += _judged(_drive_all([task], release, options, progress), progress)
+        results += _judged(_drive_all([task], releases, options, progress), progress)
         write_gate(task.out.parent, replace(summary, results=tuple(results)))
         if results[-1].status is not Status.PASS:
             break
@@ -248,8 +271,8 @@ def _result(attempt: _Attempt, each: Each) -> ScenarioResult:
 class _Shelf:
     """The cluster that is up. One of the same shape is used again unless something was doubtful in it."""
 
-    def __init__(self, release: Release, options: GateOptions, progress: Progress) -> None:
-        self._release = release
+    def __init__(self, releases: Releases, options: GateOptions, progress: Progress) -> None:
+        self._releases = releases
         self._options = options
         self._progress = progress
         self._cluster: Cluster | None = None
@@ -293,12 +316,13 @@ class _Shelf:
     def _start(self, shape: ClusterShape) -> Cluster:
         self._progress("starting a cluster")
         return clusters.start(
-            self._release,
+            self._releases.tested,
             shape,
             backend=self._backend,
             keep=self._options.keep,
             progress=self._progress,
             limits=self._options.limits,
+            starts_on=self._releases.start(shape),
         )
 
 

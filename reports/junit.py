@@ -11,7 +11,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
-from reports.summary import excused_lines, finding_lines, release_name
+from reports.summary import began_lines, excused_lines, finding_lines, release_name
 from reports.terminal import clean
 
 JUNIT: Final = "junit.xml"
@@ -76,7 +76,7 @@ def story(verdict: Verdict) -> list[str]:
     lines = [clean(text) for finding in condemning[:_FINDINGS_MAX] for text, _ in finding_lines(finding)]
     if len(condemning) > _FINDINGS_MAX:
         lines.append(f"  and {len(condemning) - _FINDINGS_MAX} more findings in verdict.json")
-    lines += [clean(text) for text, _ in excused_lines(verdict)]
+    lines += [clean(text) for text, _ in (*began_lines(verdict), *excused_lines(verdict))]
     return [*lines, *(f"  doubt: {clean(d.text)}" for d in verdict.doubts)]
 
 

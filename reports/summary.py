@@ -53,9 +53,19 @@ def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     release: Mapping[str, Any] = summary.release
     if not release:
         release = next((v.facts["release"] for v in verdicts.values() if v.facts.get("release")), {})
+    return _named(release)
+
+
+def _named(release: Mapping[str, Any]) -> str:
     commit = release.get("commit")
     known = commit if commit not in (None, "", "unknown") else None
     return f"Kafka {release.get('version', 'of unknown version')}" + (f" (commit {known})" if known else "")
+
+
+def began_lines(verdict: Verdict) -> list[Line]:
+    """What nodes ran before they were upgraded; nothing where that was the release under test."""
+    began = verdict.facts.get("starts_on")
+    return [(f"  upgraded from {_named(began)}", "dim")] if began else []
 
 
 def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[Line]:
@@ -117,9 +127,9 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     if result.status is None:
         return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
     if result.status is Status.PASS or verdict is None:
-        lines = [] if verdict is None else excused_lines(verdict)
+        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict)]
         return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
-    lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status])]
+    lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *began_lines(verdict)]
     condemning = [f for f in verdict.findings if f.condemns]
     for finding in condemning[:FINDINGS_SHOWN]:
         lines += finding_lines(finding)

@@ -12,6 +12,7 @@ from harness.clusters.choosing import check_release, choose, only_in_containers,
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
+from harness.clusters.upgrading import Releases, find_start, refuse_upgrade
 from harness.kafka.cache import default_cache
 from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
 from harness.model.backend import CONTAINERS, PROCESSES
@@ -23,15 +24,18 @@ __all__ = [
     "Cluster",
     "Leftover",
     "Links",
+    "Releases",
     "UnexpectedExit",
     "choose",
     "clean",
     "default_root",
     "find_release",
+    "find_start",
     "leftovers",
     "only_in_containers",
     "party",
     "refuse",
+    "refuse_upgrade",
     "start",
     "sweep",
 ]
@@ -67,22 +71,26 @@ def start(
     progress: Callable[[str], None],
     cache: Path | None = None,
     limits: Limits = NO_LIMITS,
+    starts_on: Release | None = None,
 ) -> Cluster:
     """Starts a cluster and returns when every node has started.
 
     `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
-    the harness; `limits` hold for each node. Raises BadInput for a backend, a shape or limits that cannot be had,
+    the harness; `limits` hold for each node; `starts_on` is the release of `shape.starts_on`, looked for in Maven
+    Central if it is not given. Raises BadInput for a backend, a shape or limits that cannot be had,
     HarnessFailure when it does not come up.
     """
     if backend not in BACKENDS:
         raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
     check_release(release, shape)
+    cache = cache or default_cache()
     return BACKENDS[backend](
         release,
         shape,
         root=root or default_root(),
         keep=keep,
         progress=progress,
-        cache=cache or default_cache(),
+        cache=cache,
         limits=limits,
+        starts_on=starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress),
     )

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.clusters.format import build_key, copy_formatted, new_uuid
+from harness.clusters.format import build_key, copy_formatted
 from harness.clusters.nodes import LogWatch, Site
 from harness.clusters.runner import ProcessState
 from harness.kafka.cache import Cache, Progress
 from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties, properties_text
+from harness.kafka.ids import new_uuid
 from harness.kafka.java import Java
 from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
@@ -56,7 +57,7 @@ class _Training:
     def _node(self) -> tuple[Path, LogWatch]:
         """The settings of a whole cluster in one process, and what watches its log."""
         node, data, log = self.site.plan.controllers[0], self.directory / "data", self.directory / "server.log"
-        copy_formatted(self.site.formatted, data, node=node, cluster_id=new_uuid())
+        copy_formatted(self.site.formatted.later, data, node=node, cluster_id=new_uuid())
         address = self.site.plan.node(node)
         settings = self.directory / "server.properties"
         properties = combined_properties(self.site.release, node=node, address=address, data=data)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from harness.kafka.release import Release
 from harness.model.link import Break, CutMode, Direction
 from harness.model.scenario import ClusterShape, FileSystem
 
 FIRST_CONTROLLER = 101
+# Releases of a cluster: the one under test, and the earlier one that it begins on where its shape says so.
+TESTED: Final = "tested"
+START: Final = "start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,8 @@ class Cluster(Protocol):
     """A running Kafka cluster of brokers 1..n and isolated controllers 101.. ."""
 
     shape: ClusterShape
-    release: Release
+    release: Release  # under test
+    releases: Mapping[str, Release]  # TESTED, and START where the cluster begins on another one
     capabilities: frozenset[str]
     directory: Path
     brokers: tuple[int, ...]
@@ -189,11 +193,26 @@ class Cluster(Protocol):
         """What the JVM itself printed."""
         ...
 
+    def directory_id(self, node: int) -> str:
+        """Of its metadata directory (KIP-858): with voters that can change a controller is known by it, too."""
+        ...
+
     def wipe(self, node: int) -> None:
         """Puts an empty, newly formatted disk in the place of each log directory of a node that is down ("disk.write").
 
         Same node and cluster id, another directory id (KIP-858). HarnessFailure while the node runs.
         """
+        ...
+
+    def use_release(self, node: int, which: str) -> None:
+        """From its next start on, a node that is down runs that release of `releases`, on the disk that it has.
+
+        HarnessFailure while the node runs, and for a release that the cluster has not.
+        """
+        ...
+
+    def release_of(self, node: int) -> Release:
+        """What a node runs, or will when it is started."""
         ...
 
     def limit_file_size(self, node: int, size_bytes: int | None) -> None:

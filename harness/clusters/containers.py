@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.clusters import reap
 from harness.clusters.archive import TRAINING
-from harness.clusters.base import party
+from harness.clusters.base import START, TESTED, party
 from harness.clusters.broker_images import STORAGE, image_tool
 from harness.clusters.choosing import able
 from harness.clusters.container_runner import Containers
@@ -30,7 +30,7 @@ from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
 from harness.clusters.toxiproxy import ToxiproxyClient
-from harness.clusters.writing import write_nodes
+from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
 from harness.kafka.java import find_java
 from harness.kafka.layout import BrokerImage
@@ -52,8 +52,13 @@ def start_containers(
     progress: Progress,
     cache: Path,
     limits: Limits = NO_LIMITS,
+    starts_on: Release | None = None,
 ) -> JvmCluster:
-    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind."""
+    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+
+    starts_on: what nodes begin on, where that is not `release`.
+    """
+    releases = {TESTED: release} | ({START: starts_on} if starts_on else {})
     client = engine()
     check_limits(client, limits)
     for line in (*sweep(root), *sweep_engine(root)):
@@ -75,14 +80,14 @@ def start_containers(
             taken,
             inside,
             _addresses(plan),
-            _readable(release, Cache(cache)),
+            _readable(releases.values(), Cache(cache)),
             supervision,
             limits,
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
-        cluster = _cluster(release, shape, state, runner, plan, disks, Cache(cache), progress)
+        cluster = _cluster(releases, shape, state, runner, plan, disks, Cache(cache), progress)
         cluster.bring_up()
     except BaseException as error:
         abandon(state, supervision, error)  # the supervisor's farewell takes the containers and the networks
@@ -91,7 +96,7 @@ def start_containers(
 
 
 def _cluster(
-    release: Release,
+    releases: Mapping[str, Release],
     shape: ClusterShape,
     state: RunState,
     runner: Containers,
@@ -100,29 +105,31 @@ def _cluster(
     cache: Cache,
     progress: Progress,
 ) -> JvmCluster:
-    launch, tool = _by_image(release.image, runner) if release.image else _by_jars(release, runner.images)
-    site = Site(
-        release=release,
-        shape=shape,
-        plan=plan,
-        launch=launch,
-        runner=runner,
-        formatted=formatted(release, shape, tool, cache, progress),
-        directory=state.directory,
-        disks=disks,
-        host=party,
-    )
-    nodes = write_nodes(site, cache, progress)
+    sites: dict[str, Site] = {}
+    for which, release in releases.items():
+        launch, tool = _by_image(release.image, runner) if release.image else _by_jars(release, runner.images)
+        site = Site(
+            release=release,
+            shape=shape,
+            plan=plan,
+            launch=launch,
+            runner=runner,
+            formatted=formatted(release, shape, tool, cache, progress),
+            directory=state.directory,
+            disks=disks,
+            host=party,
+        )
+        sites[which] = with_fast_start(site, cache, progress)
     means = Means(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
         capabilities=able(CONTAINERS),
-        formatted=site.formatted,
+        formatted=sites.get(START, sites[TESTED]).formatted.later,
         disks=disks,
         memory=runner,
     )
-    return JvmCluster(release, shape, state, means, nodes)
+    return JvmCluster(sites, state, means, write_nodes(sites))
 
 
 def _by_image(image: BrokerImage, runner: Containers) -> tuple[Launch, StorageTool]:
@@ -135,10 +142,13 @@ def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
     return launch, java_tool(release, find_java(release.version))
 
 
-def _readable(release: Release, cache: Cache) -> list[Path]:
-    """What every node may read beside its own files: class-data archives, and jars where no image brings them."""
-    tools = cache.root / "tools"
-    return [tools] if release.image else [tools, _common(release)]
+def _readable(releases: Iterable[Release], cache: Cache) -> list[Path]:
+    """What every node may read beside its own files: class-data archives, and jars where no image brings them.
+
+    Those of each release that the cluster may run: a container keeps the mounts that it was made with.
+    """
+    jars = {_common(release) for release in releases if not release.image}
+    return [cache.root / "tools", *sorted(jars)]
 
 
 def _addresses(plan: Subnets) -> dict[str, str]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness.clusters.base import FIRST_CONTROLLER
 from harness.kafka.cache import Cache, Progress
-from harness.kafka.config import Node, node_properties, properties_text
+from harness.kafka.config import Node, controller_address, host_name, node_properties, properties_text
+from harness.kafka.ids import kafka_uuid, new_uuid
 from harness.kafka.java import Java
 from harness.kafka.release import Release
 from harness.model.errors import BadInput, HarnessFailure
-from harness.model.scenario import ClusterShape
+from harness.model.scenario import DYNAMIC_VOTERS_SINCE, ClusterShape
 
 FORMAT_S: Final = 120.0
 _META: Final = "meta.properties"
@@ -28,14 +29,6 @@ TOOL_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePer
 
 # Runs the release's StorageTool with arguments, in a directory that it may write to: exit code and what it said.
 StorageTool = Callable[[Sequence[str], Path], tuple[int, str]]
-
-
-def new_uuid() -> str:
-    """A random UUID as Kafka writes it: 22 characters of URL-safe base64 that do not begin with a dash."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def build_key(release: Release) -> str:
@@ -51,9 +44,45 @@ def build_key(release: Release) -> str:
     return digest.hexdigest()[:16]
 
 
-def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: Cache, progress: Progress) -> Path:
-    """The folder to copy from. Raises BadInput when the release does not know a feature of the shape."""
-    wanted = ",".join(f"{name}={level}" for name, level in sorted(shape.features.items()))
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """The folders to copy from.
+
+    With static voters they are one. With dynamic ones the controllers of the beginning know the voters, each other node
+    and each disk that comes later has to learn them (KIP-853).
+    """
+
+    beginning: Path
+    later: Path
+
+
+def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: Cache, progress: Progress) -> Formatted:
+    """Formats once per build and kind. BadInput when the release does not know a feature of the shape, or voters."""
+    if shape.voters == "static":
+        folder = _formatted(release, shape, (), tool, cache, progress)
+        return Formatted(folder, folder)
+    if release.numbers < DYNAMIC_VOTERS_SINCE:
+        raise BadInput(
+            f'shape: voters = "dynamic": Kafka {release.version} knows no voters that change (KIP-853); take a release '
+            f"from {'.'.join(map(str, DYNAMIC_VOTERS_SINCE))} on, or leave it away"
+        )
+    voters = ",".join(
+        f"{id_}@{controller_address(id_)}:{first_directory(id_)}"
+        for id_ in range(FIRST_CONTROLLER, FIRST_CONTROLLER + shape.controllers)
+    )
+    beginning = _formatted(release, shape, ("--initial-controllers", voters), tool, cache, progress)
+    return Formatted(beginning, _formatted(release, shape, ("--no-initial-controllers",), tool, cache, progress))
+
+
+def first_directory(controller: int) -> str:
+    """The directory id of a controller that votes from the beginning: what is formatted names it, and is copied."""
+    return kafka_uuid(uuid.uuid5(uuid.NAMESPACE_DNS, host_name(controller)))
+
+
+def _formatted(
+    release: Release, shape: ClusterShape, voters: Sequence[str], tool: StorageTool, cache: Cache, progress: Progress
+) -> Path:
+    wanted = ",".join([*(f"{name}={level}" for name, level in sorted(shape.features.items())), *voters])
     key = f"formatted-{build_key(release)}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
     folder = cache.root / "tools" / key
     if folder.is_dir():
@@ -62,7 +91,7 @@ def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: C
         if not folder.is_dir():
             progress(f"formatting the storage of Kafka {release.version}")
             with cache.scratch() as scratch:
-                _format(release, shape.features, tool, scratch)
+                _format(release, shape, voters, tool, scratch)
                 (scratch / "data").replace(folder)
     return folder
 
@@ -84,7 +113,7 @@ def java_tool(release: Release, java: Java) -> StorageTool:
     return run
 
 
-def _format(release: Release, features: Mapping[str, int], tool: StorageTool, scratch: Path) -> None:
+def _format(release: Release, shape: ClusterShape, voters: Sequence[str], tool: StorageTool, scratch: Path) -> None:
     node = Node(
         node=FIRST_CONTROLLER,
         address="127.0.0.1",
@@ -92,43 +121,52 @@ def _format(release: Release, features: Mapping[str, int], tool: StorageTool, sc
         controllers=(FIRST_CONTROLLER,),
         brokers=3,
         data=scratch / "data",
+        voters=shape.voters,
     )
     properties = scratch / "server.properties"
     properties.write_text(properties_text(node_properties(release, node)), "utf-8")
-    arguments = ["format", "-t", new_uuid(), "-c", str(properties)]
-    for name, level in features.items():
+    arguments = ["format", "-t", new_uuid(), "-c", str(properties), *voters]
+    for name, level in shape.features.items():
         arguments += ["--feature", f"{name}={level}"]
     code, text = tool(arguments, scratch)
     if code == 0:
         return
     said = [line for line in text.splitlines() if line.strip()] or ["nothing"]
-    if features:
-        raise BadInput(f"Kafka {release.version} cannot be formatted with the features {dict(features)}: {said[-1]}")
+    if shape.features:
+        raise BadInput(f"Kafka {release.version} cannot be formatted with the features {shape.features}: {said[-1]}")
     raise HarnessFailure(f"Kafka {release.version} could not be formatted: {said[-1]}")
 
 
-def format_node(source: Path, directories: Sequence[Path], *, node: int, cluster_id: str) -> None:
+def format_node(
+    source: Path, directories: Sequence[Path], *, node: int, cluster_id: str, directory_id: str | None = None
+) -> None:
     """The log directories of `node`: all that was formatted in the first, whose metadata log it is for; in each of the
     others only its identity, as `kafka-storage format` writes it. KIP-858 gives each directory an id of its own.
+
+    directory_id: of the first, where others know it already.
     """
     first, *others = directories
-    copy_formatted(source, first, node=node, cluster_id=cluster_id)
+    copy_formatted(source, first, node=node, cluster_id=cluster_id, directory_id=directory_id)
     for directory in others:
         directory.mkdir(exist_ok=True)
         shutil.copyfile(source / _META, directory / _META)
         _name(directory, node=node, cluster_id=cluster_id)
 
 
-def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str) -> None:
+def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str, directory_id: str | None = None) -> None:
     """A data folder of its own for `node`: same bootstrap records, new identity. `target` is empty, or not there."""
     shutil.copytree(source, target, dirs_exist_ok=True)
-    _name(target, node=node, cluster_id=cluster_id)
+    _name(target, node=node, cluster_id=cluster_id, directory_id=directory_id)
 
 
-def _name(directory: Path, *, node: int, cluster_id: str) -> None:
+def _name(directory: Path, *, node: int, cluster_id: str, directory_id: str | None = None) -> None:
     meta = directory / _META
     text = meta.read_text("utf-8")
-    for key, value in {"node.id": str(node), "cluster.id": cluster_id, "directory.id": new_uuid()}.items():
+    for key, value in {
+        "node.id": str(node),
+        "cluster.id": cluster_id,
+        "directory.id": directory_id or new_uuid(),
+    }.items():
         text, found = re.subn(rf"(?m)^{re.escape(key)}=.*$", f"{key}={value}", text)
         # Before 3.7 directories had no id; that line is then not there and not wanted.
         if not found and key != "directory.id":
@@ -145,7 +183,9 @@ def format_anew(source: Path, directories: Sequence[Path]) -> None:
     controllers would go on believing that the replicas which they have assigned to those directories are there.
     A directory itself stays, for it may be a mount.
     """
-    identity = _identity(directories)
+    identity = identity_of(directories[0])
+    if missing := {"node.id", "cluster.id"} - identity.keys():
+        raise HarnessFailure(f"{directories[0] / _META} has no {', '.join(sorted(missing))}")
     for directory in directories:
         for path in directory.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -155,10 +195,7 @@ def format_anew(source: Path, directories: Sequence[Path]) -> None:
     format_node(source, directories, node=int(identity["node.id"]), cluster_id=identity["cluster.id"])
 
 
-def _identity(directories: Sequence[Path]) -> dict[str, str]:
-    """What the first of the directories says of itself."""
-    meta = directories[0] / _META
-    identity = dict(line.split("=", 1) for line in meta.read_text("utf-8").splitlines() if "=" in line)
-    if missing := {"node.id", "cluster.id"} - identity.keys():
-        raise HarnessFailure(f"{meta} has no {', '.join(sorted(missing))}")
-    return identity
+def identity_of(data: Path) -> dict[str, str]:
+    """What meta.properties of a data folder says: node.id, cluster.id, directory.id."""
+    lines = (data / _META).read_text("utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)

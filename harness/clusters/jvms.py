@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness.clusters.base import Disks, Links, UnexpectedExit, party
-from harness.clusters.format import format_anew
+from harness.clusters.base import START, TESTED, Disks, Links, UnexpectedExit, party
+from harness.clusters.format import format_anew, identity_of
 from harness.clusters.links import ToxiproxyLinks
-from harness.clusters.nodes import LogWatch, NodeFiles, tail
+from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, tail
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Memory, ProcessState, Runner
@@ -37,7 +37,7 @@ class Means:
     plan: Plan
     toxiproxy: ToxiproxyClient
     capabilities: frozenset[str]
-    formatted: Path  # what every node's disk was copied from
+    formatted: Path  # what a disk that takes another's place is copied from
     disks: OwnDisks | None = None  # of the brokers' own
     memory: Memory | None = None  # None: nothing limits it
 
@@ -46,10 +46,11 @@ class JvmCluster:
     """Implements `base.Cluster`. Made by a backend. Usable as a context manager that ends in `close()`."""
 
     def __init__(
-        self, release: Release, shape: ClusterShape, state: RunState, means: Means, nodes: Mapping[int, NodeFiles]
+        self, sites: Mapping[str, Site], state: RunState, means: Means, nodes: Mapping[int, NodeFiles]
     ) -> None:
-        self.release = release
-        self.shape = shape
+        self.releases: Mapping[str, Release] = {which: site.release for which, site in sites.items()}
+        self.release = self.releases[TESTED]
+        self.shape: ClusterShape = sites[TESTED].shape
         self.state = state
         self.directory = state.directory
         self.capabilities = means.capabilities
@@ -59,7 +60,9 @@ class JvmCluster:
         self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
         self._means = means
         self._runner = means.runner
-        self._nodes = nodes
+        self._sites = sites
+        self._nodes = dict(nodes)
+        self._runs = dict.fromkeys(nodes, START if START in sites else TESTED)
         self._watches: dict[int, LogWatch] = {}
         self._asked: set[int] = set()  # nodes whose end was asked for since their last start
         self._exits: dict[tuple[str, int], UnexpectedExit] = {}  # by name and pid
@@ -181,6 +184,10 @@ class JvmCluster:
         """See `base.Cluster`."""
         return self._nodes[node].server_log
 
+    def directory_id(self, node: int) -> str:
+        """See `base.Cluster`."""
+        return identity_of(self._nodes[node].data)["directory.id"]
+
     def console_log(self, node: int) -> Path:
         """See `base.Cluster`."""
         return self._nodes[node].console
@@ -191,6 +198,19 @@ class JvmCluster:
             raise HarnessFailure(f"the disk of {party(node)} cannot be swapped while it runs")
         format_anew(self._means.formatted, self.log_directories(node))
 
+    def use_release(self, node: int, which: str) -> None:
+        """See `base.Cluster`."""
+        if which not in self._sites:
+            raise HarnessFailure(f"{party(node)} cannot run the release {which!r}: there is {', '.join(self._sites)}")
+        if self.running(node):
+            raise HarnessFailure(f"{party(node)} cannot be given another release while it runs")
+        self._nodes[node] = configure(node, self._sites[which], self._nodes[node])
+        self._runs[node] = which
+
+    def release_of(self, node: int) -> Release:
+        """See `base.Cluster`."""
+        return self.releases[self._runs[node]]
+
     def limit_file_size(self, node: int, size_bytes: int | None) -> None:
         """See `base.Cluster`. Only the soft limit of RLIMIT_FSIZE is lowered: its owner may raise that again."""
         process = self._process(node)
@@ -199,7 +219,7 @@ class JvmCluster:
         if size_bytes is None:
             self._asked.discard(node)
         else:
-            self._asked.add(node)
+            self.let_end(node)
         try:
             _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard if size_bytes is None else size_bytes, hard))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.base import party
-from harness.clusters.format import format_node
+from harness.clusters.format import Formatted, first_directory, format_node
 from harness.clusters.launch import NOTHING, Command, Launch
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
@@ -51,31 +51,44 @@ class NodeFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the nodes of one cluster are made of. formatted: the storage that each gets a copy of."""
+    """What the nodes of one cluster are made of on one release. formatted: the storage that each gets a copy of."""
 
     release: Release
     shape: ClusterShape
     plan: Plan
     launch: Launch
     runner: Runner
-    formatted: Path
+    formatted: Formatted
     directory: Path  # of the run
     disks: OwnDisks | None  # of the brokers
     host: Callable[[int], str]  # how the machine calls itself that a node runs on
+    fast_start: Sequence[str] = ()  # flags of the JVM
 
 
-def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[str] = ()) -> NodeFiles:
+def write_node(node: int, site: Site, *, cluster_id: str) -> NodeFiles:
     """Makes everything that `node` needs to start."""
     log_dirs = site.shape.log_dirs if node in site.plan.brokers else 1
     files = NodeFiles(site.directory / "nodes" / party(node), log_dirs=log_dirs)
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
-    disks = site.disks if node in site.plan.brokers else None
+    first = node in site.plan.controllers
+    disks = None if first else site.disks
     if disks:
         disks.make(files.log_directories)
-    format_node(site.formatted, files.log_directories, node=node, cluster_id=cluster_id)
+    format_node(
+        site.formatted.beginning if first else site.formatted.later,
+        files.log_directories,
+        node=node,
+        cluster_id=cluster_id,
+        directory_id=first_directory(node) if first and site.shape.voters == "dynamic" else None,
+    )
     if disks:
         disks.flush(files.log_directories)  # who loses power early would be left without bootstrap.checkpoint
+    return configure(node, site, files)
+
+
+def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
+    """Writes what starts `node` on the release of `site`, over what was there; its disk and its log stay."""
     settings = Node(
         node=node,
         address=site.plan.node(node),
@@ -84,13 +97,14 @@ def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[
         brokers=len(site.plan.brokers),
         data=files.data,
         more_data=files.log_directories[1:],
+        voters=site.shape.voters,
         config=site.shape.config,
     )
     properties = files.directory / "server.properties"
     properties.write_text(properties_text(node_properties(site.release, settings)), "utf-8")
     hosts = files.directory / "hosts"
     hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
-    flags = [*_flags(site.release, files, hosts), *extra_flags]
+    flags = [*_flags(site.release, files, hosts), *site.fast_start]
     return replace(files, command=site.launch.prepare(files.directory, properties, flags))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters import unmount
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
+from harness.clusters.base import START, TESTED
 from harness.clusters.choosing import able, only_in_containers, refuse
-from harness.clusters.format import formatted, java_tool
+from harness.clusters.format import Formatted, formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import Site, environment
@@ -22,7 +23,7 @@ from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
 from harness.clusters.sweep import sweep
 from harness.clusters.toxiproxy import ToxiproxyClient
-from harness.clusters.writing import write_nodes
+from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
 from harness.kafka.java import Java, find_java
 from harness.kafka.release import Release
@@ -44,20 +45,22 @@ def start_processes(
     progress: Progress,
     cache: Path,
     limits: Limits = NO_LIMITS,
+    starts_on: Release | None = None,
     java: Java | None = None,
 ) -> JvmCluster:
     """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+
+    starts_on: what nodes begin on, where that is not `release`. java: of the release, unless one is to be looked for.
 
     BadInput for an image of brokers, and for limits: processes can have neither.
     """
     refuse(only_in_containers(release.image.spec if release.image else None, limits))
     for line in sweep(root):
         progress(line)
-    java = java or find_java(release.version)
-    if java.note:
-        progress(java.note)
     proxy_binary = toxiproxy_server(cache, progress)
-    source = formatted(release, shape, java_tool(release, java), Cache(cache), progress)
+    builds = {TESTED: _built(release, shape, java or find_java(release.version), Cache(cache), progress)}
+    if starts_on:
+        builds[START] = _built(starts_on, shape, find_java(starts_on.version), Cache(cache), progress)
     state, supervision = supervised(root, release, keep=keep)
     try:
         addresses = Addresses.of(state.slot, shape)
@@ -68,27 +71,48 @@ def start_processes(
             plan=addresses,
             toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
             capabilities=able(PROCESSES),
-            formatted=source,
+            formatted=builds.get(START, builds[TESTED]).formatted.later,
             disks=own_disks(shape, state, supervision),
         )
         _start_toxiproxy(proxy_binary, state.directory, means)
-        site = Site(
-            release=release,
-            shape=shape,
-            plan=addresses,
-            launch=JavaLaunch(str(java.executable), machine_of(java), release.classpath, environment()),
-            runner=supervision,
-            formatted=source,
-            directory=state.directory,
-            disks=means.disks,
-            host=lambda _: socket.gethostname(),
-        )
-        cluster = JvmCluster(release, shape, state, means, write_nodes(site, Cache(cache), progress))
+        sites = {
+            which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)
+            for which, build in builds.items()
+        }
+        cluster = JvmCluster(sites, state, means, write_nodes(sites))
         cluster.bring_up()
     except BaseException as error:
         abandon(state, supervision, error)
         raise
     return cluster
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    release: Release
+    java: Java
+    formatted: Formatted
+
+
+def _built(release: Release, shape: ClusterShape, java: Java, cache: Cache, progress: Progress) -> _Build:
+    if java.note:
+        progress(java.note)
+    return _Build(release, java, formatted(release, shape, java_tool(release, java), cache, progress))
+
+
+def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path) -> Site:
+    java = build.java
+    return Site(
+        release=build.release,
+        shape=shape,
+        plan=means.plan,
+        launch=JavaLaunch(str(java.executable), machine_of(java), build.release.classpath, environment()),
+        runner=means.runner,
+        formatted=build.formatted,
+        directory=directory,
+        disks=means.disks,
+        host=lambda _: socket.gethostname(),
+    )
 
 
 def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCESSES) -> tuple[RunState, Supervision]:

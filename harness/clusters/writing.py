@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from harness.clusters.archive import class_archive
-from harness.clusters.format import new_uuid
+from harness.clusters.base import START, TESTED
 from harness.clusters.nodes import NodeFiles, Site, write_node
 from harness.kafka.cache import Cache, Progress
+from harness.kafka.ids import new_uuid
 
 
-def write_nodes(site: Site, cache: Cache, progress: Progress) -> dict[int, NodeFiles]:
-    """Everything that each node needs to start, with a fast start where one can be prepared."""
+def with_fast_start(site: Site, cache: Cache, progress: Progress) -> Site:
+    """The same with a class-data archive of its release, where one can be prepared."""
     archive = class_archive(site, cache, progress)
-    flags = (f"-XX:SharedArchiveFile={archive}",) if archive else ()
-    cluster_id = new_uuid()
-    return {node: write_node(node, site, cluster_id=cluster_id, extra_flags=flags) for node in site.plan.nodes}
+    return replace(site, fast_start=(f"-XX:SharedArchiveFile={archive}",)) if archive else site
+
+
+def write_nodes(sites: Mapping[str, Site]) -> dict[int, NodeFiles]:
+    """Everything that each node needs to start on the release that the cluster begins on."""
+    site, cluster_id = sites.get(START, sites[TESTED]), new_uuid()
+    return {node: write_node(node, site, cluster_id=cluster_id) for node in site.plan.nodes}

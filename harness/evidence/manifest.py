@@ -20,6 +20,7 @@ RELEASE: Final = {"version?": "string", "commit?": "string", "source?": "string"
 _FORM: Final = {
     "sealed_by?": ("harness", "hand"),
     "release?": RELEASE,
+    "starts_on?": RELEASE,
     "scenario?": "string",
     "seed?": "int",
     "files": Many({"bytes": "int", "sha256": "string"}),

@@ -1,9 +1,9 @@
 """A controller that loses its disk and returns with an empty one.
 
-The voters of these clusters are static (controller.quorum.voters), known by their node ids alone (KIP-595), so the
-node that returns is the voter that went: it has forgotten what it voted for and what it acknowledged. That costs
-nothing as long as the others have all of it, which is waited for. (Voters of KIP-853 are also known by their directory
-ids; there it would be another one, to be added.)
+Static voters (controller.quorum.voters) are known by their node ids alone (KIP-595), so the node that returns is the
+voter that went: it has forgotten what it voted for and what it acknowledged. That costs nothing as long as the others
+have all of it, which is waited for. Dynamic voters (KIP-853) are also known by their directory ids: who returns is not
+the one that went, so that one is removed and this one added, as Kafka's operations guide has it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
+from harness.faults import controllers
 from harness.faults.base import Bite, Fault, Injection, OneControllerExpr
 from harness.faults.bite import Probe, await_recent_acks
 from harness.faults.disks import LogSince, the_only
@@ -20,10 +21,7 @@ from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
-from harness.model.waiting import wait_for
 
-CONTROLLERS_MIN: Final = 3
-COMMITTED_DEADLINE_S: Final = 30.0
 CAUGHT_UP_DEADLINE_S: Final = 60.0
 # LogLoader and UnifiedLog, of the log that KRaft writes; all releases from 3.x on.
 _LOADED: Final = r"\[LogLoader partition=__cluster_metadata-0, .*Loading producer state till offset (\d+)"
@@ -39,19 +37,20 @@ class ControllerWiped(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
-        if plan.scenario.shape.controllers < CONTROLLERS_MIN:
-            raise BadInput(f"a majority has to be left meanwhile; set controllers = {CONTROLLERS_MIN} in [shape]")
+        controllers.foresee(plan)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         node = the_only(stage.nodes(self.node), stage.cluster.controllers, "controller_wiped")
-        if len(stage.cluster.controllers) < CONTROLLERS_MIN:
-            raise BadInput(f"controller_wiped needs {CONTROLLERS_MIN} controllers, or no majority is left meanwhile")
+        if len(stage.cluster.controllers) < controllers.CONTROLLERS_MIN:
+            raise BadInput(
+                f"controller_wiped needs {controllers.CONTROLLERS_MIN} controllers, or no majority is left meanwhile"
+            )
         busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
         try:
             before = stage.admin.quorum()
             stage.cluster.kill(node)
-            mark = _committed_without(stage, node, before)
+            mark = controllers.committed_without(stage, node, before, "before its disk is touched")
             since = LogSince(stage.cluster.server_log(node))
             stage.cluster.wipe(node)
             injected = injection(stage, (node,), _caught_up(stage, node, mark, since, busy))
@@ -63,22 +62,7 @@ class ControllerWiped(Fault):
             )
         finally:
             restart(stage, (node,))
-
-
-def _committed_without(stage: Stage, node: int, before: Any) -> int:
-    """The offset up to which the others have committed, once that is more than anybody had before.
-
-    Without `node` they have to be unanimous among three, so each of them then has all that it ever acknowledged.
-    """
-    mark = max(before.high_watermark, *before.voters.values())
-    after = wait_for(
-        stage.admin.quorum,
-        until=lambda q: q.leader not in (-1, node) and q.high_watermark > mark,
-        deadline_s=COMMITTED_DEADLINE_S,
-        what=f"the other controllers to commit without {node}, before its disk is touched",
-        interval_s=0.1,
-    )
-    return int(after.high_watermark)
+            controllers.rejoin(stage, node)
 
 
 def _caught_up(stage: Stage, node: int, mark: int, since: LogSince, busy: bool) -> Probe:
@@ -91,10 +75,6 @@ def _caught_up(stage: Stage, node: int, mark: int, since: LogSince, busy: bool) 
         if loaded is None or int(loaded[1]) > 0:
             began = "has not said where its log ends" if loaded is None else f"still had a log up to {loaded[1]}"
             return Bite(False, f"controller {node} {began}")
-        end = stage.admin.quorum().voters.get(node, -1)
-        seen = {"log_end": end, "committed_without_it": mark}
-        if end < mark:
-            return Bite(False, f"controller {node} began with nothing and is at {end} of {mark}", seen)
-        return Bite(True, f"controller {node} began with nothing and caught up to {end}", seen)
+        return controllers.caught_up(stage, node, mark, "began with nothing")
 
     return asked

@@ -32,7 +32,7 @@ class RollingRestart(Action):
         bites: dict[int, Bite] = {}
         for node in stage.nodes(self.node):
             with _HOW[self.how](node=f"broker({node})").active(stage) as injection:
-                bites[node] = _bite_of(injection.probe)
+                bites[node] = bite_of(injection.probe)
             WaitHealthy().perform(stage)
             stage.log(f"broker {node} is back; {bites[node].because}")
         idle = [node for node, bite in bites.items() if not bite.held]
@@ -41,7 +41,8 @@ class RollingRestart(Action):
         return Done(resolved={"nodes": list(bites)}, bite=Bite(not idle, because, seen))
 
 
-def _bite_of(probe: Probe) -> Bite:
+def bite_of(probe: Probe) -> Bite:
+    """The bite of a node that is away, waited for within a bound."""
     try:
         return wait_for(probe, until=lambda b: b.held, deadline_s=BITE_DEADLINE_S, what="a bite", interval_s=0.1)
     except HarnessTimeout:

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_ops, admin_quorum, admin_seen, admin_topics
+from harness.kafka import (
+    admin_cluster,
+    admin_features,
+    admin_groups,
+    admin_offsets,
+    admin_ops,
+    admin_quorum,
+    admin_seen,
+    admin_topics,
+)
 from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin_offsets import EpochEnd
@@ -137,7 +146,17 @@ class AdminView:
 
     def features(self) -> dict[str, int]:
         """Finalized feature levels: metadata.version, transaction.version, eligible.leader.replicas.version, ..."""
-        return admin_cluster.features(self._wire)
+        return admin_features.features(self._wire)
+
+    def supported_features(self) -> dict[str, int]:
+        """The highest level of each feature that every answering node knows."""
+        return admin_features.supported_features(self._wire)
+
+    def update_features(
+        self, levels: Mapping[str, int], direction: admin_features.Direction, deadline_s: float = DEADLINE_S
+    ) -> str | None:
+        """Finalizes levels, "up" or "down"; the reason where the active controller refuses, else None."""
+        return admin_features.update_features(self._wire, levels, direction, deadline_s)
 
     # --- leaders and replicas ---
 
@@ -178,6 +197,14 @@ class AdminView:
     def quorum(self, deadline_s: float = DEADLINE_S) -> Quorum:
         """The metadata quorum: leader, epoch, log ends of voters and observers."""
         return admin_quorum.quorum(self._wire, deadline_s)
+
+    def remove_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
+        """Takes a controller, known by its directory id too, out of the voters (KIP-853)."""
+        admin_quorum.remove_voter(self._wire, node, directory, deadline_s)
+
+    def add_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
+        """Makes a controller that has caught up a voter."""
+        admin_quorum.add_voter(self._wire, node, directory, deadline_s)
 
     # --- groups and transactions ---
 

@@ -1,4 +1,4 @@
-"""Settings, features, elections and reassignments."""
+"""Settings, elections and reassignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka.protocol.admin import (
 
 from harness.kafka.admin_quorum import to_controller
 from harness.kafka.admin_topics import Place
-from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
+from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name
 from harness.model.errors import BadInput, HarnessFailure
 
 _TOPIC: Final = 2  # ConfigResource.Type
@@ -38,15 +38,6 @@ class Reassignment:
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
-
-
-def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
-    """Finalized feature levels, of the broker with the newest metadata; a feature at level 0 is absent."""
-    answers = wire.ask_all(versions_call(), timeout_s)
-    if not answers:
-        return {}
-    newest = max(answers.values(), key=metadata_offset)
-    return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
 
 
 def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, dict[str, str]]:

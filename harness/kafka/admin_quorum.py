@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
+from harness.kafka.config import controller_address
+from harness.kafka.ids import kafka_uuid, uuid_of
+from harness.kafka.messages import AddRaftVoterRequest, RemoveRaftVoterRequest
 from harness.kafka.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
 from harness.model.errors import HarnessTimeout
 
+_CHANGE_MS: Final = 5000
 HANDED_ON_S: Final = 6.0  # how long one node may take over a request for the active controller
 _POLL_S: Final = 0.05
 
@@ -25,6 +29,7 @@ class Quorum:
     high_watermark: int
     voters: dict[int, int]
     observers: dict[int, int]
+    directories: dict[int, str] = field(default_factory=dict)  # of voters: the directory ids that KIP-853 knows them by
 
 
 def quorum(wire: Wire, deadline_s: float) -> Quorum:
@@ -113,4 +118,38 @@ def _quorum(answer: Any) -> Quorum:
         part.high_watermark,
         {voter.replica_id: voter.log_end_offset for voter in part.current_voters},
         {observer.replica_id: observer.log_end_offset for observer in part.observers},
+        {voter.replica_id: kafka_uuid(voter.replica_directory_id) for voter in part.current_voters},
     )
+
+
+def remove_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
+    """Asks for voters without this one, dead or alive (KIP-853), and returns once they are committed.
+
+    HarnessTimeout, with the last refusal, when that is not so by the deadline.
+    """
+    question = call(RemoveRaftVoterRequest, cluster_id=None, voter_id=node, voter_directory_id=uuid_of(directory))
+    _change(wire, question, "VOTER_NOT_FOUND", deadline_s, f"voters without {node}")
+
+
+def add_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
+    """Asks for voters with this controller, which has to have caught up; as `remove_voter`."""
+    host, port = controller_address(node).split(":")
+    question = call(
+        AddRaftVoterRequest,
+        cluster_id=None,
+        timeout_ms=_CHANGE_MS,
+        voter_id=node,
+        voter_directory_id=uuid_of(directory),
+        listeners=[AddRaftVoterRequest.Listener(name="CONTROLLER", host=host, port=int(port))],
+    )
+    _change(wire, question, "DUPLICATE_VOTER", deadline_s, f"{node} among the voters")
+
+
+def _change(wire: Wire, question: Call, already: str, deadline_s: float, what: str) -> None:
+    """Until it is done: one change at a time is taken, and what went unanswered may have been done (`already`)."""
+
+    def refusal(answer: Any) -> str | None:
+        error = error_name(answer.error_code)
+        return None if error in (None, already) else f"{error} ({answer.error_message})"
+
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=what)

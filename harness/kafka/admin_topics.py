@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from kafka.protocol.admin import (
     CreateTopicsRequest,
@@ -17,6 +15,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin_quorum import to_controller
+from harness.kafka.ids import kafka_uuid
 from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import Topic
@@ -54,11 +53,6 @@ class TopicsSeen(NamedTuple):
 
     metadata_offset: int
     partitions: dict[Place, PartitionState]
-
-
-def kafka_uuid(uuid: UUID) -> str:
-    """A topic id as Kafka's tools and partition.metadata write it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
 
 
 def partitions(wire: Wire, topics: Iterable[str], *, often: bool = True) -> list[PartitionState]:

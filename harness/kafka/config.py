@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.kafka.release import Release
 from harness.model.limits import HEAP, MIB
+from harness.model.scenario import Voters
 
 REPLICATION_PORT = 21092
 CONTROLLER_PORT = 21093
@@ -91,6 +92,7 @@ class Node:
     brokers: int  # how many
     data: Path  # with the metadata log
     more_data: tuple[Path, ...] = ()  # further log directories (KIP-858)
+    voters: Voters = "static"
     config: Mapping[str, str] = field(default_factory=dict)  # on top of everything else
 
 
@@ -113,7 +115,7 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **_of_version(release, node.brokers),
         "node.id": str(node.node),
         **_directories(node),
-        "controller.quorum.voters": ",".join(f"{id_}@{host_name(id_)}:{CONTROLLER_PORT}" for id_ in node.controllers),
+        **_quorum(node),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(
             f"{name}:PLAINTEXT" for name in ("REPL", "CONTROLLER", "CLIENT", "DIRECT")
@@ -126,6 +128,18 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
 def _directories(node: Node) -> dict[str, str]:
     directories = {"log.dirs": ",".join(map(str, (node.data, *node.more_data)))}
     return directories | ({"metadata.log.dir": str(node.data)} if node.more_data else {})
+
+
+def _quorum(node: Node) -> dict[str, str]:
+    """Who votes, or where to ask who does (KIP-853)."""
+    if node.voters == "dynamic":
+        return {"controller.quorum.bootstrap.servers": ",".join(map(controller_address, node.controllers))}
+    return {"controller.quorum.voters": ",".join(f"{id_}@{controller_address(id_)}" for id_ in node.controllers)}
+
+
+def controller_address(node: int) -> str:
+    """Of a controller, as other nodes know it."""
+    return f"{host_name(node)}:{CONTROLLER_PORT}"
 
 
 def _broker(node: Node, advertised: Advertised) -> dict[str, str]:

@@ -29,12 +29,10 @@ from harness.kafka.pom import Dependency
 from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreachable
 from harness.kafka.tarball import classpath_of, find_build, identity, unpack
 from harness.model.errors import BadInput
+from harness.model.version import VERSION, numbers_of
 
 IMAGE = "image:"
 _FORMAT = 1
-_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
-# Confluent's builds count for themselves: 7.9.1-ccs is of Kafka 3.9, 8.0.0-ce of Kafka 4.0.
-_CONFLUENT = re.compile(r"-(ccs|ce)\b")
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
 # The first release whose KRaft is for production (KIP-833); brokers run by nothing else here.
 _KRAFT_SINCE = (3, 3)
@@ -63,7 +61,7 @@ class Release:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The version as numbers of Apache Kafka, (4, 3, 1), to compare with."""
-        return _numbers(self.version)
+        return numbers_of(self.version)
 
     @property
     def uses_log4j2(self) -> bool:
@@ -77,7 +75,7 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
     `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central.
     Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had or run.
     """
-    if spec is not None and _VERSION.fullmatch(spec):
+    if spec is not None and VERSION.fullmatch(spec):
         refuse_without_kraft(spec)  # before a download
     release = _resolve(spec, maven_repo, cache, progress)
     refuse_without_kraft(release.version)
@@ -86,7 +84,7 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
 
 def has_kraft(version: str) -> bool:
     """Whether a release of this version can run without ZooKeeper, and not as a preview only."""
-    return _numbers(version)[:2] >= _KRAFT_SINCE
+    return numbers_of(version)[:2] >= _KRAFT_SINCE
 
 
 def refuse_without_kraft(version: str) -> None:
@@ -96,17 +94,12 @@ def refuse_without_kraft(version: str) -> None:
         raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    major, *rest = (int(part) for part in re.findall(r"\d+", version.split("-")[0]))
-    return (major - 4 if _CONFLUENT.search(version) else major, *rest)
-
-
 def _resolve(spec: str | None, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
     if spec is None:
         return _newest(_Maven(maven_repo, Cache(cache), progress))
     if spec.startswith(IMAGE):
         raise BadInput(f"{spec}: an image of brokers runs in containers only; give {_RUNNABLE} instead")
-    if _VERSION.fullmatch(spec):
+    if VERSION.fullmatch(spec):
         return _Maven(maven_repo, Cache(cache), progress).release(spec)
     path = Path(spec)
     if not _exists(spec, path):
@@ -150,7 +143,7 @@ def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
     files = Cache(cache)
     records = (files.read_record(key) for key in files.record_keys())
     versions = {record.get("version") for record in records if record and record.get("repository") == url}
-    return sorted((v for v in versions if isinstance(v, str) and _VERSION.fullmatch(v)), key=_order, reverse=True)
+    return sorted((v for v in versions if isinstance(v, str) and VERSION.fullmatch(v)), key=_order, reverse=True)
 
 
 def _exists(spec: str, path: Path) -> bool:

@@ -249,9 +249,9 @@ class Wire:
         return 0.0 if time.monotonic() - since < SUSPECT_FOR_S else min(timeout_s, SUSPECT_S)
 
 
-def versions_call() -> Call:
-    """Asks for features and for how far the broker's metadata is."""
-    return Call(ApiVersionsRequest, lambda _: _versions_request(), _API_VERSIONS)
+def versions_call(newest: int = _API_VERSIONS) -> Call:
+    """Asks for features and for how far the broker's metadata is. Only version 4 tells of levels from 0 on."""
+    return Call(ApiVersionsRequest, lambda _: _versions_request(), newest)
 
 
 def metadata_offset(answer: ApiVersionsResponse) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 Config = dict[str, str]
 FileSystem = Literal["xfs", "ext4"]
 DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
+Voters = Literal["static", "dynamic"]
 
 LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
@@ -37,6 +38,11 @@ Seconds = Annotated[float, Range(0, DAY_S)]
 Deadline = Annotated[float, Range(0.001, DAY_S)]
 
 
+# The first release whose voters can change (KIP-853), and the feature whose level says that they can.
+DYNAMIC_VOTERS_SINCE: Final = (3, 9)
+KRAFT_VERSION: Final = "kraft.version"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:
     """What has to be formatted and started; clusters of one shape may be shared by scenarios in a row."""
@@ -47,6 +53,8 @@ class ClusterShape:
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
+    voters: Voters = "static"  # of the controllers: by their settings, or as the log says (KIP-853)
+    starts_on: str | None = None  # the version that formats it and that nodes run until a step upgrades them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from harness.model.contract import check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.scenario import (
+    KRAFT_VERSION,
     LOG_DIRS_MAX,
     NODES_MAX,
     SETS,
@@ -24,6 +25,7 @@ from harness.model.scenario import (
 )
 from harness.model.things import REPLICAS as REPLICAS_OF_ADMINS
 from harness.model.things import WORKS
+from harness.model.version import VERSION
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
@@ -60,6 +62,7 @@ def check(scenario: Scenario, where: str) -> None:
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
     _steps(scenario, where)
+    _upgraded(scenario, where)
     _judged(scenario, topics, where)
 
 
@@ -80,6 +83,10 @@ def check_shape(shape: ClusterShape, where: str) -> None:
         raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; a broker has 1 to {LOG_DIRS_MAX} log directories")
     check_config(shape.config, f"{where}: config")
     in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
+    if shape.starts_on is not None and not VERSION.fullmatch(shape.starts_on):
+        raise BadInput(f"{where}: starts_on = {shape.starts_on!r} is no version of Kafka; write one such as 3.9.1")
+    if shape.voters == "dynamic" and shape.features.get(KRAFT_VERSION) == 0:
+        raise BadInput(f'{where}: voters = "dynamic" needs {KRAFT_VERSION} 1 (KIP-853); leave that feature away')
 
 
 def in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
@@ -154,6 +161,15 @@ def _steps(scenario: Scenario, where: str) -> None:
         if fault not in open_faults:
             raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{_hint(str(fault), open_faults)}")
         open_faults.remove(fault)
+
+
+def _upgraded(scenario: Scenario, where: str) -> None:
+    """A cluster that stays on an earlier release would be judged as the one under test."""
+    rolled = any(step.do == "roll" and step.args.get("to", "tested") == "tested" for step in scenario.steps)
+    if scenario.shape.starts_on is not None and not rolled:
+        raise BadInput(f'{where}: shape: starts_on without a step that upgrades; add {{ do = "roll", to = "tested" }}')
+    if scenario.shape.starts_on is not None and not scenario.fresh:
+        raise BadInput(f"{where}: shape: starts_on leaves a cluster of two releases; set fresh = true")
 
 
 def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:

@@ -30,6 +30,7 @@ _COVERED_BY: Final[Mapping[str, Collection[str]]] = {
     "disks that fail, turn read-only or stall while a broker runs": {"disk_failed", "disk_read_only", "disk_stalled"},
     "disks that change while a broker is down": {"damage"},
     "disks that fill up": {"disk_full", "disk_filled"},
+    "upgrades from an earlier release, and the way back": {"roll"},
 }
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
@@ -163,6 +164,7 @@ def _facts(known: Seen) -> dict[str, Any]:
     case, counts = known.case, known.counts
     return {
         "release": case.manifest.get("release"),
+        "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
         "weakened": case.run.get("weakened"),
         "complete": case.complete,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.kafka import admin_topics
 from harness.kafka.admin import AdminView
-from harness.kafka.admin_topics import PartitionState, TopicsSeen, kafka_uuid, newest
+from harness.kafka.admin_topics import PartitionState, TopicsSeen, newest
+from harness.kafka.ids import kafka_uuid
 from harness.kafka.wire import Unanswered, error_name
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Topic

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.archive import _KEPT, _adopt, _prune, _usable
-from harness.clusters.format import build_key, copy_formatted, format_anew, format_node, new_uuid
+from harness.clusters.format import build_key, copy_formatted, format_anew, format_node
+from harness.kafka.ids import new_uuid
 from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
 

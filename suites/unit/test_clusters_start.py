@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.clusters import processes
+from harness.clusters.format import Formatted
 from harness.clusters.slots import take_slot
 from harness.clusters.state import ProcessId, RunState
 from harness.clusters.supervision import Supervision
@@ -19,7 +20,9 @@ class BrokenError(Exception):
     """Stands for whatever may go wrong."""
 
 
-@pytest.mark.parametrize("broken", ["Addresses.of", "_start_toxiproxy", "RunState.save", "write_nodes"])
+@pytest.mark.parametrize(
+    "broken", ["Addresses.of", "_start_toxiproxy", "RunState.save", "with_fast_start", "write_nodes"]
+)
 def test_whatever_fails_on_the_way_no_supervisor_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
@@ -37,7 +40,8 @@ def test_whatever_fails_on_the_way_no_supervisor_is_left(
 
     monkeypatch.setattr(processes, "Supervision", Noted)
     monkeypatch.setattr(processes, "take_slot", lambda: take_slot(tmp_path / "slots"))
-    for name in ("toxiproxy_server", "java_tool", "formatted", "_start_toxiproxy", "machine_of"):
+    monkeypatch.setattr(processes, "formatted", lambda *_: Formatted(tmp_path, tmp_path))
+    for name in ("toxiproxy_server", "java_tool", "_start_toxiproxy", "machine_of", "with_fast_start"):
         monkeypatch.setattr(processes, name, lambda *_: "")
     if broken != "RunState.save":
         monkeypatch.setattr(f"harness.clusters.processes.{broken}", fail)

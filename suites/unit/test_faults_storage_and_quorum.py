@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness.clusters.choosing import CAPABILITIES
-from harness.faults import bite, controller_wiped, disk_full, quorum_lost
+from harness.faults import bite, controller_wiped, controllers, disk_full, quorum_lost
 from harness.faults.conduct import conduct, doubts
 from harness.faults.disk_full import DiskFull
 from harness.faults.stage import Stage
@@ -107,7 +107,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum_lost, "NO_COMMIT_S", 0.01)
     monkeypatch.setattr(quorum_lost, "DEADLINE_S", 0.2)
     monkeypatch.setattr(controller_wiped, "CAUGHT_UP_DEADLINE_S", 0.2)
-    monkeypatch.setattr(controller_wiped, "COMMITTED_DEADLINE_S", 0.2)
+    monkeypatch.setattr(controllers, "COMMITTED_DEADLINE_S", 0.2)
 
 
 @pytest.fixture

@@ -112,6 +112,15 @@ def test_a_harness_error_is_neither_pass_nor_the_releases_fault() -> None:
     assert "Every acknowledged record was there" not in said
 
 
+@pytest.mark.parametrize("status", [Status.PASS, Status.FAIL])
+def test_an_upgrade_says_from_what(status: Status) -> None:
+    given = verdict("upgraded", status)
+    began = replace(given, facts={**given.facts, "starts_on": {"version": "3.9.1", "commit": "f745"}})
+    line = "  upgraded from Kafka 3.9.1 (commit f745)"
+    assert line in text_of(gate_summary(ran("upgraded", status)), began).splitlines()
+    assert line not in text_of(gate_summary(ran("upgraded", status)), given).splitlines()
+
+
 def test_excused_losses_are_shown_under_a_pass() -> None:
     summary = gate_summary(ran("exact_loss", Status.PASS))
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")

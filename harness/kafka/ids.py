@@ -1,0 +1,24 @@
+"""UUIDs as Kafka writes them: 22 characters of URL-safe base64."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+
+
+def kafka_uuid(value: uuid.UUID) -> str:
+    """A topic id or directory id as Kafka's tools and files write it."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def uuid_of(text: str) -> uuid.UUID:
+    """What `kafka_uuid` has written. ValueError when the text is none."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
+
+
+def new_uuid() -> str:
+    """A random one that does not begin with a dash, which Kafka's tools would take for an option."""
+    while True:
+        text = kafka_uuid(uuid.uuid4())
+        if not text.startswith("-"):
+            return text

@@ -1,0 +1,88 @@
+"""A cluster of two releases under load: nodes are upgraded, and go back until feature levels say that they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.faults.conduct import conduct, doubts
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.errors import HarnessFailure
+from harness.model.scenario import ClusterShape, Producer, Step, Topic
+from suites.gate.playing import Play, playing
+
+pytestmark = pytest.mark.kafka
+
+OLD, NEW = "3.9.1", "4.3.1"
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    """The tests go through the upgrade in their order, and the last one ends it."""
+    release = resolve(NEW, maven_repo=None, cache=default_cache(), progress=print)
+    shape = ClusterShape(controllers=3, starts_on=OLD)
+    running = clusters.start(release, shape, backend=backend, progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    topics = (Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),)
+    with playing(
+        cluster, tmp_path / "bundle", topics, (Producer(name="steady", topics=("busy",), rate_per_s=400),)
+    ) as on:
+        yield on
+
+
+def test_a_node_that_runs_keeps_its_release(cluster: Cluster) -> None:
+    assert cluster.release_of(1).version == OLD
+    with pytest.raises(HarnessFailure, match="b1 cannot be given another release while it runs"):
+        cluster.use_release(1, "tested")
+
+
+def test_a_broker_is_upgraded_and_goes_back(cluster: Cluster, play: Play) -> None:
+    up, back, *_ = play(
+        ("up", {"do": "roll", "node": "broker(1)"}),
+        ("back", {"do": "roll", "node": "broker(1)", "to": "start"}),
+    )
+    assert f"its log says that it runs {NEW}, after {OLD}" in up["bite"]["seen"]["1"]["because"]
+    assert f"its log says that it runs {OLD}, after {NEW}" in back["bite"]["seen"]["1"]["because"]
+    assert cluster.release_of(1).version == OLD
+
+
+def test_a_roll_that_changes_nothing_is_none(play: Play) -> None:
+    text = play.doubt(("up", {"do": "roll", "node": "broker(1)", "to": "start"}))
+    assert f"it ran {OLD} before, too" in text
+
+
+def test_a_broker_that_nobody_needs_is_not_missed(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    rows = conduct(play.stage, [Step(do="roll", name="up", args={"node": "broker(1)"})])
+    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    assert play.stage.cluster.release_of(1).version == NEW
+
+
+def test_levels_wait_for_the_last_node(play: Play) -> None:
+    (row,) = conduct(play.stage, [Step(do="raise_features", name="raise", args={})])
+    assert "the highest level that all nodes know" in row["bite"]["because"]
+
+
+def test_raised_levels_close_the_way_back(cluster: Cluster, play: Play) -> None:
+    *_, raised, refused, _ = play(
+        ("controllers", {"do": "roll", "node": "controllers"}),
+        ("second", {"do": "roll", "node": "broker(2)"}),
+        ("third", {"do": "roll", "node": "broker(3)"}),
+        ("raise", {"do": "raise_features"}),
+        ("refused", {"do": "downgrade_refused", "node": "broker(2)"}),
+    )
+    assert "metadata.version" in raised["resolved"]["levels"]
+    assert "INVALID_UPDATE_VERSION" in refused["resolved"]["request"]
+    assert f"broker 2 ended by itself on {OLD}" in refused["resolved"]["broker"]
+    assert {cluster.release_of(node).version for node in (*cluster.brokers, *cluster.controllers)} == {NEW}
+    assert cluster.unexpected_exits() == []
