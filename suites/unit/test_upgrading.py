@@ -146,6 +146,7 @@ def cluster(tmp_path: Path) -> JvmCluster:
             runner=cast(Any, runner),
             formatted=Formatted(formatted, formatted),
             directory=tmp_path / "run",
+            disks=None,
             host=str,
             fast_start=(f"-XX:SharedArchiveFile={version}.jsa",),
         )
