@@ -22,7 +22,7 @@ from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, Producer, Scenario, Step, Topic
+from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from suites.unit.test_damage import segment
 
 SHUT, FROZEN, READ_ONLY = "shut", "frozen", "read-only"
@@ -273,7 +273,7 @@ def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, mo
 # --- at load ----------------------------------------------------------------------------------------------------------
 
 
-def foreseen(step: Step, earlier: dict[str, Step] | None = None, **shape: Any) -> None:
+def foreseen(step: Step, earlier: dict[str, Step] | None = None, group: str | None = None, **shape: Any) -> None:
     scenario = Scenario(
         name="s",
         title="",
@@ -281,6 +281,7 @@ def foreseen(step: Step, earlier: dict[str, Step] | None = None, **shape: Any) -
         shape=ClusterShape(**shape),
         topics=(Topic(name="t", partitions=1),),
         producers=(Producer(name="p", topics=("t",)),),
+        readers=(Reader(name="r", topics=("t",), group=group),),
         steps=(step,),
     )
     plan = Foresight(scenario, {name: build_step(before) for name, before in (earlier or {}).items()})
@@ -302,6 +303,10 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
         lambda: foreseen(power(node="brokers", lying_since="lie"), {"lie": LIE}, disk="xfs"),
         "do not lie since",
     ),
+    "committed offsets that nobody flushes": (
+        lambda: foreseen(power(node="brokers"), group="g", disk="xfs"),
+        "leave groups and transactions away",
+    ),
     "no lie": (
         lambda: foreseen(power(lying_since="dark"), {"dark": power()}, disk="xfs"),
         "name one of disk_lies",
@@ -314,6 +319,15 @@ def test_what_cannot_be_is_refused_when_it_is_loaded(name: str) -> None:
     refused, because = REFUSED[name]
     with pytest.raises(BadInput, match=because):
         refused()
+
+
+def test_what_can_be_is_not_refused() -> None:
+    flushed = {"log.flush.interval.messages": "1"}
+    foreseen(power(node="brokers"), disk="xfs")
+    foreseen(power(node="brokers"), group="g", disk="xfs", config=flushed)
+    foreseen(power(node="broker(1)"), group="g", disk="ext4")
+    foreseen(power(node="broker(2)", lying_since="lie"), {"lie": LIE}, disk="xfs")
+    foreseen(Step(do="disk_failed", name="d", args={"node": "broker(1)", "log_dir": 2}), disk="xfs", log_dirs=2)
 
 
 def test_every_one_of_them_needs_disks_of_the_brokers_own() -> None:
