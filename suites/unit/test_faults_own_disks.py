@@ -35,6 +35,7 @@ class Scripted:
     root: Path
     unflushed: bool = True  # whether the power takes what stands in the second segment
     ends_by_itself: bool = False
+    last_words: str = "ERROR Shutdown broker because all log dirs in /x have failed\n"
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2)
     controllers: tuple[int, ...] = (101,)
@@ -92,7 +93,7 @@ class Scripted:
         if self.ends_by_itself:
             self.down.add(1)
             self.deaths += 1
-            self.server_log(1).write_text("ERROR Shutdown broker because all log dirs in /x have failed\n")
+            self.server_log(1).write_text(self.last_words)
         else:
             self.server_log(1).write_text(f"ERROR Stopping serving logs in dir {directory}\n")
 
@@ -247,6 +248,20 @@ def test_a_broker_ends_of_its_disk(cluster: Scripted, do: str, args: dict[str, A
     assert doubts(rows) == []
     assert because in rows[0]["bite"]["because"]
     assert cluster.did[0] == "may end 1"
+
+
+BOTH = (
+    "ERROR Error while appending records to __cluster_metadata-0 in dir /x (org.apache.kafka.LogDirFailureChannel)\n"
+    "ERROR Encountered fatal fault: Unexpected error in raft IO thread (ProcessTerminatingFaultHandler)\n"
+)
+
+
+@pytest.mark.parametrize(("said", "bitten"), [(BOTH, True), (BOTH.split("\n")[1], False), ("INFO bye\n", False)])
+def test_what_a_broker_says_before_it_ends_of_its_disk(cluster: Scripted, said: str, bitten: bool) -> None:
+    """The thread of the metadata log may meet the error first; without that error it ended of something else."""
+    cluster.ends_by_itself, cluster.last_words = True, said
+    rows = played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"}))
+    assert (doubts(rows) == []) is bitten
 
 
 def test_a_broker_that_does_not_mind_its_disk_is_not_bitten(cluster: Scripted) -> None:
