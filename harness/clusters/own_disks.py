@@ -32,7 +32,7 @@ _CAP_SYS_ADMIN: Final = 21  # capabilities(7)
 _BALLAST: Final = ".ballast"  # no folder, so no broker takes it for a log
 _PACKAGES: Final[Mapping[str, str]] = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
 _LOOP_CONTROL: Final = Path("/dev/loop-control")
-_SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def capability(file_system: str) -> str:

@@ -105,7 +105,7 @@ def _umount(path: Path, *options: str) -> str:
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/bin:/bin:/usr/sbin:/sbin"
     act = thaw_below if sys.argv[1] == "--thaw" else release
     with contextlib.suppress(FileNotFoundError):  # the directory is gone
         act(Path(sys.argv[-1]))

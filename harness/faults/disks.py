@@ -20,6 +20,8 @@ from harness.model.waiting import wait_for
 GONE_DEADLINE_S: Final = 30.0
 # LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.
 _ENDED: Final = r"(?:Shutdown|Halting) broker because .*\bdirs?\b"
+_FAILED: Final = r"ERROR Error while .*LogDirFailureChannel"
+_FATAL: Final = ("Encountered fatal fault:", "raft IO thread")
 # LogManager, when a log was loaded; all releases from 3.x on.
 _LOADED: Final = r"Completed load of Log\(dir={replica},.*?logStartOffset=(\d+), logEndOffset=(\d+)\)"
 
@@ -85,7 +87,7 @@ def ended_of_disk(stage: Stage, node: int, since: LogSince, missed: Probe) -> Pr
 
     def asked() -> Bite:
         gone = not stage.cluster.running(node)
-        said = gone and since.find(_ENDED) is not None
+        said = gone and _of_disk(since)
         seen: Mapping[str, object] = {"gone": gone, "said_why": said}
         if not gone:
             return Bite(False, f"broker {node} runs on: nothing that it wrote was refused", {**seen})
@@ -97,6 +99,11 @@ def ended_of_disk(stage: Stage, node: int, since: LogSince, missed: Probe) -> Pr
         )
 
     return asked
+
+
+def _of_disk(since: LogSince) -> bool:
+    """It gave its directories up; or the thread of the metadata log met the same error first, and ended it."""
+    return since.find(_ENDED) is not None or (since.find(_FAILED) is not None and since.says(*_FATAL))
 
 
 def the_only(nodes: Sequence[int], among: Collection[int], what: str) -> int:

@@ -58,8 +58,23 @@ class PowerLoss(Fault):
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
-        if not self.lying_since:
+        self._foresee_internal_topics(plan)
+        if self.lying_since:
+            self._foresee_lies(plan)
+
+    def _foresee_internal_topics(self, plan: Foresight) -> None:
+        """What they lose is nowhere counted as permitted, so where all of it may be lost they have to be flushed."""
+        scenario = plan.scenario
+        flushed = scenario.shape.config.get("log.flush.interval.messages") == AT_ONCE
+        if flushed or plan.reach(self.node).count < scenario.shape.brokers:
             return
+        if any(r.group for r in scenario.readers) or any(p.transactions for p in scenario.producers):
+            raise BadInput(
+                "node: with the power of all brokers goes what nobody flushed of group offsets and transactions; set "
+                'config = { "log.flush.interval.messages" = 1 } in [shape], or leave groups and transactions away'
+            )
+
+    def _foresee_lies(self, plan: Foresight) -> None:
         lies: Kind = plan.earlier[self.lying_since]
         if not isinstance(lies, DiskLies):
             raise BadInput(f"lying_since: the step {self.lying_since!r} is a {lies.do}; name one of disk_lies")

@@ -22,7 +22,7 @@ from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, Producer, Scenario, Step, Topic
+from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from suites.unit.test_damage import segment
 
 SHUT, FROZEN, READ_ONLY = "shut", "frozen", "read-only"
@@ -35,6 +35,7 @@ class Scripted:
     root: Path
     unflushed: bool = True  # whether the power takes what stands in the second segment
     ends_by_itself: bool = False
+    last_words: str = "ERROR Shutdown broker because all log dirs in /x have failed\n"
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2)
     controllers: tuple[int, ...] = (101,)
@@ -92,7 +93,7 @@ class Scripted:
         if self.ends_by_itself:
             self.down.add(1)
             self.deaths += 1
-            self.server_log(1).write_text("ERROR Shutdown broker because all log dirs in /x have failed\n")
+            self.server_log(1).write_text(self.last_words)
         else:
             self.server_log(1).write_text(f"ERROR Stopping serving logs in dir {directory}\n")
 
@@ -249,6 +250,20 @@ def test_a_broker_ends_of_its_disk(cluster: Scripted, do: str, args: dict[str, A
     assert cluster.did[0] == "may end 1"
 
 
+BOTH = (
+    "ERROR Error while appending records to __cluster_metadata-0 in dir /x (org.apache.kafka.LogDirFailureChannel)\n"
+    "ERROR Encountered fatal fault: Unexpected error in raft IO thread (ProcessTerminatingFaultHandler)\n"
+)
+
+
+@pytest.mark.parametrize(("said", "bitten"), [(BOTH, True), (BOTH.split("\n")[1], False), ("INFO bye\n", False)])
+def test_what_a_broker_says_before_it_ends_of_its_disk(cluster: Scripted, said: str, bitten: bool) -> None:
+    """The thread of the metadata log may meet the error first; without that error it ended of something else."""
+    cluster.ends_by_itself, cluster.last_words = True, said
+    rows = played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"}))
+    assert (doubts(rows) == []) is bitten
+
+
 def test_a_broker_that_does_not_mind_its_disk_is_not_bitten(cluster: Scripted) -> None:
     ((_, text),) = doubts(played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"})))
     assert "runs on" in text
@@ -273,7 +288,7 @@ def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, mo
 # --- at load ----------------------------------------------------------------------------------------------------------
 
 
-def foreseen(step: Step, earlier: dict[str, Step] | None = None, **shape: Any) -> None:
+def foreseen(step: Step, earlier: dict[str, Step] | None = None, group: str | None = None, **shape: Any) -> None:
     scenario = Scenario(
         name="s",
         title="",
@@ -281,6 +296,7 @@ def foreseen(step: Step, earlier: dict[str, Step] | None = None, **shape: Any) -
         shape=ClusterShape(**shape),
         topics=(Topic(name="t", partitions=1),),
         producers=(Producer(name="p", topics=("t",)),),
+        readers=(Reader(name="r", topics=("t",), group=group),),
         steps=(step,),
     )
     plan = Foresight(scenario, {name: build_step(before) for name, before in (earlier or {}).items()})
@@ -302,6 +318,10 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
         lambda: foreseen(power(node="brokers", lying_since="lie"), {"lie": LIE}, disk="xfs"),
         "do not lie since",
     ),
+    "committed offsets that nobody flushes": (
+        lambda: foreseen(power(node="brokers"), group="g", disk="xfs"),
+        "leave groups and transactions away",
+    ),
     "no lie": (
         lambda: foreseen(power(lying_since="dark"), {"dark": power()}, disk="xfs"),
         "name one of disk_lies",
@@ -314,6 +334,15 @@ def test_what_cannot_be_is_refused_when_it_is_loaded(name: str) -> None:
     refused, because = REFUSED[name]
     with pytest.raises(BadInput, match=because):
         refused()
+
+
+def test_what_can_be_is_not_refused() -> None:
+    flushed = {"log.flush.interval.messages": "1"}
+    foreseen(power(node="brokers"), disk="xfs")
+    foreseen(power(node="brokers"), group="g", disk="xfs", config=flushed)
+    foreseen(power(node="broker(1)"), group="g", disk="ext4")
+    foreseen(power(node="broker(2)", lying_since="lie"), {"lie": LIE}, disk="xfs")
+    foreseen(Step(do="disk_failed", name="d", args={"node": "broker(1)", "log_dir": 2}), disk="xfs", log_dirs=2)
 
 
 def test_every_one_of_them_needs_disks_of_the_brokers_own() -> None:
