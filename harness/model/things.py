@@ -36,7 +36,7 @@ BROKER_KEYS: Final = (
 )
 WORKS: Final = ("topics", "configs", "acls", "users", "reassignments")
 REPLICAS: Final = 3  # of a topic that is made
-PAIR: Final = 2  # replicas of a standing topic, so that there is another broker to move to
+FIRST_PAIR: Final = "1,2"  # replicas of a standing topic, so that there is another broker to move to
 
 
 class Sort(StrEnum):
@@ -74,12 +74,13 @@ def standing_topics(admin: Admin) -> list[Topic]:
     """Topics that stay while settings and replicas of them are changed; nobody writes to them."""
     count = -(-admin.things // len(TOPIC_KEYS))
     partitions = -(-admin.things // count)
+    pair = tuple(int(broker) for broker in FIRST_PAIR.split(","))
     return [
         Topic(
             name=f"{admin.name}-standing-{n}",
             partitions=partitions,
-            replicas=PAIR,
-            assignment=((1, 2),) * partitions,
+            replicas=len(pair),
+            assignment=(pair,) * partitions,
             config={"min.insync.replicas": "1"},
         )
         for n in range(count)

@@ -96,6 +96,8 @@ def judged(case: Case, told: Told) -> Operations:
     if not case.complete:
         return out
     out.doubts += _doubts(case, told)
+    if _silent(case, told):  # nobody knows then who asked for what is there
+        return out
     ops: dict[str, list[Operation]] = defaultdict(list)
     for op in told.ops:
         ops[op.entity].append(op)
@@ -187,7 +189,9 @@ class _Thing:
         refused = next((o for o in self.ops if o.value == value and o.outcome == Outcome.REFUSED.value), None)
         if refused is None:
             return f"nobody asked for {value}; {last}"
-        asked = f"only operation {refused.op} of {refused.writer} asked for {value}, and it was refused ({refused.error})"
+        asked = (
+            f"only operation {refused.op} of {refused.writer} asked for {value}, and it was refused ({refused.error})"
+        )
         return f"{asked}; {last}"
 
     def _say(self, value: str | None) -> str:
@@ -247,6 +251,11 @@ def _doubts(case: Case, told: Told) -> Iterator[Doubt]:
     if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in told.views):
         yield Doubt("no_admin_views", "nobody asked the nodes before the admins began")
     yield from _unasked(case, told)
+
+
+def _silent(case: Case, told: Told) -> bool:
+    """Whether some admin of the scenario has no rows at all."""
+    return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in told.ops})
 
 
 def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:
