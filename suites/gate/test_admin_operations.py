@@ -130,7 +130,7 @@ def test_without_a_quorum_nothing_is_acknowledged_and_both_fates_are_legal(
     """The brokers go on asking: what timed out is done when the quorum is back."""
     bundle = BundleWriter(tmp_path / "bundle")
     cluster.kill(*cluster.controllers[:2])
-    spec = Admin(name="ops", does=("topics",), things=2, timeout_s=2.0)
+    spec = Admin(name="ops", does=("topics",), rate_per_s=0.1, timeout_s=2.0)
     loop = AdminLoop(spec, cluster.bootstrap(), bundle.table("admin_ops", "ops"), Random(1))
     loop.start()
     wait_for(lambda: loop.ended(0), until=lambda ended: ended >= 1, deadline_s=30, what="an operation")
