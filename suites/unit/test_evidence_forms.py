@@ -264,6 +264,6 @@ def test_json_lines_are_never_passed_over(example: Path) -> None:
     _run(finished=False)(example)
     with pytest.raises(BadEvidence, match="was never sealed"):
         Bundle.open(example, allow_unfinished=True)
-    for lines in [*example.glob("ledger/*"), *example.glob("o*/*"), *example.glob("transactions/*")]:
+    for lines in [*example.glob("ledger/*"), *example.glob("[ao]*/*"), *example.glob("transactions/*")]:
         lines.unlink()
     assert not Bundle.open(example, allow_unfinished=True).complete
