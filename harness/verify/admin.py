@@ -134,7 +134,9 @@ class _Thing:
     def may_be(self) -> Legal:
         """Asked of all nodes together, so that none is held to more than another."""
         asked_ns, at_ns = min(v.asked_ns for v in self.views), max(v.at_ns for v in self.views)
-        return legal(self.ops, self._values if self.before is None else self.before, asked_ns, at_ns)
+        first = self._values if self.before is None else self.before
+        calm_ns = ((self.case.run.get("windows") or {}).get("after") or [0])[0]
+        return legal(self.ops, first, asked_ns, at_ns, calm_ns=calm_ns)
 
     @property
     def decided(self) -> bool:

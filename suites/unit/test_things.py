@@ -70,6 +70,16 @@ def test_an_unanswered_operation_is_over_some_day() -> None:
         assert legal([ops[0], *second], {None}, 10**12, 10**12).values == values
 
 
+def test_a_fault_may_hold_a_request_up() -> None:
+    """A broker that stood still takes it when it goes on, however long ago its sender gave up."""
+    ops = [operations("u1")[0], *operations("a0 a2")[1:]]
+    late = Operation(**{**fields(ops[1]), "called_ns": 2 * LATE_NS, "returned_ns": 2 * LATE_NS + 1})  # type: ignore[arg-type]
+    at_ns = 10 * LATE_NS
+    assert legal([ops[0], late], {None}, at_ns, at_ns).values == {"2"}
+    assert legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).values == {"1", "2"}
+    assert not legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).moving
+
+
 def fields(op: Operation) -> dict[str, object]:
     return {name: getattr(op, name) for name in Operation.__dataclass_fields__}
 
