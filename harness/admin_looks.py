@@ -15,6 +15,7 @@ from harness.model.things import Operation, Sort, Thing, legal, standing_topics
 
 # By when every node has learned what the controllers agreed on: it takes milliseconds, and a starved machine's margin.
 LOOK_DEADLINE_S: Final = 30.0
+HEALED_DEADLINE_S: Final = 10.0  # another look follows, and the last one counts
 _INTERVAL_S: Final = 0.5
 _UNDONE: Final = {
     Sort.ACL: Did.DELETE_ACL,
@@ -46,19 +47,20 @@ class AdminLooks:
         self.look("start", {})
 
     def look(self, phase: str, admins: Mapping[str, Operating]) -> None:
-        """Asks until every broker answered, all nodes agree and every value is legal, or for LOOK_DEADLINE_S.
+        """Asks until every broker answered, all nodes agree and every value is legal, or until its deadline.
 
         The last answers are kept, whatever they are.
         """
         for spec in self._admins:
             operations = admins[spec.name].operations() if admins else []
-            seen = self._last_look(spec, operations)
+            deadline_s = HEALED_DEADLINE_S if phase == "healed" else LOOK_DEADLINE_S
+            seen = self._last_look(spec, operations, deadline_s)
             if phase == "start":
                 self._before[spec.name] = _values(seen)
             self._write(spec, phase, seen)
 
-    def _last_look(self, spec: Admin, operations: Sequence[Operation]) -> list[Seen]:
-        give_up_at = time.monotonic() + LOOK_DEADLINE_S
+    def _last_look(self, spec: Admin, operations: Sequence[Operation], deadline_s: float) -> list[Seen]:
+        give_up_at = time.monotonic() + deadline_s
         while True:
             seen = self._admin.things(spec)
             if self._settled(seen, operations, self._before.get(spec.name)) or time.monotonic() >= give_up_at:

@@ -36,7 +36,7 @@ BROKER_KEYS: Final = (
 )
 WORKS: Final = ("topics", "configs", "acls", "users", "reassignments")
 REPLICAS: Final = 3  # of a topic that is made
-PAIR: Final = 2  # replicas of a standing topic, so that there is another broker to move to
+FIRST_PAIR: Final = "1,2"  # replicas of a standing topic, so that there is another broker to move to
 
 
 class Sort(StrEnum):
@@ -74,12 +74,13 @@ def standing_topics(admin: Admin) -> list[Topic]:
     """Topics that stay while settings and replicas of them are changed; nobody writes to them."""
     count = -(-admin.things // len(TOPIC_KEYS))
     partitions = -(-admin.things // count)
+    pair = tuple(int(broker) for broker in FIRST_PAIR.split(","))
     return [
         Topic(
             name=f"{admin.name}-standing-{n}",
             partitions=partitions,
-            replicas=PAIR,
-            assignment=((1, 2),) * partitions,
+            replicas=len(pair),
+            assignment=(pair,) * partitions,
             config={"min.insync.replicas": "1"},
         )
         for n in range(count)
@@ -128,25 +129,28 @@ class Legal:
     moving: bool
 
 
-def legal(ops: Iterable[Operation], before: Collection[str | None], asked_ns: int, at_ns: int) -> Legal:
+def legal(
+    ops: Iterable[Operation], before: Collection[str | None], asked_ns: int, at_ns: int, *, calm_ns: int = 0
+) -> Legal:
     """The legal values of one entity when it was asked about from `asked_ns` to `at_ns`, by all operations on it.
 
     An operation takes effect at one moment: of those acknowledged between call and answer, of those without an answer
-    at any moment from the call until LATE_NS after it, or never. So a value is legal if its operation may have been
-    the last to take effect: no acknowledged one, over before the question, began after that. `before` are the values
-    that the entity may have had at first; they are legal until an operation on it is acknowledged.
+    at any moment from the call until LATE_NS after it, or never; and as a broker that stands still may have a request
+    lying before it, until LATE_NS after `calm_ns`, when the last fault was over. So a value is legal if its operation
+    may have been the last to take effect: no acknowledged one, over before the question, began after that. `before`
+    are the values that the entity may have had at first; they are legal until an operation on it is acknowledged.
     """
+
+    def by(op: Operation) -> int:
+        """When it has taken effect at the latest, if it does."""
+        return op.returned_ns if op.outcome == Outcome.ACKED.value else max(op.called_ns, calm_ns) + LATE_NS
+
     tried = [op for op in ops if op.outcome != Outcome.REFUSED.value and op.called_ns <= at_ns]
     over = [op for op in tried if op.outcome == Outcome.ACKED.value and op.returned_ns <= asked_ns]
     decisive = max(over, key=lambda op: (op.called_ns, op.op), default=None)
-    last = [op for op in tried if decisive is None or _by(op) >= decisive.called_ns]
+    last = [op for op in tried if decisive is None or by(op) >= decisive.called_ns]
     values = {op.value for op in last} | (set() if decisive else set(before))
-    return Legal(frozenset(values), decisive, any(op not in over and _by(op) >= asked_ns for op in last))
-
-
-def _by(op: Operation) -> int:
-    """When it has taken effect at the latest, if it does."""
-    return op.returned_ns if op.outcome == Outcome.ACKED.value else op.called_ns + LATE_NS
+    return Legal(frozenset(values), decisive, any(op not in over and by(op) >= asked_ns for op in last))
 
 
 def settled(ops: Sequence[Operation], did: Did) -> list[Operation]:

@@ -96,6 +96,8 @@ def judged(case: Case, told: Told) -> Operations:
     if not case.complete:
         return out
     out.doubts += _doubts(case, told)
+    if _silent(case, told):  # nobody knows then who asked for what is there
+        return out
     ops: dict[str, list[Operation]] = defaultdict(list)
     for op in told.ops:
         ops[op.entity].append(op)
@@ -132,7 +134,9 @@ class _Thing:
     def may_be(self) -> Legal:
         """Asked of all nodes together, so that none is held to more than another."""
         asked_ns, at_ns = min(v.asked_ns for v in self.views), max(v.at_ns for v in self.views)
-        return legal(self.ops, self._values if self.before is None else self.before, asked_ns, at_ns)
+        first = self._values if self.before is None else self.before
+        calm_ns = ((self.case.run.get("windows") or {}).get("after") or [0])[0]
+        return legal(self.ops, first, asked_ns, at_ns, calm_ns=calm_ns)
 
     @property
     def decided(self) -> bool:
@@ -249,6 +253,11 @@ def _doubts(case: Case, told: Told) -> Iterator[Doubt]:
     if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in told.views):
         yield Doubt("no_admin_views", "nobody asked the nodes before the admins began")
     yield from _unasked(case, told)
+
+
+def _silent(case: Case, told: Told) -> bool:
+    """Whether some admin of the scenario has no rows at all."""
+    return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in told.ops})
 
 
 def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from harness.model.outcome import Did
 from harness.model.scenario import Admin
-from harness.model.things import ALLOWED, PAIR, Sort, Thing, things_of
+from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, things_of
 
 _FIRST_NUMBER: Final = 1_000_000_000  # settings and marks: beyond every default
 _ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384  # that Kafka takes for SCRAM-SHA-256
@@ -32,7 +32,7 @@ class Plan:
         self._rng = rng
         self._works = cycle([self._things(work) for work in things_of(admin).values()])
         self._is: dict[Thing, str | None] = {}
-        self._pairs = [",".join(map(str, pair)) for pair in permutations(range(1, brokers + 1), PAIR)]
+        self._pairs = [f"{one},{other}" for one, other in permutations(range(1, brokers + 1), 2)]
         self._numbers: Mapping[Sort, Iterator[str]] = {
             Sort.TOPIC: _numbers(_FIRST_NUMBER),
             Sort.TOPIC_CONFIG: _numbers(_FIRST_NUMBER),
@@ -50,7 +50,7 @@ class Plan:
             allow = Wanted(Did.CREATE_ACL, thing, ALLOWED)
             return allow if now is None else Wanted(Did.DELETE_ACL, thing, None)
         if thing.sort is Sort.REPLICAS:
-            others = [pair for pair in self._pairs if pair != now]
+            others = [pair for pair in self._pairs if pair != (now or FIRST_PAIR)]
             return Wanted(Did.REASSIGN, thing, self._rng.choice(others))
         if thing.sort is Sort.USER:
             return self._made_or_gone(Did.SET_USER, Did.DELETE_USER, thing, now)

@@ -43,6 +43,17 @@ COMMIT = {
     "called_ns": 1,
     "returned_ns": 2,
 }
+OPERATION = {
+    "op": 0,
+    "writer": "ops",
+    "kind": "create_topic",
+    "entity": "topic a",
+    "value": "1",
+    "outcome": "acked",
+    "called_ns": 1,
+    "returned_ns": 2,
+}
+VIEW = {"phase": "drained", "node": 1, "entity": "topic a", "value": "1", "asked_ns": 3, "at_ns": 4}
 LINEAGE = {"broker": 1, "topic": "orders", "partition": 0}
 
 
@@ -50,7 +61,12 @@ LINEAGE = {"broker": 1, "topic": "orders", "partition": 0}
 def example(tmp_path: Path) -> Path:
     """FORMAT.md's example with a row more in every table that it leaves out, and with a step."""
     folder = write_example(tmp_path / "by_hand")
-    for table, row in (("transactions", TXN), ("offset_commits", COMMIT)):
+    for table, row in (
+        ("transactions", TXN),
+        ("offset_commits", COMMIT),
+        ("admin_ops", OPERATION),
+        ("admin_views", VIEW),
+    ):
         (folder / table).mkdir()
         (folder / table / "app.jsonl").write_text(json.dumps(row) + "\n")
     (folder / "steps.json").write_text(json.dumps([{**STEP, "events": [EVENT]}]))
@@ -96,6 +112,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "kind": (_row("observations", 1, kind="final"), 'drain.jsonl line 1: kind is "final" and must be "live", '),
     "isolation": (_row("observations", 2, isolation="committed"), 'line 2: isolation is "committed"'),
     "end of a transaction": (_row("transactions", 1, outcome="COMMITTED"), 'outcome is "COMMITTED"'),
+    "kind of an operation": (_row("admin_ops", 1, kind="make_topic"), 'kind is "make_topic"'),
+    "outcome of an operation": (_row("admin_ops", 1, outcome="done"), 'outcome is "done"'),
+    "number of an operation": (_row("admin_ops", 1, op=-1), "op is -1 and cannot be below 0"),
+    "phase of a view": (_row("admin_views", 1, phase="end"), 'phase is "end"'),
     "outcome of a commit": (_row("offset_commits", 1, outcome="ok"), 'outcome is "ok"'),
     "acks of a reservation": (_row("reservations", 1, acks="-1"), 'line 1: acks is "-1" and must be "all", "1" or "0"'),
     "flag as text": (_row("reservations", 1, idempotent="true"), 'idempotent is "true" and must be true or false'),
@@ -244,6 +264,6 @@ def test_json_lines_are_never_passed_over(example: Path) -> None:
     _run(finished=False)(example)
     with pytest.raises(BadEvidence, match="was never sealed"):
         Bundle.open(example, allow_unfinished=True)
-    for lines in [*example.glob("ledger/*"), *example.glob("o*/*"), *example.glob("transactions/*")]:
+    for lines in [*example.glob("ledger/*"), *example.glob("[ao]*/*"), *example.glob("transactions/*")]:
         lines.unlink()
     assert not Bundle.open(example, allow_unfinished=True).complete

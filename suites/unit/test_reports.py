@@ -121,6 +121,25 @@ def test_an_upgrade_says_from_what(status: Status) -> None:
     assert line not in text_of(gate_summary(ran("upgraded", status)), given).splitlines()
 
 
+def test_what_admins_were_promised_is_told_where_there_was_any() -> None:
+    forgotten = Finding(
+        kind=Kind.ADMIN_LOST,
+        topic="ops-topic-1",
+        reader="nodes 1, 2, 3",
+        first_ns=1_795_265_533_567_153_459,
+        last_ns=1_795_265_533_867_153_459,
+        step="kill_controller",
+        detail="operation 7 of ops made it 9; nodes 1, 2, 3 say that it is not there",
+    )
+    given = verdict("a", Status.FAIL, forgotten)
+    assert given.score is not None
+    score = replace(given.score, operations_acked=170, operations_standing=90, operations_held=89)
+    said = text_of(gate_summary(ran("a", Status.FAIL)), replace(given, score=score))
+    assert "admin_lost: 1 operation of ops-topic-1, seen by nodes 1, 2, 3, asked 12:52:13.567 to " in said
+    assert "  89 of 90 operations of admins that had the last word held; 170 acked" in said
+    assert "operations of admins" not in text_of(gate_summary(ran("a", Status.FAIL)), given)
+
+
 def test_excused_losses_are_shown_under_a_pass() -> None:
     summary = gate_summary(ran("exact_loss", Status.PASS))
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")

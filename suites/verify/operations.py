@@ -139,7 +139,6 @@ def doubtful() -> dict[str, tuple[Built, str]]:
     unbegun = operated("a1", "1").drop("admin_views", phase="start")
     absent = operated("a1", "1")
     absent.tables["admin_ops"] = []
-    absent.tables["admin_views"] = []
     return {
         "too few operations": (few, "floor_before"),
         "a broker did not tell": (silent, "admin_unseen"),
