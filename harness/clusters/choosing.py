@@ -22,7 +22,7 @@ _NETWORKS: Final = Path("/proc/self/net/dev")
 _PROBES: Final = 50  # subnets that no run takes
 
 _OF_PROCESSES: Final = frozenset(
-    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
+    {"links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
 )
 # What faults may ask of each backend. The limits of a container's process are the engine's to set: who owns the files
 # inside need not own the process.

@@ -81,6 +81,7 @@ _EVENTS: Final = Kinds(
             "clean": "bool?",
         },
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
+        "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
     },
 )
