@@ -4,6 +4,7 @@
     127.S.2.N      proxy: clients to broker N
     127.S.100+A.B  proxy: node A to node B
     127.S.3.1      the toxiproxy server's own API
+    127.S.4.N      a hop of the harness between the proxy of clients and broker N
 
 Ports stay below 32768: above, outgoing connections of the machine collide with listeners now and then.
 """
@@ -49,6 +50,10 @@ class Addresses(Plan):
     def client_proxy(self, broker: int) -> str:
         """See `Plan`."""
         return "{}:{}".format(*self.client(broker))
+
+    def hop(self, broker: int) -> tuple[str, int]:
+        """See `Plan`."""
+        return self._address(4, broker), CLIENT_PORT
 
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""

@@ -55,8 +55,16 @@ class Links(Protocol):
         """Delays each chosen direction by `latency_ms` +- `jitter_ms` and limits it to `rate_kb_s` KB/s."""
         ...
 
+    def divert(self, src: str, dst: str) -> None:
+        """Through the hop of the link, which the caller runs where `hop` says; closes the connections that exist."""
+        ...
+
+    def hop(self, src: str, dst: str) -> tuple[str, str]:
+        """Where a hop on the link listens, and whom it has to reach. BadInput for a link that has none."""
+        ...
+
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
-        """All that is broken on the link, or only its cuts or its slowness. Idempotent."""
+        """All that is broken on the link, or only its cuts, its slowness or its detour. Idempotent."""
         ...
 
     def heal_all(self) -> None:

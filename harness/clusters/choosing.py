@@ -25,7 +25,7 @@ _LOG_DIRS_SINCE: Final = (3, 8)
 _PROBES: Final = 50  # subnets that no run takes
 
 _OF_PROCESSES: Final = own_disks.ALL | {
-    *("links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
+    *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
 }
 # What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
 # engine's to set: who owns the files inside need not own the process.

@@ -17,8 +17,13 @@ _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {
     "both": (("requests", "upstream"), ("answers", "downstream")),
 }
 _REFUSING = "refusing"
+_DIVERTED = "diverted"
 # How the names begin of what breaks a link: those of its toxics, and of a proxy that is off.
-_NAMED: dict[Break, tuple[str, ...]] = {"cut": ("cut-", _REFUSING), "slow": ("latency-", "rate-")}
+_NAMED: dict[Break, tuple[str, ...]] = {
+    "cut": ("cut-", _REFUSING),
+    "slow": ("latency-", "rate-"),
+    "diverted": (_DIVERTED,),
+}
 
 
 class ToxiproxyLinks:
@@ -71,19 +76,37 @@ class ToxiproxyLinks:
                     self._note(src, dst, f"rate-{way}", f"limits {way} to {rate_kb_s} KB/s")
                     self._client.add_toxic(name, f"rate-{way}", "bandwidth", stream, {"rate": rate_kb_s})
 
+    def divert(self, src: str, dst: str) -> None:
+        """See `base.Links`."""
+        name, (listen, _) = self._named(src, dst), self.hop(src, dst)
+        with self._lock:
+            self._note(src, dst, _DIVERTED, "goes through a hop")
+            self._client.set_upstream(name, listen)
+
+    def hop(self, src: str, dst: str) -> tuple[str, str]:
+        """See `base.Links`."""
+        self._named(src, dst)
+        link = self._links[src, dst]
+        if link.hop is None:
+            raise BadInput(f"no hop can stand between {src} and {dst}: only links of clients have one")
+        return link.hop, link.upstream
+
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
         """See `base.Links`."""
         name = self._named(src, dst)
         with self._lock:
             if what is None:
                 self._client.clear(name)
+                self._undivert(src, dst)
                 self._broken.pop((src, dst), None)
                 return
             broken = self._broken.get((src, dst), {})
             healed = [key for key in broken if key.startswith(_NAMED[what])]
-            self._client.remove_toxics(name, [key for key in healed if key != _REFUSING])
+            self._client.remove_toxics(name, [key for key in healed if key not in (_REFUSING, _DIVERTED)])
             if _REFUSING in healed:
                 self._client.set_enabled(name, True)
+            if _DIVERTED in healed:
+                self._undivert(src, dst)
             for key in healed:
                 del broken[key]
             if not broken:
@@ -93,6 +116,8 @@ class ToxiproxyLinks:
         """See `base.Links`."""
         with self._lock:
             self._client.reset()
+            for src, dst in list(self._broken):
+                self._undivert(src, dst)
             self._broken.clear()
 
     def active(self) -> list[str]:
@@ -109,6 +134,11 @@ class ToxiproxyLinks:
     def reached_from(self, src: str) -> tuple[str, ...]:
         """See `base.Links`."""
         return tuple(dst for who, dst in self._links if who == src)
+
+    def _undivert(self, src: str, dst: str) -> None:
+        if _DIVERTED in self._broken.get((src, dst), {}):
+            link = self._links[src, dst]
+            self._client.set_upstream(link.name, link.upstream)
 
     def _note(self, src: str, dst: str, key: str, what: str) -> None:
         # Before the call: a cut that may have half succeeded has to be seen as active.

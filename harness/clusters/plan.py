@@ -21,6 +21,7 @@ class Link:
     dst: str
     listen: str
     upstream: str
+    hop: str | None = None  # where a hop of ours listens that toxiproxy can be told to forward to
 
     @property
     def name(self) -> str:
@@ -57,6 +58,10 @@ class Plan(ABC):
         """What that proxy listens on."""
 
     @abstractmethod
+    def hop(self, broker: int) -> tuple[str, int]:
+        """Where the harness can listen so that the proxy of clients reaches it in the place of that broker."""
+
+    @abstractmethod
     def direct(self, node: int) -> tuple[str, int]:
         """Where observers reach a node, past every fault of the links."""
 
@@ -71,7 +76,8 @@ class Plan(ABC):
     def links(self) -> Iterator[Link]:
         """Every connection that a cluster with isolated controllers opens: to brokers, and to controllers."""
         for dst in self.brokers:
-            yield Link("client", party(dst), self.client_proxy(dst), f"{self.node(dst)}:{CLIENT_PORT}")
+            upstream = f"{self.node(dst)}:{CLIENT_PORT}"
+            yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.hop(dst)))
             for src in self.brokers:
                 if src != dst:
                     yield self._link(src, dst, REPLICATION_PORT)

@@ -4,6 +4,7 @@ Nodes sit on an internal network and so does toxiproxy, under one address for ea
 the ports that the engine publishes there for toxiproxy. The slot that a run has on this machine is the third octet, so
 that two runs never meet; 198.18.0.0/15 is reserved for tests between devices (RFC 2544) and routed nowhere.
 
+    198.18.S.1         this machine, as the nodes' network has it: hops of the harness (port 24000 + N)
     198.18.S.2         toxiproxy: clients (port 22000 + N), observers (23000 + N), its API
     198.18.S.10 + N    broker N
     198.18.S.60 + N    controller 101 + N
@@ -28,6 +29,7 @@ from harness.model.scenario import ClusterShape
 LINKS_MAX: Final = 150
 _CLIENTS: Final = 22000
 _OBSERVERS: Final = 23000
+_HOPS: Final = 24000
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class Subnets(Plan):
     def client_proxy(self, broker: int) -> str:
         """See `Plan`."""
         return f"0.0.0.0:{_CLIENTS + broker}"
+
+    def hop(self, broker: int) -> tuple[str, int]:
+        """See `Plan`. A bridge has an address on its machine even where it leads nowhere."""
+        return self._address(1), _HOPS + broker
 
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""

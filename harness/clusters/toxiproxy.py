@@ -91,6 +91,17 @@ class ToxiproxyClient:
             if self._proxy(server, name).enabled != enabled:
                 raise HarnessFailure(f"toxiproxy did not {'enable' if enabled else 'disable'} the link {name}")
 
+    def set_upstream(self, name: str, upstream: str) -> None:
+        """Whom a proxy forwards to; another than before closes its connections. The package knows no such call."""
+        with self._server() as server:
+            before = self._proxy(server, name)
+            if before.upstream == upstream:
+                return
+            toxiproxy.api.APIConsumer.post(f"/proxies/{name}", json={"upstream": upstream})
+            seen = self._proxy(server, name)
+            if (seen.upstream, seen.enabled) != (upstream, before.enabled):
+                raise HarnessFailure(f"toxiproxy did not forward the link {name} to {upstream}")
+
     def add_toxic(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
         """Puts a toxic named `toxic` on a proxy, in place of one of that name."""
         with self._server() as server:

@@ -93,6 +93,7 @@ _EVENTS: Final = Kinds(
             "recovery_point": "int",
             "pretended?": "bool",
         },
+        "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
     },
 )

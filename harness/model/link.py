@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 CutMode = Literal["silent", "refusing"]
-Break = Literal["cut", "slow"]
+Break = Literal["cut", "slow", "diverted"]
 # As who opened the connection sees it: what it sends, what it is sent back.
 Direction = Literal["both", "requests", "answers"]

@@ -88,6 +88,22 @@ def test_a_cut_and_slowness_of_one_link_are_healed_each_by_itself(links: Toxipro
     assert links.active() == []
 
 
+def test_a_link_goes_through_a_hop_and_back(links: ToxiproxyLinks, recorder: Recorder) -> None:
+    assert links.hop("client", "b1") == ("127.16.4.1:21094", "127.16.1.1:21094")
+    links.divert("client", "b1")
+    assert links.active() == ["client > b1 goes through a hop"]
+    links.cut("client", "b1", "silent", "answers")
+    links.heal("client", "b1", "diverted")
+    assert recorder.calls[0] == ("set_upstream", "client-b1", "127.16.4.1:21094")
+    assert recorder.calls[-1] == ("set_upstream", "client-b1", "127.16.1.1:21094")
+    assert links.active() == ["client > b1 swallows answers"]
+    for heal in (lambda: links.heal("client", "b1"), links.heal_all):
+        links.divert("client", "b1")
+        heal()
+        assert recorder.calls[-1] == ("set_upstream", "client-b1", "127.16.1.1:21094")
+        assert links.active() == []
+
+
 def test_a_cut_that_failed_half_way_counts_as_active() -> None:
     class Failing(Recorder):
         def add_toxic(self, *_: object) -> None:
@@ -113,6 +129,7 @@ def test_who_reaches_whom(links: ToxiproxyLinks) -> None:
         (lambda links: links.cut("b2", "b1", "refusing", "answers"), "has no direction"),
         (lambda links: links.cut("b2", "b1", "silent", "sideways"), "not 'sideways'"),
         (lambda links: links.cut("b2", "b1", "loud"), "not 'loud'"),
+        (lambda links: links.divert("b2", "b1"), "no hop can stand between b2 and b1"),
         (lambda links: links.slow("b2", "b1"), "needs latency_ms"),
         (lambda links: links.slow("b2", "b1", latency_ms=-1, rate_kb_s=3), "negative"),
         (lambda links: links.slow("b2", "b1", rate_kb_s=0), "zero"),
@@ -181,6 +198,8 @@ def test_a_call_that_did_nothing_is_noticed(server: Any) -> None:
     server.answers |= {"GET /proxies": (200, proxies()), "POST /proxies/b2-b1": (200, {})}
     with pytest.raises(HarnessFailure, match="did not disable the link b2-b1"):
         client_of(server).set_enabled("b2-b1", False)
+    with pytest.raises(HarnessFailure, match="did not forward the link b2-b1 to elsewhere"):
+        client_of(server).set_upstream("b2-b1", "elsewhere")
     server.answers |= {
         "GET /proxies/b2-b1/toxics": (200, []),
         "POST /proxies/b2-b1/toxics": (200, {}),
