@@ -31,6 +31,8 @@ _CONTRACT: Final = {
     ),
     "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
     "exact_losses": [{**_PLACE, "count": "int"}],
+    "deletions?": ["string"],
+    "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
 _RUN: Final = {
@@ -80,6 +82,7 @@ _EVENTS: Final = Kinds(
             "leader_epoch": "int",
             "clean": "bool?",
         },
+        "partitions_added": {**_EVENT, "partitions": "int"},
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
     },

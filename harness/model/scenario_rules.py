@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from harness.model.contract import check_config
+from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.scenario import NODES_MAX, SETS, ClusterShape, Config, Producer, Reader, Scenario, Topic
@@ -16,7 +16,6 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
-MIN_INSYNC = "min.insync.replicas"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
