@@ -26,7 +26,8 @@ _WANTED: Mapping[str, tuple[str, bool]] = {
     "controllers": (CONTROLLERS, False),
     "one controller": (CONTROLLERS, True),
 }
-_OF_PARTITIONS = ("leader", "follower", "followers", "preferred")
+MOVE = 'give one: do = "reassign", wait = false'
+_OF_PARTITIONS = ("leader", "follower", "followers", "preferred", "adding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,10 @@ class Foresight:
             return frozenset(range(1, shape.brokers + 1))
         moved = any(kind.do == "reassign" for kind in self.earlier.values())
         return frozenset(topic.assignment[place[1]]) if topic.assignment and not moved else None
+
+    def leaves_moving(self) -> bool:
+        """Whether an earlier step leaves a reassignment under way."""
+        return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())
 
     def reach(self, text: str) -> Reach:
         """What an expression will name; BadInput where that will be nobody."""
@@ -145,6 +150,8 @@ class Foresight:
             raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
         elif nodes.word in _OF_PARTITIONS:
             ((topic, _),) = partition_of(nodes.of, self.topics)
+            if nodes.word == "adding" and not self.leaves_moving():
+                raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
             if nodes.word.startswith("follower") and self.topics[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
 

@@ -27,6 +27,7 @@ from harness.faults import (
     rolling_restart,
     slow,
     terminate,
+    throttle,
     waits,
 )
 from harness.faults.base import Action, Fault, Kind, StepRef
@@ -73,12 +74,15 @@ KINDS: tuple[type[Kind], ...] = (
     elect.ElectUnclean,
     move_leaders.MoveLeaders,
     reassign.Reassign,
+    throttle.Throttle,
     produce.Produce,
     produce.EndTransaction,
     records.DeleteRecords,
     records.AlterTopic,
     records.WaitRolled,
     records.WaitLogStart,
+    reassign.WaitReassigning,
+    reassign.WaitReassigned,
     waits.WaitLeaderChanged,
     waits.WaitLeaderIs,
     waits.WaitElsewhere,

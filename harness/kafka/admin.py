@@ -131,6 +131,12 @@ class AdminView:
         """Sets settings, or unsets those that are None, and waits until the brokers show it."""
         admin_cluster.alter_config(self._wire, topic, config, deadline_s)
 
+    def alter_broker_config(
+        self, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float = DEADLINE_S
+    ) -> None:
+        """The same for dynamic settings of brokers, each of which shows its own."""
+        admin_cluster.alter_broker_config(self._wire, brokers, config, deadline_s)
+
     def features(self) -> dict[str, int]:
         """Finalized feature levels: metadata.version, transaction.version, eligible.leader.replicas.version, ..."""
         return admin_cluster.features(self._wire)

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 from harness import clusters, truth
 from harness.clusters import Cluster
-from harness.evidence import BundleWriter
 from harness.faults.conduct import conduct, doubts
-from harness.faults.registry import check_steps
-from harness.faults.stage import Stage
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
-from harness.model.scenario import ClusterShape, Producer, Scenario, Step, Topic
-from harness.workload.load import Load
+from harness.model.scenario import ClusterShape, Producer, Step, Topic
+from suites.gate.playing import WHOLE, Play, playing
 
 pytestmark = pytest.mark.kafka
-
-Row = dict[str, Any]
 
 LED_BY_ONE = ((1, 2, 3), (1, 3, 2))
 
@@ -45,71 +37,19 @@ def admin(cluster: Cluster) -> Iterator[AdminView]:
         yield view
 
 
-@dataclass
-class Play:
-    """A cluster under load, and the rows of what was done to it."""
-
-    stage: Stage
-    scenario: Scenario
-
-    def __call__(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
-        """Steps are (name, arguments with `do`); afterwards everything is healed and every ISR full."""
-        plan = tuple(Step(do=args.pop("do"), name=name, args=args) for name, args in (*steps, ("whole", WHOLE.copy())))
-        check_steps(Scenario(**{**plain(self.scenario), "steps": plan}))
-        rows = conduct(self.stage, plan)
-        assert doubts(rows) == []
-        assert self.stage.cluster.links.active() == []  # type: ignore[attr-defined]
-        return rows
-
-
-WHOLE = {"do": "wait_healthy"}
-
-
-def plain(scenario: Scenario) -> dict[str, Any]:
-    return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}
-
-
 @pytest.fixture
-def play(cluster: Cluster, admin: AdminView, tmp_path: Path) -> Iterator[Play]:
+def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
     """Two partitions led by broker 1 under a steady load, and one for bursts alone."""
-    scenario = Scenario(
-        name="play",
-        title="",
-        guards="",
-        shape=cluster.shape,
-        topics=(
-            Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
-            Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
-        ),
-        producers=(
-            Producer(name="steady", topics=("busy",), rate_per_s=600),
-            Producer(name="counted", topics=("counted",), when="steps"),
-        ),
+    topics = (
+        Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
+        Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
     )
-    names = [t.name for t in scenario.topics]
-    admin.delete_topics(names)
-    ids = admin.create_topics(scenario.topics)
-    bundle = BundleWriter(tmp_path / "bundle")
-    with_load = Load(
-        scenario,
-        bootstrap=cluster.bootstrap(),
-        topic_ids=ids,
-        bundle=bundle,
-        run=secrets.randbits(60),
-        seed=1,
+    producers = (
+        Producer(name="steady", topics=("busy",), rate_per_s=600),
+        Producer(name="counted", topics=("counted",), when="steps"),
     )
-    with_load.start()
-    try:
-        with_load.wait_flowing(60)
-        yield Play(
-            Stage(cluster=cluster, admin=admin, load=with_load, rng=Random(1), topics=scenario.topics, say=print),
-            scenario,
-        )
-    finally:
-        with_load.stop_producers()
-        with_load.stop_readers()
-        bundle.close()
-        cluster.heal()
+    with playing(cluster, tmp_path / "bundle", topics, producers) as started:
+        yield started
 
 
 @pytest.mark.parametrize("do", ["kill", "terminate", "pause"])
@@ -203,7 +143,7 @@ def test_leadership_moves_and_is_brought_back(play: Play) -> None:
     *_, back, _ = play(
         ("down", {"do": "terminate", "node": "leader(busy/0)"}),
         ("up", {"do": "heal", "fault": "down"}),
-        ("whole_again", WHOLE.copy()),
+        ("whole_again", WHOLE),
         ("back", {"do": "elect_preferred"}),
     )
     assert back["resolved"]["busy/0"]["leader"][1] == 1

@@ -1,0 +1,96 @@
+"""Steps played on a real cluster under load: what tests of faults share."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harness import truth
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.faults.conduct import conduct, doubts
+from harness.faults.registry import check_steps
+from harness.faults.stage import Stage
+from harness.kafka.admin import AdminView
+from harness.model.scenario import Producer, Reader, Scenario, Step, Topic
+from harness.workload.load import Load
+
+Row = dict[str, Any]
+WHOLE = {"do": "wait_healthy"}
+
+
+@dataclass
+class Play:
+    """A cluster under load, and the rows of what was done to it."""
+
+    stage: Stage
+    scenario: Scenario
+
+    def __call__(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
+        """Steps are (name, arguments with `do`); afterwards everything is healed and every ISR full."""
+        rows = self.rows(*steps)
+        assert doubts(rows) == []
+        assert self.stage.cluster.links.active() == []  # type: ignore[attr-defined]
+        return rows
+
+    def rows(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
+        """The same for steps that may be in doubt."""
+        every = (*steps, ("whole", WHOLE))
+        plan = tuple(Step(do=args["do"], name=name, args=_without_do(args)) for name, args in every)
+        check_steps(Scenario(**{**plain(self.scenario), "steps": plan}))
+        return conduct(self.stage, plan)
+
+    def doubt(self, *steps: tuple[str, dict[str, Any]]) -> str:
+        """Why the only one of the steps that did not bite did not."""
+        ((name, text),) = doubts(self.rows(*steps))
+        assert name == "no_bite"
+        return text
+
+
+def _without_do(args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if name != "do"}
+
+
+def plain(scenario: Scenario) -> dict[str, Any]:
+    return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}
+
+
+@contextmanager
+def playing(
+    cluster: Cluster,
+    folder: Path,
+    topics: tuple[Topic, ...],
+    producers: tuple[Producer, ...],
+    readers: tuple[Reader, ...] = (),
+) -> Iterator[Play]:
+    """A load of these on new topics, and the stage for steps; afterwards everything is healed."""
+    scenario = Scenario(
+        name="play", title="", guards="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
+    )
+    with truth.observer(cluster) as admin:
+        admin.delete_topics([t.name for t in topics])
+        bundle = BundleWriter(folder)
+        load = _load(scenario, cluster, admin, bundle)
+        try:
+            load.wait_flowing(60)
+            yield Play(
+                Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print), scenario
+            )
+        finally:
+            load.stop_producers()
+            load.stop_readers()
+            bundle.close()
+            cluster.heal()
+
+
+def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter) -> Load:
+    ids = admin.create_topics(scenario.topics)
+    run = secrets.randbits(60)
+    load = Load(scenario, bootstrap=cluster.bootstrap(), topic_ids=ids, bundle=bundle, run=run, seed=1)
+    load.start()
+    return load
