@@ -6,7 +6,7 @@ Whatever can be known when a scenario is loaded is refused then, and not after m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.faults.base import Fault, Kind, Place
@@ -68,7 +68,8 @@ class Foresight:
         if topic.replicas == shape.brokers:
             return frozenset(range(1, shape.brokers + 1))
         moved = any(kind.do == "reassign" for kind in self.earlier.values())
-        return frozenset(topic.assignment[place[1]]) if topic.assignment and not moved else None
+        known = place[1] < len(topic.assignment) and not moved
+        return frozenset(topic.assignment[place[1]]) if known else None
 
     def leaves_moving(self) -> bool:
         """Whether an earlier step leaves a reassignment under way."""
@@ -133,7 +134,13 @@ class Foresight:
 
     @property
     def topics(self) -> dict[str, Topic]:
-        return {t.name: t for t in self.scenario.topics}
+        """As they will be by then: earlier steps may have given one more partitions."""
+        grown = {
+            getattr(kind, "topic", ""): getattr(kind, "total", 0)
+            for kind in self.earlier.values()
+            if kind.do == "create_partitions"
+        }
+        return {t.name: replace(t, partitions=max(t.partitions, grown.get(t.name, 0))) for t in self.scenario.topics}
 
     def _nodes(self, nodes: Nodes) -> None:
         shape = self.scenario.shape
