@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
 from harness.clusters.broker_images import image_release
-from harness.clusters.choosing import choose, only_in_containers, refuse
+from harness.clusters.choosing import check_release, choose, only_in_containers, refuse
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
@@ -76,6 +76,7 @@ def start(
     """
     if backend not in BACKENDS:
         raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
+    check_release(release, shape)
     return BACKENDS[backend](
         release,
         shape,

@@ -12,13 +12,15 @@ from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, e
 from harness.clusters.images import images
 from harness.clusters.subnets import Subnets
 from harness.kafka.layout import BrokerImage
-from harness.kafka.release import IMAGE
+from harness.kafka.release import IMAGE, Release
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
+# In 3.7 they were a preview.
+_LOG_DIRS_SINCE: Final = (3, 8)
 _PROBES: Final = 50  # subnets that no run takes
 
 _OF_PROCESSES: Final = frozenset(
@@ -36,6 +38,16 @@ def check_plan(backend: str, shape: ClusterShape) -> None:
     """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
     if backend == CONTAINERS:
         Subnets.of(0, shape)
+
+
+def check_release(release: Release, shape: ClusterShape) -> None:
+    """BadInput for a shape that brokers of this release cannot have."""
+    if shape.log_dirs > 1 and release.numbers < _LOG_DIRS_SINCE:
+        since = ".".join(map(str, _LOG_DIRS_SINCE))
+        raise BadInput(
+            f"shape: log_dirs = {shape.log_dirs}: Kafka {release.version} has no log directories beside the first "
+            f"without ZooKeeper (KIP-858): give a release from {since} on, or leave log_dirs away"
+        )
 
 
 def only_in_containers(kafka: str | None, limits: Limits) -> str:

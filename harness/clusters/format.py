@@ -22,6 +22,7 @@ from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import ClusterShape
 
 FORMAT_S: Final = 120.0
+_META: Final = "meta.properties"
 TOOL_HEAP: Final = "-Xmx256m"
 TOOL_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
@@ -106,34 +107,58 @@ def _format(release: Release, features: Mapping[str, int], tool: StorageTool, sc
     raise HarnessFailure(f"Kafka {release.version} could not be formatted: {said[-1]}")
 
 
+def format_node(source: Path, directories: Sequence[Path], *, node: int, cluster_id: str) -> None:
+    """The log directories of `node`: all that was formatted in the first, whose metadata log it is for; in each of the
+    others only its identity, as `kafka-storage format` writes it. KIP-858 gives each directory an id of its own.
+    """
+    first, *others = directories
+    copy_formatted(source, first, node=node, cluster_id=cluster_id)
+    for directory in others:
+        directory.mkdir(exist_ok=True)
+        shutil.copyfile(source / _META, directory / _META)
+        _name(directory, node=node, cluster_id=cluster_id)
+
+
 def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str) -> None:
-    """A data folder of its own for `node`: same bootstrap records, new identity (KIP-858 gives directories theirs)."""
-    shutil.copytree(source, target)
-    meta = target / "meta.properties"
+    """A data folder of its own for `node`: same bootstrap records, new identity. `target` is empty, or not there."""
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    _name(target, node=node, cluster_id=cluster_id)
+
+
+def _name(directory: Path, *, node: int, cluster_id: str) -> None:
+    meta = directory / _META
     text = meta.read_text("utf-8")
     for key, value in {"node.id": str(node), "cluster.id": cluster_id, "directory.id": new_uuid()}.items():
         text, found = re.subn(rf"(?m)^{re.escape(key)}=.*$", f"{key}={value}", text)
         # Before 3.7 directories had no id; that line is then not there and not wanted.
         if not found and key != "directory.id":
-            raise HarnessFailure(f"{source}/meta.properties has no {key}")
-    with tempfile.NamedTemporaryFile("w", dir=target, delete=False, encoding="utf-8") as file:
+            raise HarnessFailure(f"{meta} has no {key}")
+    with tempfile.NamedTemporaryFile("w", dir=directory, delete=False, encoding="utf-8") as file:
         file.write(text)
     Path(file.name).replace(meta)
 
 
-def format_anew(source: Path, data: Path) -> None:
-    """An empty disk in the place of `data`, for the same node of the same cluster. The node must not run.
+def format_anew(source: Path, directories: Sequence[Path]) -> None:
+    """Empty disks in the place of the log directories of a node that does not run, for the same node and cluster.
 
-    It gets a directory id of its own, as `kafka-storage format` would give it (KIP-858): under the old id the
-    controllers would go on believing that the replicas which they have assigned to that directory are there.
+    They get directory ids of their own, as `kafka-storage format` would give them (KIP-858): under the old ids the
+    controllers would go on believing that the replicas which they have assigned to those directories are there.
+    A directory itself stays, for it may be a mount.
     """
-    identity = dict(
-        line.split("=", 1) for line in (data / "meta.properties").read_text("utf-8").splitlines() if "=" in line
-    )
+    identity = _identity(directories)
+    for directory in directories:
+        for path in directory.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    format_node(source, directories, node=int(identity["node.id"]), cluster_id=identity["cluster.id"])
+
+
+def _identity(directories: Sequence[Path]) -> dict[str, str]:
+    """What the first of the directories says of itself."""
+    meta = directories[0] / _META
+    identity = dict(line.split("=", 1) for line in meta.read_text("utf-8").splitlines() if "=" in line)
     if missing := {"node.id", "cluster.id"} - identity.keys():
-        raise HarnessFailure(f"{data}/meta.properties has no {', '.join(sorted(missing))}")
-    fresh = data.with_name(f"{data.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    copy_formatted(source, fresh, node=int(identity["node.id"]), cluster_id=identity["cluster.id"])
-    shutil.rmtree(data)
-    fresh.replace(data)
+        raise HarnessFailure(f"{meta} has no {', '.join(sorted(missing))}")
+    return identity

@@ -171,7 +171,7 @@ class JvmCluster:
 
     def log_directories(self, node: int) -> tuple[Path, ...]:
         """See `base.Cluster`."""
-        return (self._nodes[node].data,)
+        return self._nodes[node].log_directories
 
     def server_log(self, node: int) -> Path:
         """See `base.Cluster`."""
@@ -185,8 +185,7 @@ class JvmCluster:
         """See `base.Cluster`."""
         if self.running(node):
             raise HarnessFailure(f"the disk of {party(node)} cannot be swapped while it runs")
-        for directory in self.log_directories(node):
-            format_anew(self._means.formatted, directory)
+        format_anew(self._means.formatted, self.log_directories(node))
 
     def limit_file_size(self, node: int, size_bytes: int | None) -> None:
         """See `base.Cluster`. Only the soft limit of RLIMIT_FSIZE is lowered: its owner may raise that again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.base import party
-from harness.clusters.format import copy_formatted
+from harness.clusters.format import format_node
 from harness.clusters.launch import NOTHING, Command, Launch
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
@@ -27,10 +27,17 @@ class NodeFiles:
 
     directory: Path
     command: Command = NOTHING
+    log_dirs: int = 1
 
     @property
     def data(self) -> Path:
+        """Its first log directory, where the metadata log is."""
         return self.directory / "data"
+
+    @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """In the order of its settings."""
+        return (self.data, *(self.directory / f"data-{n}" for n in range(2, self.log_dirs + 1)))
 
     @property
     def server_log(self) -> Path:
@@ -57,10 +64,11 @@ class Site:
 
 def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[str] = ()) -> NodeFiles:
     """Makes everything that `node` needs to start."""
-    files = NodeFiles(site.directory / "nodes" / party(node))
+    log_dirs = site.shape.log_dirs if node in site.plan.brokers else 1
+    files = NodeFiles(site.directory / "nodes" / party(node), log_dirs=log_dirs)
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
-    copy_formatted(site.formatted, files.data, node=node, cluster_id=cluster_id)
+    format_node(site.formatted, files.log_directories, node=node, cluster_id=cluster_id)
     settings = Node(
         node=node,
         address=site.plan.node(node),
@@ -68,6 +76,7 @@ def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[
         controllers=site.plan.controllers,
         brokers=len(site.plan.brokers),
         data=files.data,
+        more_data=files.log_directories[1:],
         config=site.shape.config,
     )
     properties = files.directory / "server.properties"

@@ -89,7 +89,8 @@ class Node:
     advertised: Advertised | None  # None for a controller
     controllers: tuple[int, ...]
     brokers: int  # how many
-    data: Path
+    data: Path  # with the metadata log
+    more_data: tuple[Path, ...] = ()  # further log directories (KIP-858)
     config: Mapping[str, str] = field(default_factory=dict)  # on top of everything else
 
 
@@ -111,7 +112,7 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **_replication(node.brokers),
         **_of_version(release, node.brokers),
         "node.id": str(node.node),
-        "log.dirs": str(node.data),
+        **_directories(node),
         "controller.quorum.voters": ",".join(f"{id_}@{host_name(id_)}:{CONTROLLER_PORT}" for id_ in node.controllers),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(
@@ -120,6 +121,11 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **special,
         **node.config,
     }
+
+
+def _directories(node: Node) -> dict[str, str]:
+    directories = {"log.dirs": ",".join(map(str, (node.data, *node.more_data)))}
+    return directories | ({"metadata.log.dir": str(node.data)} if node.more_data else {})
 
 
 def _broker(node: Node, advertised: Advertised) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 Config = dict[str, str]
 
+LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
@@ -41,6 +42,7 @@ class ClusterShape:
 
     brokers: int = 3
     controllers: int = 1
+    log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
 

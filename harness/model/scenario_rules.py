@@ -10,7 +10,17 @@ from difflib import get_close_matches
 from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
-from harness.model.scenario import NODES_MAX, SETS, ClusterShape, Config, Producer, Reader, Scenario, Topic
+from harness.model.scenario import (
+    LOG_DIRS_MAX,
+    NODES_MAX,
+    SETS,
+    ClusterShape,
+    Config,
+    Producer,
+    Reader,
+    Scenario,
+    Topic,
+)
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
@@ -54,6 +64,8 @@ def check_shape(shape: ClusterShape, where: str) -> None:
     for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
         if not 1 <= count <= NODES_MAX:
             raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
+    if not 1 <= shape.log_dirs <= LOG_DIRS_MAX:
+        raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; a broker has 1 to {LOG_DIRS_MAX} log directories")
     check_config(shape.config, f"{where}: config")
     in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.addresses import SLOTS, Addresses
+from harness.clusters.choosing import check_release
 from harness.kafka.config import (
     CLIENT_PORT,
     CONTROLLER_PORT,
@@ -140,3 +141,17 @@ def test_logging_follows_the_release() -> None:
     old, _ = logging_properties(release("3.9.1", "/x/reload4j-1.2.25.jar"), Path("/logs/server.log"))
     assert (new, old) == ("log4j2.configurationFile", "log4j.configuration")
     assert "appender.file.fileName=/logs/server.log" in text
+
+
+def test_the_metadata_log_is_in_the_first_of_several_directories() -> None:
+    one = node_properties(release("4.3.1"), node(1))
+    assert (one["log.dirs"], one.get("metadata.log.dir")) == ("/d", None)
+    more = node_properties(release("4.3.1"), node(1, more_data=(Path("/e"), Path("/f"))))
+    assert (more["log.dirs"], more["metadata.log.dir"]) == ("/d,/e,/f", "/d")
+
+
+def test_several_log_directories_are_refused_where_a_release_has_none() -> None:
+    check_release(release("3.7.2"), ClusterShape())
+    check_release(release("3.8.0"), ClusterShape(log_dirs=2))
+    with pytest.raises(BadInput, match=r"log_dirs = 2: Kafka 3\.7\.2 .* give a release from 3\.8 on"):
+        check_release(release("3.7.2"), ClusterShape(log_dirs=2))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.archive import _KEPT, _adopt, _prune, _usable
-from harness.clusters.format import build_key, copy_formatted, format_anew, new_uuid
+from harness.clusters.format import build_key, copy_formatted, format_anew, format_node, new_uuid
 from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
 
@@ -59,12 +59,35 @@ def test_a_swapped_disk_is_empty_and_of_the_same_node(source: Path, tmp_path: Pa
     before = _meta(data)
     (data / "t-0").mkdir()
     (data / "t-0" / "00000000000000000000.log").write_bytes(b"records")
-    format_anew(source, data)
+    format_anew(source, [data])
     after = _meta(data)
     assert sorted(path.name for path in data.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
     assert (after["node.id"], after["cluster.id"]) == ("102", "new")
     assert after["directory.id"] != before["directory.id"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "formatted"]
+
+
+def test_each_of_several_directories_has_an_id_and_the_first_the_metadata(source: Path, tmp_path: Path) -> None:
+    directories = [tmp_path / "data", tmp_path / "data-2"]
+    format_node(source, directories, node=1, cluster_id="new")
+    before = [_meta(directory) for directory in directories]
+    assert [(meta["node.id"], meta["cluster.id"]) for meta in before] == [("1", "new")] * 2
+    assert sorted(path.name for path in directories[1].iterdir()) == ["meta.properties"]
+    (directories[1] / "t-0").mkdir()
+    format_anew(source, directories)
+    after = [_meta(directory) for directory in directories]
+    assert [path.name for path in directories[1].iterdir()] == ["meta.properties"]
+    assert [(meta["node.id"], meta["cluster.id"]) for meta in after] == [("1", "new")] * 2
+    assert len({meta["directory.id"] for meta in (*before, *after)}) == 4
+
+
+def test_a_swapped_disk_may_be_a_mount(source: Path, tmp_path: Path) -> None:
+    """What is mounted cannot be removed or renamed."""
+    data = tmp_path / "data"
+    copy_formatted(source, data, node=1, cluster_id="new")
+    inode = data.stat().st_ino
+    format_anew(source, [data])
+    assert data.stat().st_ino == inode
 
 
 def test_a_disk_that_does_not_say_whose_it_is_stays(source: Path, tmp_path: Path) -> None:
@@ -73,7 +96,7 @@ def test_a_disk_that_does_not_say_whose_it_is_stays(source: Path, tmp_path: Path
     (data / "meta.properties").write_text("version=1\ncluster.id=new\n")
     (data / "t-0").mkdir()
     with pytest.raises(HarnessFailure, match=r"has no node\.id"):
-        format_anew(source, data)
+        format_anew(source, [data])
     assert (data / "t-0").is_dir()
 
 

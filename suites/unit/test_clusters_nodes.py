@@ -31,4 +31,6 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
 
 def test_where_files_of_a_node_lie(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path)
+    assert files.log_directories == (tmp_path / "data",)
+    assert NodeFiles(tmp_path, log_dirs=3).log_directories == tuple(tmp_path / n for n in ("data", "data-2", "data-3"))
     assert files.server_log.parent == files.console.parent
