@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -188,11 +188,12 @@ def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None
         say=say,
     )
     record.on_steps(conducting.conduct(stage, scenario.steps, record.on_steps))
+    record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
     for name, text in conducting.doubts(record.steps):
         record.doubt(name, text)
     record.cluster.heal()
     say("waiting for the cluster to recover")
-    flowing = [place for place in targets_of(scenario) if scenario.floors.after]
+    flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
     settled = settle.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
     record.recovered = settled.as_dict()
     _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
@@ -241,6 +242,8 @@ def _settle_and_drain(
         record.doubt("isr_not_full", settled.last_seen)
     record.snapshots.append(settle.snapshot(admin, "healed", topics, groups))
     looks.look("healed", load.admins)
+    if unseen := settle.not_told(record.snapshots[-1], record.scenario.topics):
+        record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
     plan = DrainPlan(
         bootstrap=cluster.bootstrap_direct(),
         targets=load.targets,

@@ -14,6 +14,7 @@ from harness.clusters.base import Cluster
 from harness.kafka.admin import AdminView, PartitionState, Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
+from harness.model.scenario import Topic
 from harness.model.waiting import wait_for
 
 # Generous on purpose: a starved two-core machine needs a minute for what takes five seconds, and a run that
@@ -99,6 +100,13 @@ def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequen
     while not _whole(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
         time.sleep(_INTERVAL_S)
     return seen
+
+
+def not_told(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
+    """Partitions that there are and that a snapshot does not know; empty when it knows them all."""
+    told = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
+    wanted = ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
+    return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in told)
 
 
 def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:

@@ -33,6 +33,8 @@ _CONTRACT: Final = {
     ),
     "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
     "exact_losses": [{**_PLACE, "count": "int"}],
+    "deletions?": ["string"],
+    "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
 _RUN: Final = {
@@ -84,6 +86,7 @@ _EVENTS: Final = Kinds(
             "leader_epoch": "int",
             "clean": "bool?",
         },
+        "partitions_added": {**_EVENT, "partitions": "int"},
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
         "power_loss": {
             **_EVENT,

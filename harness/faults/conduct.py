@@ -185,7 +185,8 @@ class _Conductor:
         """Evidence of who led: a leader that changed since the last look becomes an event of the step."""
         for place, state in self.stage.all_states().items():
             before = self.seen.get(place)
-            if before is not None and state.leader_epoch > before.leader_epoch:
+            same = before is not None and before.topic_id == state.topic_id  # else it was deleted and made anew
+            if before is not None and same and state.leader_epoch > before.leader_epoch:
                 self.stage.record_event(
                     "leader_change",
                     topic=place[0],

@@ -6,7 +6,7 @@ Whatever can be known when a scenario is loaded is refused then, and not after m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.faults.base import Fault, Kind, Place
@@ -26,7 +26,8 @@ _WANTED: Mapping[str, tuple[str, bool]] = {
     "controllers": (CONTROLLERS, False),
     "one controller": (CONTROLLERS, True),
 }
-_OF_PARTITIONS = ("leader", "follower", "followers", "preferred")
+MOVE = 'give one: do = "reassign", wait = false'
+_OF_PARTITIONS = ("leader", "follower", "followers", "preferred", "adding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,12 @@ class Foresight:
         if topic.replicas == shape.brokers:
             return frozenset(range(1, shape.brokers + 1))
         moved = any(kind.do == "reassign" for kind in self.earlier.values())
-        return frozenset(topic.assignment[place[1]]) if topic.assignment and not moved else None
+        known = place[1] < len(topic.assignment) and not moved
+        return frozenset(topic.assignment[place[1]]) if known else None
+
+    def leaves_moving(self) -> bool:
+        """Whether an earlier step leaves a reassignment under way."""
+        return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())
 
     def reach(self, text: str) -> Reach:
         """What an expression will name; BadInput where that will be nobody."""
@@ -134,7 +140,13 @@ class Foresight:
 
     @property
     def topics(self) -> dict[str, Topic]:
-        return {t.name: t for t in self.scenario.topics}
+        """As they will be by then: earlier steps may have given one more partitions."""
+        grown = {
+            getattr(kind, "topic", ""): getattr(kind, "total", 0)
+            for kind in self.earlier.values()
+            if kind.do == "create_partitions"
+        }
+        return {t.name: replace(t, partitions=max(t.partitions, grown.get(t.name, 0))) for t in self.scenario.topics}
 
     def _nodes(self, nodes: Nodes) -> None:
         shape = self.scenario.shape
@@ -151,6 +163,8 @@ class Foresight:
             raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
         elif nodes.word in _OF_PARTITIONS:
             ((topic, _),) = partition_of(nodes.of, self.topics)
+            if nodes.word == "adding" and not self.leaves_moving():
+                raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
             if nodes.word.startswith("follower") and self.topics[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from harness.faults.base import Action, Bite, Done, PartitionsExpr
+from harness.faults.base import Action, Bite, Done, PartitionsExpr, PartitionView, Place
 from harness.faults.bite import named
-from harness.faults.foresight import Foresight
+from harness.faults.foresight import MOVE, Foresight
 from harness.faults.stage import Stage
+from harness.faults.waits import isr_not_full
 from harness.model.errors import BadInput
 from harness.model.scenario import Deadline
 from harness.model.waiting import wait_for
@@ -20,14 +21,28 @@ def shifted(replicas: list[int], by: int, brokers: tuple[int, ...]) -> list[int]
     return [brokers[(brokers.index(replica) + by) % len(brokers)] for replica in replicas]
 
 
+def whole(state: PartitionView, wanted: list[int]) -> bool:
+    """The partition is where it was to go, in full."""
+    return list(state.replicas) == wanted and set(state.isr) == set(wanted) and state.leader in wanted
+
+
+def added(state: PartitionView, wanted: list[int]) -> bool:
+    """It has the replicas that it is to get, whatever they hold."""
+    return set(wanted) <= set(state.replicas)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reassign(Action):
-    """Moves every replica of partitions `shift` brokers onward, and waits until the new ones are all in sync."""
+    """Moves every replica of partitions `shift` brokers onward, and waits until the new ones are all in sync.
+
+    With wait = false it is done when the move is under way, and `wait_reassigned` waits for the rest.
+    """
 
     do: ClassVar[str] = "reassign"
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     shift: int = 1
+    wait: bool = True
     deadline_s: Deadline = 60.0
 
     def foresee(self, plan: Foresight) -> None:
@@ -46,13 +61,85 @@ class Reassign(Action):
         wanted = {p: shifted(replicas, self.shift, stage.cluster.brokers) for p, replicas in before.items()}
         started = time.monotonic()
         stage.admin.reassign(wanted)
+        stands = whole if self.wait else added
 
         def pending() -> dict[str, str]:
             return {
                 f"{t}/{p}": f"replicas {list(s.replicas)}, ISR {sorted(s.isr)}"
                 for (t, p), s in stage.states(places).items()
-                if list(s.replicas) != wanted[t, p] or set(s.isr) != set(wanted[t, p]) or s.leader not in wanted[t, p]
+                if not stands(s, wanted[t, p])
             }
+
+        wait_for(
+            pending,
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what=f"the reassignment to {'complete' if self.wait else 'begin'}",
+            interval_s=0.1,
+        )
+        seen = {f"{t}/{p}": {"replicas": [before[t, p], wanted[t, p]]} for t, p in places}
+        moved = [p for p in places if set(before[p]) != set(wanted[p])]
+        because = f"{named(moved)} {'moved' if self.wait else 'set out'} to other brokers"
+        because = because if moved else "no replica changed its broker"
+        return Done(
+            resolved={"waited_s": round(time.monotonic() - started, 3), "moves": seen},
+            bite=Bite(bool(moved), because, seen),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitReassigning(Action):
+    """Waits until a replica that a reassignment adds to each partition has some of its records, and not all."""
+
+    do: ClassVar[str] = "wait_reassigning"
+    on: PartitionsExpr = ()
+    deadline_s: Deadline = 30.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        under_way(plan)
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def pending() -> dict[str, str]:
+            moves, states = stage.admin.reassignments(), stage.states(places)
+            logs = stage.admin.replica_offsets(sorted({topic for topic, _ in places}))
+            return {f"{t}/{p}": why for t, p in places if (why := _not_copying((t, p), moves, states, logs))}
+
+        wait_for(
+            pending,
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what="a reassignment that copies",
+            interval_s=0.05,
+        )
+        return Done(resolved={"partitions": [f"{t}/{p}" for t, p in places]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitReassigned(Action):
+    """Waits until no partition is being reassigned any more, and every replica is in sync."""
+
+    do: ClassVar[str] = "wait_reassigned"
+    on: PartitionsExpr = ()
+    deadline_s: Deadline = 60.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        under_way(plan)
+
+    def perform(self, stage: Stage) -> Done:
+        places, started = stage.places(self.on), time.monotonic()
+
+        def pending() -> dict[str, str]:
+            moves, states = stage.admin.reassignments(), stage.states(places)
+            left = {
+                p: f"adding {list(moves[p].adding)}, removing {list(moves[p].removing)}" for p in places if p in moves
+            }
+            left |= {p: why for p, s in states.items() if p not in moves and (why := isr_not_full(s))}
+            left |= {p: "nobody answers" for p in places if p not in states}
+            return {f"{t}/{p}": why for (t, p), why in left.items()}
 
         wait_for(
             pending,
@@ -61,10 +148,21 @@ class Reassign(Action):
             what="the reassignment to complete",
             interval_s=0.1,
         )
-        seen = {f"{t}/{p}": {"replicas": [before[t, p], wanted[t, p]]} for t, p in places}
-        moved = [p for p in places if set(before[p]) != set(wanted[p])]
-        because = f"{named(moved)} moved to other brokers" if moved else "no replica changed its broker"
-        return Done(
-            resolved={"waited_s": round(time.monotonic() - started, 3), "moves": seen},
-            bite=Bite(bool(moved), because, seen),
-        )
+        return Done(resolved={"waited_s": round(time.monotonic() - started, 3)})
+
+
+def under_way(plan: Foresight) -> None:
+    """BadInput where no earlier step leaves a reassignment under way."""
+    if not plan.leaves_moving():
+        raise BadInput(f"no earlier step leaves a reassignment under way; {MOVE}")
+
+
+def _not_copying(place: Place, moves: Any, states: Any, logs: Any) -> str | None:
+    """Why no added replica is in the middle of its copying, or None."""
+    if place not in moves or place not in states or not moves[place].adding:
+        return "no replica is being added"
+    goal = logs.get((*place, states[place].leader), (0, -1))[1]
+    added_to = {b: logs.get((*place, b)) for b in moves[place].adding}
+    if any(log is not None and log[0] < log[1] < goal for log in added_to.values()):
+        return None
+    return f"the leader's log ends at {goal}, the added ones' start and end at {added_to}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,7 +12,8 @@ from harness.faults.base import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.waits import POLL_S
-from harness.model.contract import check_config
+from harness.kafka.ondisk import CLEANED, offset_checkpoint
+from harness.model.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
 from harness.model.errors import BadInput
 from harness.model.scenario import Count, Deadline, Range
 from harness.model.scenario_rules import in_sync_at_least
@@ -43,7 +45,7 @@ class DeleteRecords(Action):
 class AlterTopic(Action):
     """Changes settings of a topic while it is used."""
 
-    do: ClassVar[str] = "alter_topic"
+    do: ClassVar[str] = ALTER_TOPIC
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,10 @@ class AlterTopic(Action):
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
         check_config(self.config, "config")
+        if TIMESTAMP_TYPE in self.config:
+            raise BadInput(
+                f"config: {TIMESTAMP_TYPE} is judged as the topic declares it, all the while; make a topic of each type"
+            )
         in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
 
     def perform(self, stage: Stage) -> Done:
@@ -117,6 +123,37 @@ class WaitLogStart(Action):
         offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
         leaders = {place: s.leader for place, s in stage.states(places).items()}
         return {(t, p): offsets[t, p, b][0] for (t, p), b in leaders.items() if (t, p, b) in offsets}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitCompacted(Action):
+    """Waits until the leader of each partition has compacted some of its log."""
+
+    do: ClassVar[str] = "wait_compacted"
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr
+    deadline_s: Deadline = 60.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def probe() -> dict[str, int]:
+            leaders = {place: state.leader for place, state in stage.states(places).items() if state.leader >= 0}
+            return {f"{t}/{p}": cleaned(stage.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
+
+        seen = wait_for(
+            probe,
+            until=lambda offsets: len(offsets) == len(places) and min(offsets.values()) > 0,
+            deadline_s=self.deadline_s,
+            what="compaction",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"compacted_to": seen})
+
+
+def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:
+    """Up to which offset a broker has compacted a partition; 0 = not at all."""
+    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in directories), default=0)
 
 
 def segments(directory: Path, topic: str, partition: int) -> int:

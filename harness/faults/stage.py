@@ -91,6 +91,11 @@ class Stage:
         assert found is not None
         return found
 
+    def adding(self, place: Place) -> tuple[int, ...]:
+        """Replicas that a reassignment is adding to a partition; none when there is no such."""
+        move = self.admin.reassignments().get(place)
+        return tuple(move.adding) if move else ()
+
     def active_controller(self) -> int:
         return self.admin.active_controller()
 

@@ -5,6 +5,7 @@ leader(plain/0)              its leader now             controller    the active
 follower(plain/0)            the first replica that does not lead     controllers   every controller
 followers(plain/0)           all replicas that do not lead
 preferred(plain/0)           the first of its replicas
+adding(plain/0)              the first replica that a reassignment adds to it
 group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
@@ -32,6 +33,7 @@ class Facts(Protocol):
     def brokers(self) -> tuple[int, ...]: ...
     def controllers(self) -> tuple[int, ...]: ...
     def partition(self, place: Place) -> PartitionView: ...
+    def adding(self, place: Place) -> tuple[int, ...]: ...
     def active_controller(self) -> int: ...
     def group_coordinator(self, group: str) -> int: ...
     def txn_coordinator(self, producer: str) -> int: ...
@@ -111,6 +113,7 @@ _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "follower": lambda of, facts: _followers(of, facts)[:1],
     "followers": _followers,
     "preferred": lambda of, facts: (facts.partition(place_of(of)).replicas[0],),
+    "adding": lambda of, facts: facts.adding(place_of(of))[:1],
     "group_coordinator": lambda of, facts: (facts.group_coordinator(of),),
     "txn_coordinator": lambda of, facts: (facts.txn_coordinator(of),),
     "same": lambda of, facts: facts.nodes_of(of),
@@ -121,6 +124,7 @@ _TAKES: dict[str, str] = {
     "follower": "a partition",
     "followers": "a partition",
     "preferred": "a partition",
+    "adding": "a partition",
     "group_coordinator": "a group",
     "txn_coordinator": "a producer",
     "same": "the name of an earlier step",

@@ -91,6 +91,14 @@ class AdminView:
         """Creates them (min.insync.replicas 2 unless said) and waits for leaders on every broker; topic ids by name."""
         return admin_topics.create_topics(self._wire, topics, deadline_s)
 
+    def recreate_topic(self, topic: Topic, deadline_s: float = DEADLINE_S) -> str:
+        """Deletes it and creates it at once under the same name; its new topic id."""
+        return admin_topics.recreate_topic(self._wire, topic, deadline_s)
+
+    def create_partitions(self, topic: str, total: int, deadline_s: float = DEADLINE_S) -> None:
+        """Gives a topic so many partitions, and waits for leaders of them on every broker."""
+        admin_topics.create_partitions(self._wire, topic, total, deadline_s)
+
     def delete_topics(self, names: Sequence[str], deadline_s: float = DEADLINE_S) -> None:
         """Deletes them and waits until no answering broker knows them."""
         admin_topics.delete_topics(self._wire, names, deadline_s)
@@ -143,6 +151,12 @@ class AdminView:
     def alter_topic_config(self, topic: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
         """Sets settings, or unsets those that are None, and waits until the brokers show it."""
         admin_cluster.alter_config(self._wire, topic, config, deadline_s)
+
+    def alter_broker_config(
+        self, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float = DEADLINE_S
+    ) -> None:
+        """The same for dynamic settings of brokers, each of which shows its own."""
+        admin_cluster.alter_broker_config(self._wire, brokers, config, deadline_s)
 
     def features(self) -> dict[str, int]:
         """Finalized feature levels: metadata.version, transaction.version, eligible.leader.replicas.version, ..."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from harness.model.errors import BadInput, HarnessFailure
 
 _TOPIC: Final = 2  # ConfigResource.Type
 _BROKER: Final = 4
-_OF_THE_TOPIC: Final = 1  # ConfigEntry.ConfigSource: set on the topic itself
+_OWN: Final = {_TOPIC: 1, _BROKER: 2}  # ConfigEntry.ConfigSource: set on the topic, or on that broker, itself
 _SET: Final = 0  # AlterConfigOp.OpType
 _DELETE: Final = 1
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
@@ -62,6 +62,24 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
     Returns once every answering broker shows the new values, or after 3 s when one that is cut off from the
     controllers cannot learn of them. BadInput when Kafka refuses a value.
     """
+    _alter(wire, _TOPIC, [topic], config, deadline_s)
+    _await_shown(lambda: wire.ask_all(_describe([(_TOPIC, topic)])), _TOPIC, config)
+
+
+def alter_broker_config(
+    wire: Wire, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float
+) -> None:
+    """The same for dynamic settings of brokers (KIP-226), each of which has to show its own."""
+    _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
+
+    def told() -> Mapping[int, Any]:
+        answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in brokers}, ANSWER_S)
+        return {broker: answer[0] for broker, answer in answers.items()}
+
+    _await_shown(told, _BROKER, config)
+
+
+def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, str | None], deadline_s: float) -> None:
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [
         kind.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
@@ -69,22 +87,28 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
     ]
     question = call(
         IncrementalAlterConfigsRequest,
-        resources=[kind(resource_type=_TOPIC, resource_name=topic, configs=changes)],
+        resources=[kind(resource_type=type_, resource_name=name, configs=changes) for name in names],
         validate_only=False,
     )
 
     def refusal(answer: Any) -> str | None:
-        told = answer.responses[0]
-        error = error_name(told.error_code)
-        if error and error not in _PASSING:
-            raise BadInput(f"Kafka refuses {dict(config)} on topic {topic}: {error} ({told.error_message})")
-        return error
+        passing = None
+        for told in answer.responses:
+            error = error_name(told.error_code)
+            if error and error not in _PASSING:
+                what = f"{dict(config)} on {told.resource_name}"
+                raise BadInput(f"Kafka refuses {what}: {error} ({told.error_message})")
+            passing = passing or error
+        return passing
 
-    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {topic}")
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {', '.join(names)}")
+
+
+def _await_shown(told: Callable[[], Mapping[int, Any]], type_: int, config: Mapping[str, str | None]) -> None:
     give_up_at = time.monotonic() + _APPLIED_WITHIN_S
     while time.monotonic() < give_up_at:
-        answers = wire.ask_all(_describe([(_TOPIC, topic)]))
-        if answers and all(_shows(answer, config) for answer in answers.values()):
+        answers = told()
+        if answers and all(_shows(answer, _OWN[type_], config) for answer in answers.values()):
             return
         time.sleep(0.05)
 
@@ -180,9 +204,9 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
     )
 
 
-def _shows(answer: Any, config: Mapping[str, str | None]) -> bool:
-    """Whether one topic has these settings of its own, and none where the value is None."""
-    told = {c.name: c.value for c in answer.results[0].configs if c.config_source == _OF_THE_TOPIC}
+def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
+    """Whether one topic or broker has these settings of its own, and none where the value is None."""
+    told = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
     return all(told.get(name) == value for name, value in config.items())
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import (
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeTopicPartitionsRequest,
@@ -103,6 +104,18 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
     BadInput when Kafka refuses one (bad name, bad config, too few brokers); HarnessTimeout by the deadline.
     """
     give_up_at = time.monotonic() + deadline_s
+    _create(wire, topics, deadline_s)
+    wanted = {(t.name, p) for t in topics for p in range(_count(t))}
+    wait_for(
+        lambda: _without_leader(wire, wanted),
+        until=lambda missing: not missing,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what="every broker to see a leader of the new topics",
+    )
+    return {state.topic: state.topic_id for state in partitions(wire, [t.name for t in topics], often=False)}
+
+
+def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
     tried = False
 
     def mark_tried() -> None:
@@ -127,20 +140,79 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
         what=f"topics {[t.name for t in topics]}",
         unanswered=mark_tried,
     )
-    wanted = {(t.name, p) for t in topics for p in range(_count(t))}
+
+
+def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
+    """Deletes a topic and creates it at once under the same name, before anybody may have noticed. Its new topic id.
+
+    Waits until every broker that answers has the new one, with leaders. HarnessTimeout by the deadline.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    (old,) = {state.topic_id for state in partitions(wire, [topic.name], often=False)} or {""}
+    _delete(wire, [topic.name], deadline_s)
+    _create(wire, [topic], deadline_s)
+    wanted = {(topic.name, p) for p in range(_count(topic))}
+
+    def stale() -> dict[int, Any]:
+        seen = seen_by_broker(wire, [topic.name])
+        ids = {b: {state.topic_id for state in told.partitions.values()} for b, told in seen.items()}
+        return _without_leader(wire, wanted) | {b: sorted(known) for b, known in ids.items() if len(known - {old}) != 1}
+
+    wait_for(
+        stale,
+        until=lambda left: not left,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what=f"every broker to have the new topic {topic.name}",
+    )
+    return partitions(wire, [topic.name], often=False)[0].topic_id
+
+
+def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> None:
+    """Gives a topic `total` partitions, and waits until every broker that answers sees a leader for each of them.
+
+    BadInput when Kafka refuses that; HarnessTimeout by the deadline.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    kind = CreatePartitionsRequest.CreatePartitionsTopic
+    before = {(s.topic, s.partition) for s in partitions(wire, [topic], often=False)}
+    wanted = {(topic, p) for p in range(total)}
+
+    def refusal(answer: Any) -> str | None:
+        told = answer.results[0]
+        error = error_name(told.error_code)
+        if error and error not in _PASSING and before >= wanted:
+            raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({told.error_message})")
+        # A try that was not answered may have been the one that did it: that all are there is looked at below.
+        return error if error in _PASSING else None
+
+    request = call(
+        CreatePartitionsRequest,
+        topics=[kind(name=topic, count=total, assignments=None)],
+        timeout_ms=5000,
+        validate_only=False,
+    )
+    to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"{total} partitions of {topic}")
     wait_for(
         lambda: _without_leader(wire, wanted),
         until=lambda missing: not missing,
         deadline_s=max(0.1, give_up_at - time.monotonic()),
-        what="every broker to see a leader of the new topics",
+        what="every broker to see a leader of the new partitions",
     )
-    return {state.topic: state.topic_id for state in partitions(wire, [t.name for t in topics], often=False)}
 
 
 def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
     """Deletes topics and waits until no broker that answers knows them. Topics that are not there are no error."""
     give_up_at = time.monotonic() + deadline_s
+    _delete(wire, names, deadline_s)
+    wait_for(
+        lambda: sorted({t for seen in seen_by_broker(wire, names).values() for t, _ in seen.partitions}),
+        until=lambda left: not left,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what="every broker to forget the deleted topics",
+    )
 
+
+def _delete(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
     def refusal(answer: Any) -> str | None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.responses}
         bad = {n: e for n, e in errors.items() if e[0] and e[0] != "UNKNOWN_TOPIC_OR_PARTITION"}
@@ -151,12 +223,6 @@ def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
     state = DeleteTopicsRequest.DeleteTopicState
     request = call(DeleteTopicsRequest, topics=[state(name=n) for n in names], timeout_ms=5000)
     to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"the deletion of {list(names)}")
-    wait_for(
-        lambda: sorted({t for seen in seen_by_broker(wire, names).values() for t, _ in seen.partitions}),
-        until=lambda left: not left,
-        deadline_s=max(0.1, give_up_at - time.monotonic()),
-        what="every broker to forget the deleted topics",
-    )
 
 
 def _metadata(names: Sequence[str]) -> Call:

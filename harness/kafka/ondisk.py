@@ -16,6 +16,7 @@ from harness.model.errors import HarnessFailure
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # flushed up to here
 LOG_STARTS: Final = "log-start-offset-checkpoint"  # only where it is not the first segment's base
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED: Final = "cleaner-offset-checkpoint"  # compacted up to here
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"  # of a replica, in its own folder
 _TOPIC_ID: Final = "partition.metadata"
 _CHECKPOINT_VERSION: Final = "0"

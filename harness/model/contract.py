@@ -8,24 +8,27 @@ unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Topic
+from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Step, Topic
 
 # Kafka's own defaults where they decide what is promised.
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
 _NEVER: Final = -1
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+MIN_INSYNC: Final = "min.insync.replicas"
+
 _LONG_MAX: Final = (1 << 63) - 1
 _INT_MAX: Final = (1 << 31) - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 # What brokers take for the settings that a promise hangs on; of their own, some are called "log." before that.
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
-    "min.insync.replicas": (1, _INT_MAX),
+    MIN_INSYNC: (1, _INT_MAX),
     "retention.ms": (-1, _LONG_MAX),
     "retention.bytes": (-1, _LONG_MAX),
     "segment.bytes": (14, _INT_MAX),
@@ -37,9 +40,12 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
 }
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean.leader.election.enable": ("true", "false"),
-    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+    TIMESTAMP_TYPE: ("CreateTime", "LogAppendTime"),
     "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
 }
+
+RECREATE_TOPIC: Final = "recreate_topic"
+ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
 
 # Who writes the last record of each partition before the drain. In no scenario, and held to the strictest promise.
 SENTINEL = "sentinel"
@@ -73,14 +79,39 @@ class ProducerContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A step of the declared scenario changes settings of a topic: when, its row in steps.json tells."""
+
+    step: str
+    topic: str
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
+    """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
+    of the declared scenario that delete a topic, whose records are promised no more."""
+
     topics: dict[str, TopicContract]
     producers: dict[str, ProducerContract]
     exact_losses: tuple[ExactLoss, ...] = ()
+    changes: tuple[Change, ...] | None = None
+    deletions: tuple[str, ...] = ()
+
+    def changed(self, topic: str, keys: Iterable[str]) -> bool:
+        """Whether a declared step changes one of these settings of a topic."""
+        return any(c.topic == topic and c.config.keys() & set(keys) for c in self.changes or ())
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's run.json."""
         return asdict(self)
+
+
+def promised(key: str) -> bool:
+    """Whether what is promised of records depends on a setting of a topic or of brokers. How they are cut into
+    segments does not matter."""
+    name = key.removeprefix("log.")
+    return name in {*_NUMBERS, *_WORDS} - {"segment.bytes"}
 
 
 def check_config(config: Config, where: str) -> None:
@@ -102,16 +133,25 @@ def contract_of(scenario: Scenario) -> Contract:
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
         producers={p.name: _producer_contract(p) for p in scenario.producers},
         exact_losses=permits.exact_losses,
+        changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
+        deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
     )
 
 
 def contract_from_dict(plain: dict[str, Any]) -> Contract:
     """The inverse of `Contract.as_dict`, unknown keys ignored; KeyError or TypeError on a foreign shape."""
+    changes = plain.get("changes")
     return Contract(
         topics={name: TopicContract(**_known(TopicContract, topic)) for name, topic in plain["topics"].items()},
         producers={name: ProducerContract(**_known(ProducerContract, p)) for name, p in plain["producers"].items()},
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
+        deletions=tuple(plain.get("deletions") or ()),
+        changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
     )
+
+
+def _change(step: Step) -> Change:
+    return Change(step=step.name, topic=str(step.args.get("topic", "")), config=dict(step.args.get("config") or {}))
 
 
 def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
@@ -127,13 +167,13 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
     return TopicContract(
         topic=topic.name,
         replicas=topic.replicas,
-        min_insync_replicas=int(setting("min.insync.replicas", "min.insync.replicas", "2")),
+        min_insync_replicas=int(setting(MIN_INSYNC, MIN_INSYNC, "2")),
         unclean_election=unclean or scenario.permits.unclean_election,
         retention_ms=int(setting("retention.ms", "log.retention.ms", str(RETENTION_MS_DEFAULT))),
         retention_bytes=int(setting("retention.bytes", "log.retention.bytes", "-1")),
         segment_bytes=int(setting("segment.bytes", "log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))),
         compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
-        timestamp_type=_timestamp_type(setting("message.timestamp.type", "log.message.timestamp.type", "CreateTime")),
+        timestamp_type=_timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
         delete_records=scenario.permits.delete_records,
         flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
         flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),

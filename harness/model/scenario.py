@@ -17,6 +17,7 @@ LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
+PARTITIONS_MAX = 1000  # of a topic
 SETS = ("smoke", "gate", "nightly")  # tags that no file gives itself: they follow from the rest of it
 
 
@@ -60,7 +61,7 @@ class ClusterShape:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     name: str
-    partitions: Annotated[int, Range(1, 1000)] = 3
+    partitions: Annotated[int, Range(1, PARTITIONS_MAX)] = 3
     replicas: int = 3
     config: Config = field(default_factory=dict)  # min.insync.replicas defaults to 2
     assignment: tuple[tuple[int, ...], ...] = ()  # replicas of each partition, the preferred leader first

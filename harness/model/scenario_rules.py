@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from harness.model.contract import check_config
+from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.scenario import (
@@ -31,7 +31,6 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
-MIN_INSYNC = "min.insync.replicas"
 # What keeps ACLs, and lets nodes and clients that have none go on.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

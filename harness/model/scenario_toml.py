@@ -256,6 +256,8 @@ def _steps(rows: Any, where: str) -> list[Step]:
         do = _expect(str, args.pop("do"), f"{where}: number {number}: do", "a text in quotes")
         name = _expect(str, args.pop("name", ""), f"{where}: number {number}: name", "a text in quotes")
         name = name or _free_name(do, taken)
+        if isinstance(args.get("config"), dict):
+            args["config"] = _flat(args["config"])
         taken.add(name)
         steps.append(Step(do=do, name=name, args=args))
     return steps

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.contract import Contract, ProducerContract, TopicContract
+from harness.model.contract import MIN_INSYNC, Change, Contract, ProducerContract, TopicContract
 from harness.model.finding import Kind
 
 Run = Mapping[str, Any]
@@ -19,6 +19,7 @@ def _span(run: Run, what: str) -> str:
 # What was seen, by kind and the check's word for the circumstances.
 _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.LOST, "passed"): "the read after healing passed the place and the record is nowhere",
+    (Kind.LOST, "topic_gone"): "another topic has the name now, and nobody was to delete the one that it was sent to",
     (Kind.LOST, "uncommitted_only"): "only read_uncommitted shows it; read_committed passed the place without it",
     (Kind.LOST, "beyond_every_log"): "every replica's log ends at or below its offset",
     (Kind.DUPLICATED, ""): lambda run: f"a second copy; the first stands at {_span(run, 'offset')}",
@@ -89,7 +90,7 @@ def promise(kind: str, topic: str | None, producer: str | None, contract: Contra
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")
     if kind == Kind.LOST:
-        return _of_loss(on_topic, by)
+        return _of_loss(on_topic, by, contract.changes or ())
     if kind in (Kind.DUPLICATED, Kind.REORDERED):
         return _of_idempotence(kind, by)
     if kind == Kind.LOG_START and on_topic is not None:
@@ -98,9 +99,15 @@ def promise(kind: str, topic: str | None, producer: str | None, contract: Contra
     return _PROMISES[kind]
 
 
-def _of_loss(topic: TopicContract | None, producer: ProducerContract | None) -> str:
+def _in_sync(topic: TopicContract, changes: Sequence[Change]) -> str:
+    """The setting, and what declared steps made of it."""
+    later = [c.config[MIN_INSYNC] for c in changes if c.topic == topic.topic and MIN_INSYNC in c.config]
+    return ", then ".join(map(str, (topic.min_insync_replicas, *later)))
+
+
+def _of_loss(topic: TopicContract | None, producer: ProducerContract | None, changes: Sequence[Change]) -> str:
     acks = producer.acks if producer else "all"
-    in_sync = f" with min.insync.replicas={topic.min_insync_replicas}" if topic and acks == "all" else ""
+    in_sync = f" with min.insync.replicas={_in_sync(topic, changes)}" if topic and acks == "all" else ""
     clean = " and no unclean election" if topic and not topic.unclean_election else ""
     return f"acks={acks}{in_sync}{clean} keeps every acknowledged record"
 

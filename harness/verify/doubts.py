@@ -12,6 +12,7 @@ from harness.verify.case import COMMITTED, UNCOMMITTED, Case, place_of, places_o
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.compare import from_its_own_copy
 from harness.verify.counts import Counts
+from harness.verify.deleted import deleted
 from harness.verify.excuse import without_lineage
 from harness.verify.progress import progress
 from harness.verify.rows import UNJUDGED, UNREAD
@@ -81,13 +82,13 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
 
 
 def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
-    known = {facts.place: facts for facts in places_of(case)}
+    known, gone = {facts.place: facts for facts in places_of(case)}, deleted(case)
     live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
     copies = {place_of(read) for read in case.reads if read["isolation"] == UNCOMMITTED}
     for place, figures in counts.sent.items():
         facts = known.get(place)
         name = f"{place[0]}/{place[2]}"
-        if not figures["acked"]:
+        if not figures["acked"] or place[:2] in gone:
             continue
         if facts is None or facts.committed is None:
             yield Doubt("no_drain", f"nobody read {name} as {COMMITTED} after healing")

@@ -18,6 +18,7 @@ from harness.model.schemas import Columns
 from harness.verify.case import Case
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared, is_committed
+from harness.verify.regimes import compacted_until, unclean_permitted
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
@@ -57,14 +58,14 @@ def excused(rows: DataFrame, given: Prepared) -> DataFrame:
 def _superseded(rows: DataFrame, given: Prepared) -> DataFrame:
     """On compacted topics a record may go, on each replica at its own time, once its key was written again."""
     topics = [
-        (n, name)
+        (n, name, until_ns)
         for n, case in enumerate(given.cases)
-        for name, topic in case.contract.topics.items()
-        if topic.compacted
+        for name in case.contract.topics
+        if (until_ns := compacted_until(case, name)) is not None
     ]
     if not topics:
         return rows
-    compacted = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
+    compacted = F.broadcast(frame(given.spark, {"topic": "string", "until_ns": "int64"}, topics))
     newest = F.col("newest.offset")
     # Without an offset: it was acknowledged before the newest one was sent.
     earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
@@ -79,8 +80,10 @@ def _superseded(rows: DataFrame, given: Prepared) -> DataFrame:
 
 def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
     """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
-    unknown outcome or may have been acknowledged without an offset."""
-    keyed = given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"], "left_semi")
+    unknown outcome or may have been acknowledged without an offset. What was sent when compaction was over replaced
+    nothing."""
+    keyed = given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"])
+    keyed = keyed.where("called_ns <= until_ns")
     keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
     shown = given.observations.where((F.col("kind") == "drain") & is_committed() & F.col("intact"))
     shown = shown.join(compacted, [BUNDLE, "topic"], "left_semi").select(*RECORD, *PLACE[1:], "offset")
@@ -154,9 +157,9 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    for topic, partition, log_end, until_ns, epoch in _unclean(case):
+    for topic, partition, log_end, until_ns, epoch, at_ns in _unclean(case):
         contract = case.contract.topics.get(topic)
-        if contract is None or not contract.unclean_election or log_end is None:
+        if contract is None or log_end is None or not unclean_permitted(case, topic, at_ns):
             continue
         why = (
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
@@ -177,8 +180,8 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             yield number, kind.value, out.topic, out.partition, None, out.from_offset, out.since_ns, out.until_ns, why
 
 
-def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int]]:
-    """(topic, partition, surviving log end, before when, epoch) of every election that was seen to be unclean."""
+def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:
+    """(topic, partition, surviving log end, before when, epoch, when seen) of every election seen to be unclean."""
     choreographed = set()
     for event, step in case.events("unclean_election"):
         place = (event["topic"], event["partition"])
@@ -187,14 +190,14 @@ def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int]]:
         end = _epoch_start(case, *place, event["leader_epoch"]) if end is None else end
         # The step begins while the partition has no leader: nothing is acked between then and the election.
         until_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
-        yield *place, end, until_ns, event["leader_epoch"]
+        yield *place, end, until_ns, event["leader_epoch"], event["at_ns"]
     for event, _ in case.events("leader_change"):
         place = (event["topic"], event["partition"])
         # Told from the ISR alone, so an election out of the ELR (KIP-966) looks unclean too; where a step made the
         # unclean election, that one is measured and this adds nothing.
         if event.get("clean") is False and event["new_leader"] >= 0 and place not in choreographed:
             start = _epoch_start(case, *place, event["leader_epoch"])
-            yield *place, start, event["at_ns"], event["leader_epoch"]
+            yield *place, start, event["at_ns"], event["leader_epoch"], event["at_ns"]
 
 
 def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import COMMITTED, Case, places_of
+from harness.verify.deleted import with_deletions
 from harness.verify.tables import BUNDLE, PLACE, Frames, frame
 
 _PLACES: Final[Columns] = {
@@ -32,9 +33,10 @@ _PLACES: Final[Columns] = {
 class Prepared:
     """Frames of all bundles, `bundle` first.
 
-    ledger: with `txn` (outcome of the transaction; null = none) and `promised` (acked, and committed if
-    transactional). streams: one row a stream: producer, acks, idempotent, place, end_seq; of the ledger
-    its rows and sent_seq, the sequence after the last one. places: a topic-partition after healing each.
+    ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `deleted`) and `promised` (acked,
+    committed if transactional, and its topic not deleted). streams: one row a stream: producer, acks, idempotent,
+    place, end_seq; of the ledger its rows and sent_seq, the sequence after the last one. places: a topic-partition
+    after healing each.
     """
 
     spark: SparkSession
@@ -70,7 +72,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
     return Prepared(
         spark=spark,
         cases=cases,
-        ledger=_ledger(frames["ledger"], transactions),
+        ledger=with_deletions(_ledger(frames["ledger"], transactions), spark, cases),
         streams=_streams(frames["reservations"], frames["ledger"]).localCheckpoint(),
         observations=frames["observations"],
         transactions=transactions,

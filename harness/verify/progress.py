@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from harness.verify.counts import Counts
 
 # Of so many transactions some must have been aborted where a share of them is to be.
 _ENOUGH_ENDS: Final = 20
+_WINDOWS: Final = ("before", "during", "after")
 
 
 def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -25,16 +27,24 @@ def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
 def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     if not counts.total("acked"):
         yield Doubt("empty_ledger", "not one record was acknowledged")
-    by_name: dict[tuple[str, int], Mapping[str, int]] = {(t, p): of for (t, _, p), of in counts.sent.items()}
-    floors = case.run.get("floors") or {}
+    by_name: dict[tuple[str, int], Counter[str]] = {}
+    for (topic, _, partition), of in counts.sent.items():  # one that was deleted and made anew has its name twice
+        acks = {window: of[window] for window in _WINDOWS}
+        by_name.setdefault((topic, partition), Counter()).update(acks)
+    floors, added = case.run.get("floors") or {}, _added(case)
     for topic, partition in case.run.get("targets") or []:
-        figures = by_name.get((topic, partition), {})
-        for window in ("before", "during", "after"):
+        figures = by_name.get((topic, partition), Counter())
+        for window in ("after",) if (topic, partition) in added else _WINDOWS:
             floor = floors.get(window) or 0
-            if figures.get(window, 0) < floor:
-                acked = figures.get(window, 0)
-                text = f"{acked} acks {window} the faults on {topic}/{partition}, {floor} wanted"
+            if figures[window] < floor:
+                text = f"{figures[window]} acks {window} the faults on {topic}/{partition}, {floor} wanted"
                 yield Doubt(f"floor_{window}", text)
+
+
+def _added(case: Case) -> set[tuple[str, int]]:
+    """Partitions that a step gave a topic: there was nothing of them before, and during earlier faults."""
+    events = [event for event, _ in case.events("partitions_added")]
+    return {(event["topic"], p) for event in events for p in range(event["partition"], event["partitions"])}
 
 
 def _ends_well(case: Case) -> bool:

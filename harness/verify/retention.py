@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.verify.case import Case
+from harness.verify.regimes import regimes
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """So much must be kept of what was there until then; None = until now."""
+
+    keep_bytes: int
+    until_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """bytes: what must be kept; None = no limit by size. young_ms: what is as young must be there; None = no limit."""
+    """sizes: any of them explains what is gone; none = no limit by size. young_ms: what is as young must be there;
+    None = no limit by time."""
 
-    bytes: int | None
+    sizes: tuple[Size, ...]
     young_ms: int | None
 
 
 def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
-    """The most permissive limits that were in force until then."""
+    """What the settings that were in force until then have let go. One that is over explains nothing younger."""
     contract = case.contract.topics.get(topic)
-    sizes = [contract.retention_bytes if contract else -1]
-    times = [contract.retention_ms if contract else RETENTION_MS_DEFAULT]
-    for config in _altered(case, topic, at_ns):
-        sizes += [int(config["retention.bytes"])] if "retention.bytes" in config else []
-        times += [int(config["retention.ms"])] if "retention.ms" in config else []
-    size = min((s for s in sizes if s >= 0), default=None)
-    age = min((t for t in times if t >= 0), default=None)
-    return Limits(bytes=size, young_ms=None if age is None else at_ns // 10**6 - age)
+    by_size = _in_force(case, topic, "retention.bytes", contract.retention_bytes if contract else -1, at_ns)
+    by_time = _in_force(case, topic, "retention.ms", contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
+    sizes = tuple(Size(value, None if until_ns >= at_ns else until_ns // 10**6) for value, until_ns in by_size)
+    young = [min(at_ns, until_ns) // 10**6 - value for value, until_ns in by_time]
+    return Limits(sizes=sizes, young_ms=max(young, default=None))
+
+
+def _in_force(case: Case, topic: str, key: str, declared: int, at_ns: int) -> Iterator[tuple[int, int]]:
+    """Limits that a setting has been, each with its end."""
+    for regime in regimes(case, topic, key):
+        value = declared if regime.value is None else int(regime.value)
+        if value >= 0 and regime.from_ns <= at_ns:
+            yield value, regime.until_ns
 
 
 def may_delete(case: Case, topic: str) -> bool:
@@ -39,12 +53,4 @@ def may_delete(case: Case, topic: str) -> bool:
     ended_ns = case.run.get("ended_ns") or case.run.get("started_ns") or 0
     limits = limits_of(case, topic, ended_ns)
     started_ms = (case.run.get("started_ns") or 0) // 10**6
-    return limits.bytes is not None or (limits.young_ms is not None and limits.young_ms >= started_ms)
-
-
-def _altered(case: Case, topic: str, at_ns: int) -> Iterator[Mapping[str, Any]]:
-    """What steps of the declared scenario set. In a weakened run a step may be the very thing that is not permitted."""
-    for step in case.steps if not case.run.get("weakened") else ():
-        alters = step["do"] == "alter_topic" and step["args"].get("topic") == topic
-        if alters and step["started_ns"] is not None and step["started_ns"] <= at_ns:
-            yield step["args"].get("config") or {}
+    return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)

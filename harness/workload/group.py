@@ -52,6 +52,9 @@ class GroupReader(LiveReader):
             list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
+    def _take_up(self, consumer: Consumer) -> None:
+        """The group's leader hands out partitions that were added, once its client hears of them."""
+
     def _turn(self, consumer: Consumer) -> None:
         super()._turn(consumer)
         if time.monotonic() >= self._commit_at_s:

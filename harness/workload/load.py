@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -61,6 +61,7 @@ class Load:
             topic.name: Target(topic=topic.name, topic_id=topic_ids[topic.name], partitions=topic.partitions)
             for topic in scenario.topics
         }
+        self._read = dict(self.targets)  # what readers are to read; nothing of a topic while it is made anew
         self.numbers = Numbers()
         self.meters = Meters()
         self.run = run
@@ -135,12 +136,15 @@ class Load:
 
     def _may_lose(self) -> bool:
         """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
-        return any(topic.unclean_election for topic in self._contract.topics.values())
+        topics = self._contract.topics
+        set_by_step = any(self._contract.changed(name, ("unclean.leader.election.enable",)) for name in topics)
+        return set_by_step or any(topic.unclean_election for topic in topics.values())
 
     def _may_jump(self, topic: str) -> bool:
         """Whether the place where a reader stands may be gone."""
         contract = self._contract.topics[topic]
         limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
+        limited = limited or self._contract.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
         return limited or contract.delete_records or contract.compacted or self._may_lose()
 
     def doubts(self) -> list[dict[str, str]]:
@@ -174,6 +178,25 @@ class Load:
         if not isinstance(loop, SteppedTransactionLoop):
             raise BadInput(f'a step ends a transaction of {producer!r}: make it transactional, with when = "steps"')
         return loop.end(commit=commit, deadline_s=deadline_s)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Producers and readers of a topic take up partitions that it was given since."""
+        self.targets[topic] = self._read[topic] = replace(self.targets[topic], partitions=partitions)
+
+    def stop_reading(self, topic: str, deadline_s: float) -> None:
+        """Readers let go of a topic, and what they have been given of it is written. HarnessTimeout otherwise."""
+        self._read[topic] = replace(self.targets[topic], partitions=0)
+        wait_for(
+            lambda: [name for name, reader in self._readers.items() if reader.reads(topic)],
+            until=lambda reading: not reading,
+            deadline_s=deadline_s,
+            what=f"readers to let go of {topic}",
+        )
+
+    def recreated(self, topic: str, topic_id: str) -> None:
+        """The name means another topic from now on: producers open new streams, readers begin at its start."""
+        self.targets[topic] = self._read[topic] = replace(self.targets[topic], topic_id=topic_id)
+        self.meters.forget_offsets(topic)
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
         """Acks reported for a partition since then, to the 100 ms."""
@@ -301,7 +324,7 @@ class Load:
         return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
 
     def _reader(self, spec: Reader) -> LiveReader:
-        desk = ReadingDesk(bootstrap=self._bootstrap, targets=self.targets, run=self.run)
+        desk = ReadingDesk(bootstrap=self._bootstrap, targets=self._read, run=self.run)
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)

@@ -69,11 +69,14 @@ class SteadyLoop(ProducerLoop):
 
     def _run(self) -> None:
         producer = self.producer
-        places, rate, turn = producer.places, producer.spec.rate_per_s, 0
+        rate, turn = producer.spec.rate_per_s, 0
         pace = Pace(rate)
-        share = CHUNK if rate is None else max(1, min(CHUNK, round(rate * ROUND_S / len(places))))
         while not self._stopping.is_set():
             started_s = time.monotonic()
+            producer.renew_if_recreated()
+            producer.take_up()
+            places = producer.places
+            share = CHUNK if rate is None else max(1, min(CHUNK, round(rate * ROUND_S / len(places))))
             taken = 0
             due = pace.due(CHUNK * len(places))
             for _ in range(min(due // share, len(places))):
@@ -144,6 +147,7 @@ class BurstLoop(ProducerLoop):
 
     def _send(self, asked: _Burst) -> None:
         tally = asked.tally
+        self.producer.renew_if_recreated()
         while time.monotonic() < asked.give_up_at_s and not self._stopping.is_set():
             if tally.queued < asked.records:
                 self.producer.queue(asked.place, asked.records - tally.queued, tally=tally)

@@ -77,6 +77,12 @@ class Meters:
         with self._lock:
             return dict(self._highest)
 
+    def forget_offsets(self, topic: str) -> None:
+        """Offsets of a topic begin anew: it was deleted, and another one has its name."""
+        with self._lock:
+            for place in [place for place in self._highest if place[0] == topic]:
+                del self._highest[place]
+
     def total_acked(self) -> int:
         """Acks of the whole run."""
         with self._lock:

@@ -35,7 +35,7 @@ class Observer:
         replicas: Mapping[Place, int] | None = None,
     ) -> None:
         self._table = table
-        self._topic_ids = topic_ids
+        self._topic_ids = dict(topic_ids)
         self._run = run
         self._who = {"reader": reader, "kind": kind, "isolation": isolation}
         self._replicas = replicas or {}
@@ -46,6 +46,12 @@ class Observer:
         self._codes: dict[str | None, int] = {name: code for code, name in enumerate(self._names)}
         self.seen = 0
         self.next_offset: dict[Place, int] = defaultdict(int)
+
+    def rename(self, topic: str, topic_id: str) -> None:
+        """From now on the name means another topic, which nobody has read yet."""
+        self._topic_ids[topic] = topic_id
+        for place in [place for place in self.next_offset if place[0] == topic]:
+            del self.next_offset[place]
 
     def new_session(self, places: Sequence[Place]) -> None:
         """From now on these partitions are read from a place of their own."""

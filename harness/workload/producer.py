@@ -23,6 +23,8 @@ from harness.workload.settings import CLIENT_NAME, may_retry, producer_settings
 from harness.workload.streams import NO_TXN, Identity, Numbers, Reservations, Stream
 
 CHUNK: Final = 1000
+METADATA_S: Final = 1.0
+PURGE_S: Final = 2.0
 _QUEUE_FULL: Final = "_QUEUE_FULL"
 
 
@@ -89,7 +91,8 @@ class RecordingProducer:
         self.failed_sends = 0
         self.fatal: str | None = None
         self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed)
-        self._keys = {t: Keys(desk.targets[t].partitions) for t in spec.topics} if spec.keyed else {}
+        self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
+        self._keys = {t: Keys(n) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
@@ -101,19 +104,57 @@ class RecordingProducer:
         """Starts a new incarnation: a new client, and new streams as they are needed."""
         self.incarnations += 1
         self.fatal = None
+        self._topic_ids = self._told_ids()
         self._streams: dict[Place, Stream] = {}
         self._by_number: dict[int, Stream] = {}
         self.client = confluent_kafka.Producer(
             self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
         )
 
+    def _told_ids(self) -> dict[str, str]:
+        return {topic: self.desk.targets[topic].topic_id for topic in self.spec.topics}
+
+    def renew_if_recreated(self) -> None:
+        """Ends this incarnation when one of its topics was deleted and made anew, and starts one for the new topic.
+
+        Clients name topics by their names, so what is underway may have reached either one. Its streams stay those of
+        the old topic, and nothing of it is sent again.
+        """
+        if self._told_ids() != self._topic_ids:
+            self.client.purge()
+            self.close(PURGE_S)
+            self.open()
+
     @property
     def places(self) -> list[Place]:
         """All partitions that this producer writes to."""
-        return [(t, p) for t in self.spec.topics for p in range(self.desk.targets[t].partitions)]
+        return [(t, p) for t, partitions in self._partitions.items() for p in range(partitions)]
+
+    def take_up(self) -> None:
+        """Writes to partitions that were added meanwhile, too, as soon as this client knows of them.
+
+        Before that it would refuse them by itself. Keys are spread anew: which of them a partition gets has changed.
+        """
+        for topic, known in self._partitions.items():
+            wanted = self.desk.targets[topic].partitions
+            if wanted == known or self._told_partitions(topic) < wanted:
+                continue
+            self._partitions[topic] = wanted
+            if self.spec.keyed:
+                self._keys[topic] = Keys(wanted)
+
+    def _told_partitions(self, topic: str) -> int:
+        try:
+            return len(self.client.list_topics(topic, timeout=METADATA_S).topics[topic].partitions)
+        except KafkaException:
+            return 0  # it is asked again
 
     def queue(self, place: Place, count: int, *, txn_id: int = NO_TXN, tally: Tally | None = None) -> int:
         """Hands up to `count` records to the client and returns how many it took. Never sends a sequence twice."""
+        if place[1] >= self._partitions[place[0]]:
+            self.take_up()
+            if place[1] >= self._partitions[place[0]]:
+                return 0
         stream = self._streams.get(place) or self._new_stream(place)
         count = stream.room(min(count, CHUNK))
         if count == 0:
@@ -272,7 +313,8 @@ class RecordingProducer:
     ) -> None:
         count, place = len(sequences), (stream.topic, stream.partition)
         if outcome is Outcome.ACKED:
-            highest = max(int(offsets.max()), NONE)
+            current = stream.topic_id == self.desk.targets[stream.topic].topic_id
+            highest = max(int(offsets.max()), NONE) if current else NONE
             self.desk.meters.acked(place, count, count * self.spec.value_bytes, highest, at_ns)
         elif error is not None:
             self.desk.meters.failed(error, count, unknown=outcome is Outcome.UNKNOWN)

@@ -53,6 +53,8 @@ class LiveReader:
         self._observer = Observer(
             observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation
         )
+        self._taken: set[Place] = set()
+        self._topic_ids = desk.topic_ids
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name=f"reader-{spec.name}", daemon=True)
 
@@ -65,6 +67,10 @@ class LiveReader:
     def positions(self) -> dict[Place, int]:
         """The offset after the last observed record, by partition."""
         return dict(self._observer.next_offset)
+
+    def reads(self, topic: str) -> bool:
+        """Whether it has partitions of a topic; False once it has let go of them."""
+        return self._thread.is_alive() and any(place[0] == topic for place in self._taken)
 
     def start(self) -> None:
         """Starts reading."""
@@ -103,11 +109,28 @@ class LiveReader:
         return settings | spec.config
 
     def _begin(self, consumer: Consumer) -> None:
-        places = [(topic, p) for topic in self.spec.topics for p in range(self.desk.targets[topic].partitions)]
-        self._observer.new_session(places)
-        consumer.assign([TopicPartition(t, p, confluent_kafka.OFFSET_BEGINNING) for t, p in places])
+        self._take_up(consumer)
+
+    def _take_up(self, consumer: Consumer) -> None:
+        """Reads partitions from their start that it does not read yet: all of them, later those that were added. Lets
+        go of those that are not to be read any more."""
+        every = ((topic, p) for topic in self.spec.topics for p in range(self.desk.targets[topic].partitions))
+        wanted = set(every)
+        if gone := [TopicPartition(*place) for place in self._taken - wanted]:
+            consumer.incremental_unassign(gone)
+            self._taken &= wanted
+        new = sorted(wanted - self._taken)
+        if new:
+            self._taken |= set(new)
+            for topic in {topic for topic, _ in new}:
+                if self._topic_ids.get(topic) != self.desk.targets[topic].topic_id:
+                    self._topic_ids[topic] = self.desk.targets[topic].topic_id
+                    self._observer.rename(topic, self._topic_ids[topic])
+            self._observer.new_session(new)
+            consumer.incremental_assign([TopicPartition(t, p, confluent_kafka.OFFSET_BEGINNING) for t, p in new])
 
     def _turn(self, consumer: Consumer) -> None:
+        self._take_up(consumer)
         messages = consumer.consume(POLL_RECORDS, POLL_S)
         self.last_turn_ns = now_ns()
         records, errors = split(messages)

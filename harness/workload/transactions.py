@@ -89,6 +89,7 @@ class TransactionLoop(ProducerLoop):
                 self._renew()
 
     def _draw(self) -> TxnPlan:
+        self.producer.take_up()
         chance, spec, places = self._random, self.spec, self.producer.places
         plan = TxnPlan(
             records=chance.randint(1, max(1, 2 * spec.records - 1)),

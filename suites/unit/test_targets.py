@@ -32,6 +32,9 @@ class Known:
             topic="t", topic_id="i", partition=0, leader=self.leader, leader_epoch=4, isr=(2, 3), replicas=(1, 2, 3)
         )
 
+    def adding(self, place: tuple[str, int]) -> tuple[int, ...]:
+        return (3, 1) if place == ("t", 0) else ()
+
     def active_controller(self) -> int:
         return 102
 
@@ -58,6 +61,7 @@ class Known:
         ("follower(t/0)", (1,)),
         ("followers(t/0)", (1, 3)),
         ("preferred(t/0)", (1,)),
+        ("adding(t/0)", (3,)),
         ("group_coordinator(g)", (1,)),
         ("txn_coordinator(p)", (3,)),
         ("same(down)", (3, 1)),

@@ -16,6 +16,7 @@ from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.case import Case
 from harness.verify.prepared import Prepared
+from harness.verify.regimes import compacted_until
 from harness.verify.retention import may_delete
 from harness.verify.rows import found, union
 from harness.verify.tables import BUNDLE, PLACE, frame
@@ -141,8 +142,7 @@ def _named(batches: DataFrame, low: Column, high: Column, how: Column, broker: s
 def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
     for p in last["partitions"] if last and case.complete else ():
-        contract = case.contract.topics.get(p["topic"])
-        if p["high_watermark"] is None or (contract is not None and contract.compacted):
+        if p["high_watermark"] is None or compacted_until(case, p["topic"]) is not None:
             continue
         for log in p["logs"]:
             if log["broker"] in p["isr"]:

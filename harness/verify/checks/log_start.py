@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
@@ -31,7 +31,9 @@ _SAMPLES: Final[Columns] = {
     "broker": "int32",
     "start": "int64",
     "deleted_to": "int64",  # by DeleteRecords, as far as the contract permits it
+    "limit": "int64",  # of several limits by size each has its row, and any of them explains what is gone
     "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
+    "until_ms": "int64?",  # when that limit was over: what came later says nothing about it
     "young_ms": "int64?",  # records of this time or younger must be there; null = no limit by time
 }
 
@@ -40,24 +42,27 @@ def log_start(given: Prepared) -> DataFrame:
     """Records below the farthest start of a log that neither size nor time nor DeleteRecords explains."""
     samples = frame(given.spark, _SAMPLES, [row for n, case in enumerate(given.cases) for row in _samples(n, case)])
     key = [*PLACE, "sample"]
+    each = [*key, "limit"]
     # The most complete copy tells what there was to keep: a hole in another is for replica_divergence to say.
     kept = (
-        given.batches.join(F.broadcast(samples.select(*key, "start")), PLACE)
-        .where("last_offset >= start")
-        .groupBy(*key, "broker")
+        given.batches.join(F.broadcast(samples.select(*each, "start", "until_ms")), PLACE)
+        .where("last_offset >= start AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
+        .groupBy(*each, "broker")
         .agg(F.sum("size_bytes").alias("kept"), F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"))
-        .groupBy(*key)
+        .groupBy(*each)
         .agg(F.max(F.struct("kept", "kept_n")).alias("most"))
-        .select(*key, "most.*")
+        .select(*each, "most.*")
     )
     # Where disks were read, a log of which no batch is left keeps nothing.
     on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
-    judged = samples.join(kept, key, "left").join(F.broadcast(on_disk), BUNDLE, "left")
+    judged = samples.join(kept, each, "left").join(F.broadcast(on_disk), BUNDLE, "left")
     judged = judged.withColumn("kept", F.coalesce("kept", "on_disk"))
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
-    judged = judged.where(~by_size).localCheckpoint()  # often none, and then the ledger is not asked
+    by_some_size = F.max(by_size).over(Window.partitionBy(*key))
+    judged = judged.withColumn("by_size", by_some_size).where("NOT by_size").drop("by_size")
+    judged = judged.localCheckpoint()  # often none, and then the ledger is not asked
     young = (
-        given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms")), PLACE)
+        given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms").distinct()), PLACE)
         .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
         .where("young_ms IS NULL OR called_ns DIV 1000000 > young_ms")
     )
@@ -70,6 +75,7 @@ def log_start(given: Prepared) -> DataFrame:
     short_n = F.when(F.col("kept") > 0, short)
     low = F.coalesce("first_young", F.col("start") - 1)
     wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
+    wrong = wrong.withColumn("low", F.max("low").over(Window.partitionBy(*key)))
     unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
     # What nobody of this run wrote may have gone before it; only a snapshot of its beginning tells.
     begun = [n for n, case in enumerate(given.cases) if _first(case)]
@@ -106,7 +112,7 @@ def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for snapshot in case.cluster["snapshots"]:
         for p in snapshot["partitions"]:
             limits = limits_of(case, p["topic"], snapshot["at_ns"])
-            if snapshot["phase"] == "start" or (limits.bytes is not None and snapshot is not last):
+            if snapshot["phase"] == "start" or (limits.sizes and snapshot is not last):
                 continue  # what was kept is only known as it was in the end
             for log in p["logs"]:
                 sample += 1
@@ -114,7 +120,8 @@ def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
                 deleted = max(deleted, before.get(place, 0))
                 if log["log_start"] > deleted and case.complete:
-                    yield number, *place, sample, log["broker"], log["log_start"], deleted, *_bounds(limits)
+                    row = (number, *place, sample, log["broker"], log["log_start"], deleted)
+                    yield from ((*row, *bounds) for bounds in _bounds(limits))
     yield from _seen_while_running(number, case, sample, before)
 
 
@@ -141,14 +148,19 @@ def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Pl
         limits = limits_of(case, event["topic"], event["at_ns"])
         deleted = _deleted_to(case, *place, event["at_ns"])
         deleted = max(deleted, before.get((event["topic"], ids.get(place, ""), event["partition"]), 0))
-        if place in ids and event["log_start"] > deleted and limits.bytes is None and case.complete:
+        if place in ids and event["log_start"] > deleted and not limits.sizes and case.complete:
             sample += 1
-            row = (event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
-            yield number, *row, *_bounds(limits)
+            row = (number, event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
+            yield from ((*row, *bounds) for bounds in _bounds(limits))
 
 
-def _bounds(limits: Limits) -> tuple[int | None, int | None]:
-    return limits.bytes, None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
+def _bounds(limits: Limits) -> Iterator[tuple[int | None, ...]]:
+    """limit, keep_bytes, until_ms and young_ms of a sample's rows."""
+    young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
+    if not limits.sizes:
+        yield 0, None, None, young_ms
+    for number, size in enumerate(limits.sizes):
+        yield number, size.keep_bytes, size.until_ms, young_ms
 
 
 def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:

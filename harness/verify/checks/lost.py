@@ -10,7 +10,7 @@ from harness.model.outcome import Outcome
 from harness.verify.drill import Drill
 from harness.verify.prepared import Prepared, at_place
 from harness.verify.rows import UNREAD, found
-from harness.verify.tables import PLACE, RECORD
+from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 
 def lost(drill: Drill) -> DataFrame:
@@ -32,11 +32,23 @@ def lost(drill: Drill) -> DataFrame:
     perhaps = (F.col("log_start") > 0) & F.coalesce(F.col("called_ns") <= F.col("kept_since_ns"), F.lit(True))
     deleted = F.coalesce(F.col("offset") < F.col("log_start"), perhaps)
     passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
+    missing = missing.join(F.broadcast(_names(given)), [BUNDLE, "topic"], "left")
+    # Ids are for good: when the name has another one, the topic of this one is gone with all that it held.
+    gone = F.col("as_of_ns").isNull() & F.col("committed").isNull() & F.coalesce("named", F.lit(False))
     how = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
+    how = how.when(gone, F.lit("topic_gone"))
     missing = missing.where(~F.coalesce(_beyond(), F.lit(False))).withColumn("how", F.coalesce(how, F.lit("unread")))
     missing = missing.where(~F.coalesce(deleted, F.lit(False)))
     kind = F.when(F.col("how") == "unread", F.lit(UNREAD)).otherwise(F.lit(Kind.LOST.value))
     return found(missing, kind, F.col("how"))
+
+
+def _names(given: Prepared) -> DataFrame:
+    """Topics, by their names, that brokers told of after healing."""
+    last = [(n, case.last_snapshot) for n, case in enumerate(given.cases) if case.last_snapshot is not None]
+    names = {(n, p["topic"]) for n, snapshot in last for p in snapshot["partitions"]}
+    named = frame(given.spark, {"topic": "string"}, sorted(names))
+    return named.withColumn("named", F.lit(True))
 
 
 def _beyond() -> Column:

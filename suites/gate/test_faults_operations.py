@@ -1,0 +1,149 @@
+"""What operators do under load, on a real cluster: each step bites, says when it did not, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters, truth
+from harness.clusters import Cluster
+from harness.kafka.admin import AdminView
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape, Producer, Reader, Topic
+from harness.model.waiting import wait_for
+from suites.gate.playing import Play, playing
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(), backend=backend, progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[AdminView]:
+    with truth.observer(cluster) as view:
+        yield view
+
+
+@pytest.fixture
+def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    """A topic that has somewhere to move to, under a load of 1.5 MB/s, and one that nobody writes to by himself."""
+    topics = (
+        Topic(name="moved", partitions=2, replicas=2, assignment=((1, 2), (2, 3))),
+        Topic(name="idle", partitions=1, replicas=2, assignment=((1, 2),)),
+    )
+    producers = (
+        Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1500),
+        Producer(name="bursts", topics=("idle",), when="steps"),
+    )
+    readers = (Reader(name="assigned", topics=("moved",)), Reader(name="grouped", topics=("moved",), group="readers"))
+    with playing(cluster, tmp_path / "bundle", topics, producers, readers) as started:
+        yield started
+
+
+MOVE = {"do": "reassign", "on": ["moved/*"], "wait": False}
+THROTTLE = {"do": "throttle", "on": ["moved/*"], "rate_kb_s": 20, "side": "follower"}
+
+
+def test_a_throttled_move_takes_its_time_and_leaves_no_setting_behind(play: Play, admin: AdminView) -> None:
+    time.sleep(2.0)  # something to copy
+    free, *_ = play(("free", {"do": "reassign", "on": ["moved/*"]}))
+    throttle, move, *_, done, _ = play(
+        ("throttle", THROTTLE),
+        ("move", MOVE),
+        ("copying", {"do": "wait_reassigning", "on": ["moved/*"]}),
+        ("slow", {"do": "wait_bite", "fault": "throttle"}),
+        ("held", {"do": "hold", "seconds": 2 * free["resolved"]["waited_s"]}),
+        ("heal", {"do": "heal", "fault": "throttle"}),
+        ("done", {"do": "wait_reassigned", "on": ["moved/*"]}),
+    )
+    assert "did not come nearer to their leaders" in throttle["bite"]["because"]
+    assert "set out to other brokers" in move["bite"]["because"]
+    took_s = (done["ended_ns"] - move["started_ns"]) / 1e9
+    assert took_s > 2 * free["resolved"]["waited_s"]
+    left = {key: value for key, value in admin.topic_configs(["moved"])["moved"].items() if "throttled" in key}
+    assert set(left.values()) <= {"", "[]"}, left
+    rates = [
+        v for settings in admin.broker_configs().values() for k, v in settings.items() if k.endswith("throttled.rate")
+    ]
+    assert set(rates) <= {str((1 << 63) - 1)}, rates
+
+
+def test_who_comes_back_is_throttled_and_who_is_in_sync_is_not(play: Play) -> None:
+    every = THROTTLE | {"of": "all"}
+    assert "no other is throttled" in play.doubt(("throttle", every | {"for_s": 1.0}))
+    time.sleep(1.0)
+    throttle, *_ = play(
+        ("throttle", every),
+        ("away", {"do": "kill", "node": "broker(2)", "for_s": 3.0}),
+        ("slow", {"do": "wait_bite", "fault": "throttle"}),
+        ("heal", {"do": "heal", "fault": "throttle"}),
+    )
+    assert "did not come nearer to their leaders" in throttle["bite"]["because"]
+
+
+def test_a_throttle_of_the_leaders_alone_holds_a_move_back_too(play: Play) -> None:
+    throttle, *_ = play(
+        ("throttle", THROTTLE | {"side": "leader"}),
+        ("move", MOVE),
+        ("heal", {"do": "heal", "fault": "throttle"}),
+        ("done", {"do": "wait_reassigned", "on": ["moved/*"]}),
+    )
+    assert throttle["bite"]["held"]
+
+
+def test_a_throttle_of_what_is_in_sync_does_not_bite(play: Play) -> None:
+    throttle = {"do": "throttle", "on": ["idle/0"], "rate_kb_s": 20, "for_s": 1.0}
+    assert "no other is throttled" in play.doubt(("throttle", throttle))
+
+
+def test_a_replica_that_is_added_and_the_leader_die_on_the_way(play: Play, admin: AdminView) -> None:
+    time.sleep(2.0)
+    rows = play(
+        ("throttle", THROTTLE),
+        ("move", MOVE | {"on": ["moved/0"]}),
+        ("copying", {"do": "wait_reassigning", "on": ["moved/0"]}),
+        ("slow", {"do": "wait_bite", "fault": "throttle"}),
+        ("leader", {"do": "kill", "node": "leader(moved/0)"}),
+        ("moved", {"do": "wait_leader_changed", "on": ["moved/0"], "since": "leader"}),
+        ("up", {"do": "heal", "fault": "leader"}),
+        ("free", {"do": "heal", "fault": "throttle"}),
+        ("done", {"do": "wait_reassigned", "on": ["moved/0"]}),
+    )
+    assert next(row for row in rows if row["name"] == "leader")["resolved"]["nodes"] == [1]
+    assert admin.partitions(["moved"])[0].replicas == (2, 3)
+
+
+def test_partitions_that_are_added_are_written_to_and_read(play: Play, admin: AdminView) -> None:
+    grow, *_ = play(
+        ("grow", {"do": "create_partitions", "topic": "moved", "total": 4}),
+        ("acks", {"do": "wait_acks", "on": ["moved/*"], "records": 100}),
+    )
+    assert "moved/2, moved/3 came to the topic and had acks" in grow["bite"]["because"]
+    assert [(e["partition"], e["partitions"]) for e in grow["events"] if e["kind"] == "partitions_added"] == [(2, 4)]
+    assert [s.partition for s in admin.partitions(["moved"])] == [0, 1, 2, 3]
+    load: Any = play.stage.load
+    behind = load.mark()
+    assert {p for t, p in behind.acked if t == "moved"} == {0, 1, 2, 3}
+    wait_for(
+        lambda: load.unserved_since(behind),
+        until=lambda left: not left,
+        deadline_s=30,
+        what="readers of all partitions",
+    )
+
+
+def test_partitions_that_nobody_writes_to_do_not_bite(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    grow = {"do": "create_partitions", "topic": "moved", "total": 3, "deadline_s": 2.0}
+    assert "for acks on moved/2" in play.doubt(("grow", grow))

@@ -1,0 +1,184 @@
+"""Steps of operators without any cluster: what they refuse at load, what they compute, and when they bite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.faults import throttle
+from harness.faults.conduct import conduct, doubts
+from harness.faults.reconfigure import Reconfigure
+from harness.faults.stage import Stage
+from harness.faults.throttle import held_back, lists_of
+from harness.kafka.admin import PartitionState, Reassignment
+from harness.model.errors import HarnessTimeout
+from harness.model.scenario import Step, Topic
+from suites.unit.test_faults_foresight import with_steps
+from suites.unit.test_scenario_toml import read, refused
+
+MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ('do = "throttle", rate_kb_s = 0', "rate_kb_s = 0; give a number from 1"),
+        ('do = "throttle"', "'rate_kb_s' is missing"),
+        ('do = "throttle", rate_kb_s = 1, side = "leaders"', "did you mean 'leader'?"),
+        ('do = "create_partitions", topic = "plain", total = 3', "plain has 3 partitions by then"),
+        ('do = "create_partitions", topic = "plain", total = 1001', "total = 1001; give a number from 2 to 1000"),
+        ('do = "create_partitions", topic = "held", total = 4', "nobody writes to held by himself"),
+        ('do = "wait_reassigning"', 'give one: do = "reassign", wait = false'),
+        ('do = "wait_reassigned"', 'give one: do = "reassign", wait = false'),
+        ('do = "kill", node = "adding(two/0)"', "no earlier step leaves a reassignment under way"),
+        ('do = "reconfigure", config = { "segment.bytes" = 1000 }', "name either a topic or brokers"),
+        (
+            'do = "reconfigure", topic = "plain", node = "brokers", config = { "segment.bytes" = 1000 }',
+            "name either a topic or brokers",
+        ),
+        ('do = "reconfigure", topic = "plain"', "names no setting"),
+        ('do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }', "a promise hangs on retention.ms"),
+        (
+            'do = "reconfigure", node = "brokers", config = { "log.retention.ms" = 1 }',
+            "a promise hangs on log.retention",
+        ),
+        ('do = "reconfigure", node = "controller", config = { "num.io.threads" = 1 }', "takes brokers only"),
+        ('do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }', "all the while"),
+    ],
+)
+def test_what_can_only_fail_or_show_nothing_is_refused(step: str, told: str) -> None:
+    assert told in refused(with_steps(f'{{ {step}, name = "it" }}'))
+
+
+def test_a_reassignment_under_way_may_be_waited_for_and_its_new_replica_named() -> None:
+    waits = '{ do = "wait_reassigning" }', '{ do = "kill", node = "adding(two/0)" }', '{ do = "wait_reassigned" }'
+    assert len(read(with_steps(MOVING, *waits)).steps) == 4
+
+
+def test_partitions_that_a_step_adds_are_there_from_then_on() -> None:
+    grow = '{ do = "create_partitions", topic = "plain", total = 5 }'
+    waits = '{ do = "wait_acks", on = ["plain/4"] }', '{ do = "kill", node = "leader(plain/4)" }'
+    assert len(read(with_steps(grow, *waits)).steps) == 3
+    assert "plain has 3 partitions, counted from 0" in refused(with_steps(*waits, grow))
+    assert "plain has 5 partitions by then" in refused(with_steps(grow, grow))
+
+
+def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:
+    holders = {("t", 0): (1, 2), ("t", 1): (3, 1)}
+    leaders, followers = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+    assert lists_of(holders, (1, 2, 3), ["leader", "follower"], everybody=False) == {
+        "t": {leaders: "0:1,0:2,1:1,1:3", followers: "0:3,1:2"}
+    }
+    assert lists_of(holders, (1, 2, 3), ["follower"], everybody=True) == {"t": {followers: "0:1,0:2,0:3,1:1,1:2,1:3"}}
+
+
+class Copies:
+    """An admin of partition t/0, led by 1, to which broker 3 is being added; log ends are told by the test."""
+
+    def __init__(self) -> None:
+        self.leader, self.copy, self.isr = 1000, 0, (1, 2)
+        self.moves: dict[tuple[str, int], Reassignment] = {}
+        self.settings: list[Mapping[str, str | None]] = []
+
+    def partitions(self, topics: Any) -> list[PartitionState]:
+        replicas = (1, 2, 3)
+        common = {"topic_id": "i", "leader": 1, "leader_epoch": 1, "isr": self.isr, "replicas": replicas}
+        return [PartitionState(topic="t", partition=0, **cast(Any, common))]
+
+    def replica_offsets(self, topics: Any) -> dict[tuple[str, int, int], tuple[int, int]]:
+        return {("t", 0, 1): (0, self.leader), ("t", 0, 2): (0, self.leader), ("t", 0, 3): (0, self.copy)}
+
+    def reassignments(self) -> dict[tuple[str, int], Reassignment]:
+        return self.moves
+
+    def alter_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
+        self.settings.append(config)
+
+    def alter_broker_config(self, brokers: Any, config: Mapping[str, str | None]) -> None:
+        self.settings.append(config)
+
+
+def stage_of(admin: Any, *, acks: bool = True) -> Stage:
+    load = SimpleNamespace(last_ack_ns=lambda topic, partition: 2**62 if acks else 0)
+    return Stage(
+        cluster=cast(Any, SimpleNamespace(brokers=(1, 2, 3))),
+        admin=admin,
+        load=cast(Any, load),
+        rng=Random(1),
+        topics=(Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"}),),
+        say=lambda _: None,
+    )
+
+
+def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    copies = Copies()
+    probe = held_back(stage_of(copies), [("t", 0)])
+    assert not probe().held
+    now_s[0], copies.copy = 1.9, 0
+    assert not probe().held
+    now_s[0], copies.leader = 2.1, 1500
+    assert probe().seen == {"t/0 on 3": {"lacked": 1000, "lacks": 1500}}
+
+
+def test_a_copy_that_comes_nearer_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    copies = Copies()
+    probe = held_back(stage_of(copies), [("t", 0)])
+    for at_s in range(10):
+        now_s[0], copies.copy = float(at_s), 100 * at_s
+        bite = probe()
+        assert not bite.held
+    assert "still come nearer" in bite.because
+    copies.copy = copies.leader
+    assert "no other is throttled" in probe().because
+
+
+def test_nobody_added_is_nobody_to_be_killed() -> None:
+    copies = Copies()
+    with pytest.raises(HarnessTimeout, match=r"adding\(t/0\) names no node now"):
+        stage_of(copies).nodes("adding(t/0)")
+    copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
+    assert stage_of(copies).nodes("adding(t/0)") == (3,)
+
+
+@pytest.mark.parametrize(("copy", "reached"), [(0, False), (10, True), (1000, False)])
+def test_a_reassignment_copies_while_the_new_one_has_some_and_not_all(copy: int, reached: bool) -> None:
+    copies = Copies()
+    copies.moves["t", 0], copies.copy = Reassignment((2, 3, 1), (3,), (1,)), copy
+    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    assert ("error" not in row) == reached
+    copies.moves.clear()
+    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    assert "no replica is being added" in row["error"]
+
+
+def test_a_reassignment_is_over_when_nobody_lists_it_and_all_are_in_sync() -> None:
+    copies = Copies()
+    step = Step(do="wait_reassigned", name="w", args={"deadline_s": 0.1})
+    (row,) = conduct(stage_of(copies), [step])
+    assert "[3] not in sync" in row["error"]
+    copies.isr = (1, 2, 3)
+    assert "error" not in conduct(stage_of(copies), [step])[0]
+    copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
+    assert "adding [3]" in conduct(stage_of(copies), [step])[0]["error"]
+
+
+@pytest.mark.parametrize(("acks", "told"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
+def test_settings_come_and_go_under_load_and_are_as_before_at_last(acks: bool, told: str) -> None:
+    copies, args = Copies(), {"topic": "t", "config": {"segment.bytes": 1000, "max.message.bytes": 900}}
+    rows = conduct(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
+    assert told in rows[0]["bite"]["because"]
+    assert bool(doubts(rows)) != acks
+    assert copies.settings[0] == {"segment.bytes": "1000", "max.message.bytes": "900"}
+    assert copies.settings[-1] == {"segment.bytes": "5000", "max.message.bytes": None}
+
+
+def test_nobody_is_the_victim_of_new_settings() -> None:
+    assert Reconfigure(node="brokers", config={"num.io.threads": "2"}).victims() == ""
