@@ -18,6 +18,7 @@ from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scratch import scratch
 
 MASTER: Final = "local[2]"
 _PR_SET_PDEATHSIG: Final = 1
@@ -69,7 +70,7 @@ def open_session(master: str | None = None) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with tempfile.TemporaryFile() as words, _apart(words), _bound_to_us():
+    with tempfile.TemporaryFile() as words, _apart(words), _bound_to_us(), _swept():
         try:
             return builder.getOrCreate()
         except Exception as error:
@@ -101,6 +102,18 @@ def _apart(words: BinaryIO) -> Iterator[None]:
     finally:
         os.dup2(terminal, 2)
         os.close(terminal)
+
+
+@contextmanager
+def _swept() -> Iterator[None]:
+    """PySpark waits for word from its Java in a file under a name that tells nobody whose it was: here it has one."""
+    before = tempfile.tempdir
+    with scratch("spark") as place:
+        tempfile.tempdir = place
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.scratch import forsaken
 from harness.verify.session import open_session
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +48,13 @@ def spark_home(tmp_path: Path) -> Path:
         (signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_what_ends_us_while_spark_starts_ends_its_java(spark_home: Path, number: signal.Signals, code: int) -> None:
-    environment = os.environ | {"SPARK_HOME": str(spark_home), "PYTHONPATH": str(ROOT)}
+def test_what_ends_us_while_spark_starts_ends_its_java(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    work = spark_home / "tmp"
+    work.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(work))
+    environment = os.environ | {"SPARK_HOME": str(spark_home), "PYTHONPATH": str(ROOT), "TMPDIR": str(work)}
     with subprocess.Popen([sys.executable, "-c", STARTS], env=environment, preexec_fn=_default_signals) as harness:
         java = _pid(spark_home / "pid")
         try:
@@ -56,6 +62,7 @@ def test_what_ends_us_while_spark_starts_ends_its_java(spark_home: Path, number:
             harness.send_signal(number)
             assert harness.wait(30) == code
             assert _gone(java), "an orphan stayed behind"
+            assert set(work.iterdir()) == set(forsaken()), "a file stayed behind that nobody sweeps"
         finally:
             harness.kill()
             if _lives(java):
