@@ -50,6 +50,7 @@ def examine() -> list[Ailment]:
         ("toxiproxy server", _toxiproxy),
         ("PySpark", _spark),
         ("Java for Spark", _spark_java),
+        ("clocks", _clocks),
     ]
     return [*(_looked(what, look) for what, look in looks), *_engine()]
 
@@ -129,6 +130,14 @@ def _spark_java() -> Ailment:
     from harness.kafka.java import spark_java_home
 
     return Ailment("Java for Spark", str(spark_java_home(default_cache())))
+
+
+def _clocks() -> Ailment:
+    """None is no ailment: no scenario of the gate sets clocks."""
+    from harness.clusters import clocks
+
+    found = clocks.library()
+    return Ailment("clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]}, to have some set by faults")
 
 
 def _engine() -> list[Ailment]:

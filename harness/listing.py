@@ -129,9 +129,9 @@ def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
 
 def _able(backend: str) -> dict[str, frozenset[str]]:
     """What each of the backends can do that a run of `backend` may take."""
-    from harness.clusters.choosing import CAPABILITIES
+    from harness.clusters.choosing import CAPABILITIES, able
 
-    return {name: able for name, able in CAPABILITIES.items() if backend in (AUTO, name)}
+    return {name: able(name) for name in CAPABILITIES if backend in (AUTO, name)}
 
 
 def _room(name: str) -> ModuleType:

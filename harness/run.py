@@ -13,7 +13,7 @@ from typing import Final
 
 from harness import clusters, scenarios, truth
 from harness.clusters import Cluster
-from harness.clusters.choosing import CAPABILITIES, check_plan
+from harness.clusters.choosing import able, check_plan
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
@@ -84,7 +84,7 @@ def _refuse_undoable(wanted: Sequence[Scenario], backend: str, weakened: bool) -
     """BadInput, before anything starts, on a scenario that the chosen backend cannot play."""
     for scenario in wanted:
         played = _played(scenario, weakened)
-        if reason := lacking(played, CAPABILITIES[backend]):
+        if reason := lacking(played, able(backend)):
             raise BadInput(reason)
         try:
             check_plan(backend, played.shape)

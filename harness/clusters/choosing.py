@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from harness.clusters import clocks
 from harness.clusters.addresses import SLOTS
 from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
@@ -22,14 +23,19 @@ _NETWORKS: Final = Path("/proc/self/net/dev")
 _PROBES: Final = 50  # subnets that no run takes
 
 _OF_PROCESSES: Final = frozenset(
-    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"}
+    {"links", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"} | {clocks.CLOCK}
 )
-# What faults may ask of each backend. The limits of a container's process are the engine's to set: who owns the files
-# inside need not own the process.
+# What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
+# engine's to set: who owns the files inside need not own the process.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
     CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
 }
+
+
+def able(backend: str) -> frozenset[str]:
+    """What faults may ask of a backend on this machine."""
+    return CAPABILITIES[backend] - clocks.missing().keys()
 
 
 def check_plan(backend: str, shape: ClusterShape) -> None:

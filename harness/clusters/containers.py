@@ -16,7 +16,8 @@ from harness.clusters import reap
 from harness.clusters.archive import TRAINING
 from harness.clusters.base import party
 from harness.clusters.broker_images import STORAGE, image_tool
-from harness.clusters.choosing import CAPABILITIES
+from harness.clusters.choosing import able
+from harness.clusters.clocks import library
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits, engine
 from harness.clusters.format import StorageTool, formatted, java_tool
@@ -36,6 +37,7 @@ from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import CONTAINERS
+from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
@@ -53,6 +55,10 @@ def start_containers(
     limits: Limits = NO_LIMITS,
 ) -> JvmCluster:
     """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind."""
+    if shape.clock and release.image:
+        raise BadInput(
+            f"{release.image.spec}: what sets clocks may not fit the C library of an image: say --kafka VERSION"
+        )
     client = engine()
     check_limits(client, limits)
     for line in (*sweep(root), *sweep_engine(root)):
@@ -73,7 +79,7 @@ def start_containers(
             taken,
             inside,
             _addresses(plan),
-            _readable(release, Cache(cache)),
+            _readable(release, shape, Cache(cache)),
             supervision,
             limits,
         )
@@ -113,7 +119,7 @@ def _cluster(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
-        capabilities=CAPABILITIES[CONTAINERS],
+        capabilities=able(CONTAINERS),
         formatted=site.formatted,
         memory=runner,
     )
@@ -130,10 +136,12 @@ def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
     return launch, java_tool(release, find_java(release.version))
 
 
-def _readable(release: Release, cache: Cache) -> list[Path]:
-    """What every node may read beside its own files: class-data archives, and jars where no image brings them."""
-    tools = cache.root / "tools"
-    return [tools] if release.image else [tools, _common(release)]
+def _readable(release: Release, shape: ClusterShape, cache: Cache) -> list[Path]:
+    """What every node may read beside its own files: class-data archives, jars where no image brings them, and what
+    sets its clock where that is asked for."""
+    clocks = library() if shape.clock else None
+    jars = None if release.image else _common(release)
+    return [path for path in (cache.root / "tools", jars, clocks) if path]
 
 
 def _addresses(plan: Subnets) -> dict[str, str]:

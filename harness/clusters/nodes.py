@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.base import party
+from harness.clusters.clocks import ClockFile
 from harness.clusters.format import copy_formatted
 from harness.clusters.launch import NOTHING, Command, Launch
 from harness.clusters.plan import Plan
@@ -35,6 +36,10 @@ class NodeFiles:
     @property
     def server_log(self) -> Path:
         return self.directory / "logs" / "server.log"
+
+    @property
+    def clock(self) -> ClockFile:
+        return ClockFile(self.directory / "clock")
 
     @property
     def console(self) -> Path:
@@ -75,7 +80,11 @@ def write_node(node: int, site: Site, *, cluster_id: str, extra_flags: Sequence[
     hosts = files.directory / "hosts"
     hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
     flags = [*_flags(site.release, files, hosts), *extra_flags]
-    return replace(files, command=site.launch.prepare(files.directory, properties, flags))
+    command = site.launch.prepare(files.directory, properties, flags)
+    if site.shape.clock:
+        files.clock.set(0)
+        command = replace(command, env={**command.env, **files.clock.environment()})
+    return replace(files, command=command)
 
 
 def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:

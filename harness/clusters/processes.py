@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
-from harness.clusters.choosing import CAPABILITIES, only_in_containers, refuse
+from harness.clusters.choosing import able, only_in_containers, refuse
 from harness.clusters.format import formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
@@ -64,7 +64,7 @@ def start_processes(
             runner=supervision,
             plan=addresses,
             toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
-            capabilities=CAPABILITIES[PROCESSES],
+            capabilities=able(PROCESSES),
             formatted=source,
         )
         _start_toxiproxy(proxy_binary, state.directory, means)

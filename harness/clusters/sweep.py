@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.clusters import clocks
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
@@ -59,6 +60,7 @@ def sweep(root: Path | None = None) -> list[str]:
             continue  # it has just got its name, or is gone
         if old:
             shutil.rmtree(path, ignore_errors=True)
+    clocks.tidy()
     for path in forsaken():
         shutil.rmtree(path, ignore_errors=True)
     return swept

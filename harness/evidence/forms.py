@@ -82,6 +82,7 @@ _EVENTS: Final = Kinds(
         },
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
+        "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },
 )
 

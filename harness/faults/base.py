@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
+from harness.clusters import clocks
 from harness.model.link import Break, CutMode, Direction
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario import Seconds
@@ -81,6 +82,7 @@ class ClusterView(Protocol):
     def wipe(self, node: int) -> None: ...
     def limit_file_size(self, node: int, size_bytes: int | None) -> None: ...
     def let_end(self, node: int) -> None: ...
+    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None: ...
     def how_it_ended(self, node: int) -> str: ...
     def console_log(self, node: int) -> Path: ...
     def direct_address(self, node: int) -> tuple[str, int]: ...
@@ -189,7 +191,8 @@ class Kind:
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        why = "; ".join(_WHY_NOT[capability] for capability in missing if capability in _WHY_NOT)
+        told = {**_WHY_NOT, **clocks.missing()}
+        why = "; ".join(told[capability] for capability in missing if capability in told)
         return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 
 

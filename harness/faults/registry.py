@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from harness.faults import (
+    clock,
     controller_wiped,
     crash_loop,
     cut,
@@ -71,6 +72,7 @@ KINDS: tuple[type[Kind], ...] = (
     disk_full.DiskFull,
     out_of_memory.OutOfMemory,
     out_of_memory.OomKilled,
+    clock.Clock,
     quorum_lost.QuorumLost,
     controller_wiped.ControllerWiped,
     rolling_restart.RollingRestart,

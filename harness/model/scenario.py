@@ -39,6 +39,7 @@ class ClusterShape:
 
     brokers: int = 3
     controllers: int = 1
+    clock: bool = False  # of every node, can be set
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
 

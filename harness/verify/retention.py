@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.verify.case import Case
+from harness.verify.clocks import ahead_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,8 @@ def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
         times += [int(config["retention.ms"])] if "retention.ms" in config else []
     size = min((s for s in sizes if s >= 0), default=None)
     age = min((t for t in times if t >= 0), default=None)
-    return Limits(bytes=size, young_ms=None if age is None else at_ns // 10**6 - age)
+    # By the broker's clock, which a step may have set.
+    return Limits(bytes=size, young_ms=None if age is None else at_ns // 10**6 + ahead_ms(case, at_ns) - age)
 
 
 def may_delete(case: Case, topic: str) -> bool:

@@ -13,7 +13,7 @@ from harness.verify.detail import promise
 # Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
 _OF_CLIENTS: Final = ("producer", "client_hung")
 # Steps that end brokers without a controlled shutdown, whatever their arguments.
-_UNCLEAN: Final = frozenset({"kill", "crash_loop", "disk_full"})
+_UNCLEAN: Final = frozenset({"kill", "crash_loop", "disk_full", "out_of_memory", "oom_killed"})
 
 
 def standing(case: Case) -> list[Finding]:

@@ -44,7 +44,11 @@ def test_only_what_bit_was_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    "unclean", [step("kill"), step("crash_loop"), step("disk_full"), step("damage"), step("damage", how="killed")]
+    "unclean",
+    [
+        *map(step, ("kill", "crash_loop", "disk_full", "out_of_memory", "oom_killed", "damage")),
+        step("damage", how="killed"),
+    ],
 )
 def test_deleted_records_may_return_after_an_unclean_end(unclean: dict[str, Any]) -> None:
     assert list(_came_back(case(unclean))) == []
