@@ -50,6 +50,7 @@ def examine() -> list[Ailment]:
         ("toxiproxy server", _toxiproxy),
         ("PySpark", _spark),
         ("Java for Spark", _spark_java),
+        ("clocks", _clocks),
     ]
     return [*(_looked(what, look) for what, look in looks), _own_disks(), *_engine()]
 
@@ -141,6 +142,14 @@ def _own_disks() -> Ailment:
         return Ailment("disks to break", f"none: {missing[own_disks.OWN]}")
     said = [missing.get(own_disks.capability(file_system), file_system) for file_system in DISKS]
     return Ailment("disks to break", "; ".join(said))
+
+
+def _clocks() -> Ailment:
+    """None is no ailment: no scenario of the gate sets clocks."""
+    from harness.clusters import clocks
+
+    found = clocks.library()
+    return Ailment("clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]}, to have some set by faults")
 
 
 def _engine() -> list[Ailment]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters import own_disks
+from harness.clusters import clocks, own_disks
 from harness.clusters.addresses import SLOTS
 from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
@@ -25,6 +25,7 @@ _LOG_DIRS_SINCE: Final = (3, 8)
 _PROBES: Final = 50  # subnets that no run takes
 
 _OF_PROCESSES: Final = own_disks.ALL | {
+    clocks.CLOCK,
     *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
 }
 # What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
@@ -37,7 +38,12 @@ CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
 
 def able(backend: str) -> frozenset[str]:
     """What faults may ask of a backend on this machine."""
-    return CAPABILITIES[backend] - own_disks.missing().keys()
+    return CAPABILITIES[backend] - missing().keys()
+
+
+def missing() -> dict[str, str]:
+    """Capabilities that this machine lacks whatever the backend, with why and the remedy."""
+    return {**own_disks.missing(), **clocks.missing()}
 
 
 def check_plan(backend: str, shape: ClusterShape) -> None:

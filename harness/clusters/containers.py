@@ -17,6 +17,7 @@ from harness.clusters.archive import TRAINING
 from harness.clusters.base import START, TESTED, party
 from harness.clusters.broker_images import STORAGE, image_tool
 from harness.clusters.choosing import able
+from harness.clusters.clocks import library
 from harness.clusters.container_runner import Containers
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits, engine
 from harness.clusters.format import StorageTool, formatted, java_tool
@@ -37,6 +38,7 @@ from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release
 from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import CONTAINERS
+from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario import ClusterShape
 
@@ -59,6 +61,10 @@ def start_containers(
     starts_on: what nodes begin on, where that is not `release`.
     """
     releases = {TESTED: release} | ({START: starts_on} if starts_on else {})
+    if shape.clock and release.image:
+        raise BadInput(
+            f"{release.image.spec}: what sets clocks may not fit the C library of an image: say --kafka VERSION"
+        )
     client = engine()
     check_limits(client, limits)
     for line in (*sweep(root), *sweep_engine(root)):
@@ -80,7 +86,7 @@ def start_containers(
             taken,
             inside,
             _addresses(plan),
-            _readable(releases.values(), Cache(cache)),
+            _readable(releases.values(), shape, Cache(cache)),
             supervision,
             limits,
         )
@@ -142,13 +148,15 @@ def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
     return launch, java_tool(release, find_java(release.version))
 
 
-def _readable(releases: Iterable[Release], cache: Cache) -> list[Path]:
-    """What every node may read beside its own files: class-data archives, and jars where no image brings them.
+def _readable(releases: Iterable[Release], shape: ClusterShape, cache: Cache) -> list[Path]:
+    """What every node may read beside its own files: class-data archives, jars where no image brings them, and what
+    sets its clock where that is asked for.
 
-    Those of each release that the cluster may run: a container keeps the mounts that it was made with.
+    Jars of each release that the cluster may run: a container keeps the mounts that it was made with.
     """
+    clocks = library() if shape.clock else None
     jars = {_common(release) for release in releases if not release.image}
-    return [cache.root / "tools", *sorted(jars)]
+    return [cache.root / "tools", *sorted(jars), *([clocks] if clocks else [])]
 
 
 def _addresses(plan: Subnets) -> dict[str, str]:

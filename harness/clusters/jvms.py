@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from harness.clusters import clocks
 from harness.clusters.base import START, TESTED, Disks, Links, UnexpectedExit, party
 from harness.clusters.format import format_anew, identity_of
 from harness.clusters.links import ToxiproxyLinks
@@ -237,6 +238,13 @@ class JvmCluster:
         process = self._process(node)
         return "" if process.alive else process.status
 
+    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
+        """See `base.Cluster`."""
+        if not self.shape.clock:
+            raise HarnessFailure("the clocks of this cluster cannot be set: its shape did not ask for it")
+        process = self._process(node)
+        self._nodes[node].clock.set(ahead_s, rate, process.pid if process.alive else None)
+
     def squeeze_memory(self, node: int) -> int:
         """See `base.Cluster`."""
         if self._means.memory is None:
@@ -265,6 +273,8 @@ class JvmCluster:
         self.unexpected_exits()
         self._stopped = True
         self._runner.stop()
+        if self.shape.clock:
+            clocks.tidy()
         remove_directory(self.directory)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.base import party
+from harness.clusters.clocks import ClockFile
 from harness.clusters.format import Formatted, first_directory, format_node
 from harness.clusters.launch import NOTHING, Command, Launch
 from harness.clusters.own_disks import OwnDisks
@@ -43,6 +44,10 @@ class NodeFiles:
     @property
     def server_log(self) -> Path:
         return self.directory / "logs" / "server.log"
+
+    @property
+    def clock(self) -> ClockFile:
+        return ClockFile(self.directory / "clock")
 
     @property
     def console(self) -> Path:
@@ -105,7 +110,11 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
     hosts = files.directory / "hosts"
     hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
     flags = [*_flags(site.release, files, hosts), *site.fast_start]
-    return replace(files, command=site.launch.prepare(files.directory, properties, flags))
+    command = site.launch.prepare(files.directory, properties, flags)
+    if site.shape.clock:
+        files.clock.set(0)
+        command = replace(command, env={**command.env, **files.clock.environment()})
+    return replace(files, command=command)
 
 
 def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.clusters import clocks
 from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.clusters.unmount import thaw_below
@@ -61,6 +62,7 @@ def sweep(root: Path | None = None) -> list[str]:
         if old:
             with contextlib.suppress(OSError):  # somebody else's
                 remove_directory(path)
+    clocks.tidy()
     for path in forsaken():
         shutil.rmtree(path, ignore_errors=True)
     return swept

@@ -98,6 +98,7 @@ _EVENTS: Final = Kinds(
         },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
+        "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },
 )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
-from harness.clusters import own_disks
+from harness.clusters.choosing import missing
 from harness.kafka.admin_features import Direction as UpOrDown
 from harness.kafka.release import Release
 from harness.model.link import Break, CutMode, Direction
@@ -109,6 +109,7 @@ class ClusterView(Protocol):
     def release_of(self, node: int) -> Release: ...
     def limit_file_size(self, node: int, size_bytes: int | None) -> None: ...
     def let_end(self, node: int) -> None: ...
+    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None: ...
     def how_it_ended(self, node: int) -> str: ...
     def console_log(self, node: int) -> Path: ...
     def direct_address(self, node: int) -> tuple[str, int]: ...
@@ -233,7 +234,7 @@ class Kind:
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        told = {**_WHY_NOT, **own_disks.missing()}
+        told = {**_WHY_NOT, **missing()}
         why = "; ".join(told[capability] for capability in missing if capability in told)
         return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 from harness.clusters import own_disks
 from harness.faults import (
     admin,
+    clock,
     controller_wiped,
     crash_loop,
     create_partitions,
@@ -93,6 +94,7 @@ KINDS: tuple[type[Kind], ...] = (
     power_loss.PowerLoss,
     out_of_memory.OutOfMemory,
     out_of_memory.OomKilled,
+    clock.Clock,
     quorum_lost.QuorumLost,
     controller_wiped.ControllerWiped,
     rolling_restart.RollingRestart,

@@ -52,6 +52,7 @@ class ClusterShape:
     controllers: int = 1
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
+    clock: bool = False  # of every node, can be set
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
     voters: Voters = "static"  # of the controllers: by their settings, or as the log says (KIP-853)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.verify.case import Case
+from harness.verify.clocks import ahead_ms
 from harness.verify.regimes import regimes
 
 
@@ -33,7 +34,9 @@ def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
     by_size = _in_force(case, topic, "retention.bytes", contract.retention_bytes if contract else -1, at_ns)
     by_time = _in_force(case, topic, "retention.ms", contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
     sizes = tuple(Size(value, None if until_ns >= at_ns else until_ns // 10**6) for value, until_ns in by_size)
-    young = [min(at_ns, until_ns) // 10**6 - value for value, until_ns in by_time]
+    # By the broker's clock, which a step may have set.
+    ends_ns = [(value, min(at_ns, until_ns)) for value, until_ns in by_time]
+    young = [end_ns // 10**6 + ahead_ms(case, end_ns) - value for value, end_ns in ends_ns]
     return Limits(sizes=sizes, young_ms=max(young, default=None))
 
 

@@ -15,6 +15,7 @@ _OF_CLIENTS: Final = ("producer", "client_hung")
 # Steps that end brokers without a controlled shutdown, whatever their arguments.
 _UNCLEAN: Final = frozenset(
     {"kill", "crash_loop", "disk_full", "disk_filled", "disk_failed", "disk_read_only", "disk_stalled", "power_loss"}
+    | {"out_of_memory", "oom_killed"}
 )
 
 

@@ -46,6 +46,7 @@ def test_a_minority_loses_what_it_led(play: Play) -> None:
         ("cut", {"do": "split", "into": "minority", "node": "leader(busy/0)"}),
         ("felt", {"do": "wait_bite", "fault": "cut"}),
         ("replaced", {"do": "wait_leader_changed", "since": "cut", "on": ["busy/0"]}),
+        ("mended", {"do": "heal", "fault": "cut"}),
     )
     assert cut["resolved"]["sides"] == [["b1+c101"], ["b2+c102", "b3+c103"]]
     assert ["b1", "b2", "both"] in cut["resolved"]["links"]
@@ -67,9 +68,13 @@ def test_a_ring_of_three_is_one_way_and_nobody_can_follow(play: Play) -> None:
 
 
 def test_controllers_without_their_leader_elect_another(play: Play) -> None:
-    cut, *_ = play(("cut", {"do": "split", "into": "minority", "node": "controller", "among": "controllers"}))
-    old, new = cut["bite"]["seen"]["active_controller"]
-    assert old != new
+    cut, moved, *_ = play(
+        ("cut", {"do": "split", "into": "minority", "node": "controller", "among": "controllers"}),
+        ("moved", {"do": "wait_elsewhere", "node": "controller", "since": "cut"}),
+        ("mended", {"do": "heal", "fault": "cut"}),
+    )
+    assert moved["resolved"]["nodes"] != cut["resolved"]["sides"][0]
+    assert cut["bite"]["held"]
 
 
 def test_a_slow_minority_has_everything_later(play: Play) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import cli, scenarios
-from harness.clusters import choosing, own_disks
+from harness.clusters import choosing, clocks, own_disks
 from harness.clusters.choosing import CAPABILITIES
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.faults.registry import needs
@@ -353,7 +353,7 @@ def test_doctor_names_a_remedy_for_what_is_missing(
 
 def test_every_machine_can_play_the_gate() -> None:
     """By processes, without root: a capability that one lacks would end a gate before it began."""
-    everywhere = CAPABILITIES["processes"] - own_disks.ALL
+    everywhere = CAPABILITIES["processes"] - own_disks.ALL - {clocks.CLOCK}
     assert [s.name for s in scenarios.gate() if not needs(s) <= everywhere] == []
 
 

@@ -50,11 +50,7 @@ def test_only_what_bit_was_tried() -> None:
 @pytest.mark.parametrize(
     "unclean",
     [
-        step("kill"),
-        step("power_loss"),
-        step("crash_loop"),
-        step("disk_full"),
-        step("damage"),
+        *map(step, ("kill", "crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage")),
         step("damage", how="killed"),
     ],
 )

@@ -1,0 +1,254 @@
+"""Clocks that are set: what the library is told, what shows that it moved them, and the near misses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.clusters import choosing, clocks
+from harness.clusters.clocks import ClockFile
+from harness.faults import bite, clock
+from harness.faults.clock import Clock, ahead_s
+from harness.faults.conduct import conduct, doubts
+from harness.faults.stage import Stage
+from harness.kafka.admin import PartitionState
+from harness.model.clock import now_ns
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario import Step, Topic
+from suites.unit.test_faults_foresight import with_steps
+from suites.unit.test_scenario_toml import read, refused
+
+HERE = pytest.mark.skipif(clocks.library() is None, reason="libfaketime is not installed")
+
+# --- the library ---
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "rate", "text"),
+    [(0, 1.0, "+0.000\n"), (600, 1.0, "+600.000\n"), (-0.5, 1.0, "-0.500\n"), (1, 1.5, "+1.000 x1.500000\n")],
+)
+def test_the_file_says_how_far_off_the_clock_is(tmp_path: Path, ahead_s: float, rate: float, text: str) -> None:
+    ClockFile(tmp_path / "clock").set(ahead_s, rate)
+    assert (tmp_path / "clock").read_text() == text
+    assert [path.name for path in tmp_path.iterdir()] == ["clock"]
+
+
+def test_what_a_process_would_have_gained_since_it_began_is_taken_off(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        time.sleep(0.3)
+        ClockFile(tmp_path / "clock").set(10, 2.0, process.pid)
+        process.kill()
+    ahead, rate = (tmp_path / "clock").read_text().split()
+    assert 5 < float(ahead) < 9.8
+    assert rate == "x2.000000"
+
+
+ANSWERS = "import sys, time\nfor line in sys.stdin:\n    print(time.time() - time.clock_gettime(7), flush=True)"
+
+
+@HERE
+def test_a_process_goes_by_its_file_within_a_second(tmp_path: Path) -> None:
+    """7 is CLOCK_BOOTTIME, which the library leaves alone, as it does the monotonic clock."""
+    file = ClockFile(tmp_path / "clock")
+    file.set(0)
+    right = time.time() - time.clock_gettime(7)
+
+    def shift(process: subprocess.Popen[str], until: Callable[[float], bool]) -> float:
+        give_up_at, seen = time.monotonic() + 20, 0.0
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while time.monotonic() < give_up_at:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            seen = float(process.stdout.readline()) - right
+            if until(seen):
+                return seen
+            time.sleep(0.02)
+        raise AssertionError(f"the clock is {seen} s off")
+
+    arguments, pipe = [sys.executable, "-I", "-S", "-c", ANSWERS], subprocess.PIPE
+    with subprocess.Popen(arguments, env={**file.environment()}, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            assert abs(shift(process, lambda s: True)) < 1
+            for jump_s in (600.0, -600.0):
+                file.set(jump_s)
+                assert shift(process, lambda s, jump_s=jump_s: abs(s - jump_s) < 1)
+            file.set(0, 2.0, process.pid)
+            assert shift(process, lambda s: 1 < s < 5)
+        finally:
+            process.kill()
+    clocks.tidy()
+    assert not list(Path("/dev/shm").glob(f"*faketime_*_{process.pid}"))
+
+
+def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_FOLDERS", (str(tmp_path / "{}"),))
+    assert "clock" not in choosing.able("processes")
+    told = Clock.lacks(choosing.able("containers"))
+    assert told is not None
+    assert "apt install libfaketime" in told
+    with pytest.raises(HarnessFailure, match="apt install libfaketime"):
+        ClockFile(tmp_path / "clock").environment()
+
+
+def test_what_living_processes_share_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_SHARED", tmp_path)
+    kept = [f"faketime_shm_{os.getpid()}", f"sem.faketime_sem_{os.getpid()}", "faketime_shm_x", "else"]
+    for name in (*kept, "faketime_shm_4194305", "sem.faketime_sem_4194305"):
+        (tmp_path / name).touch()
+    clocks.tidy()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+# --- refused when loaded ---
+
+IT = '{{ do = "clock", node = "leader(plain/0)", {}, name = "it" }}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape", "told"),
+    [
+        ("jump_s = 600", "", "say clock = true in [shape]"),
+        ("jump_s = 0", "clock = true", "this moves no clock"),
+        ("jump_s = 1.5", "clock = true", "this moves no clock"),
+        ("jump_s = -4000", "clock = true", "give a number from -3600 to 43200"),
+        ("rate = 0", "clock = true", "give a number from 0.1 to 10"),
+    ],
+)
+def test_clocks_that_cannot_be_set_or_prove_nothing_are_refused(arguments: str, shape: str, told: str) -> None:
+    assert told in refused(with_steps(IT.format(arguments), shape=shape))
+
+
+def test_a_jump_beyond_what_a_topic_keeps_is_refused() -> None:
+    text = with_steps(IT.format("jump_s = 600"), shape="clock = true")
+    assert read(text).shape.clock
+    short = text.replace("idle = {}", 'idle = { config = { "retention.ms" = 600000 } }')
+    assert "whatever idle holds is older than its retention.ms of 600000" in refused(short)
+    read(short.replace("600000", "600001"))
+    read(short.replace("600000", "-1"))
+
+
+# --- the bite ---
+
+
+def line(path: Path, ahead: float) -> None:
+    """One more line of a log, by a clock that is so far ahead."""
+    at = datetime.fromtimestamp(time.time() + ahead, UTC)
+    with path.open("a") as log:
+        log.write(f"[{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}] INFO a snapshot (it)\n\tat a.stack.Trace\n")
+
+
+def test_a_log_tells_how_far_its_clock_is_ahead(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    assert ahead_s(log) == 0.0
+    line(log, -600)
+    line(log, 600)
+    assert abs(ahead_s(log) - 600) < 1
+
+
+@dataclass
+class Scripted:
+    """Broker 1 leads t/0. A line of its log is written whenever its clock is set, `wrong_s` off what it was told."""
+
+    log: Path
+    wrong_s: float = 0.0
+    obeys: bool = True
+    acks_ago_s: float = 0.1
+    brokers: tuple[int, ...] = (1, 2, 3)
+    controllers: tuple[int, ...] = (101,)
+    told: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
+        self.told.append((node, ahead_s, rate))
+        line(self.log, (ahead_s if self.obeys else 0.0) + self.wrong_s)
+
+    def server_log(self, node: int) -> Path:
+        return self.log
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        return [
+            PartitionState(
+                topic="t", topic_id="i", partition=0, leader=1, leader_epoch=4, isr=(1, 2), replicas=(1, 2, 3)
+            )
+        ]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    monkeypatch.setattr(bite, "ACKS_DEADLINE_S", 0.1)
+    monkeypatch.setattr(clock, "DEADLINE_S", 0.2)
+    line(tmp_path / "server.log", 0)
+    return Scripted(tmp_path / "server.log")
+
+
+def played(cluster: Scripted, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
+    """The row of the step, and the names of its doubts."""
+    stage = Stage(
+        cluster=cast(Any, cluster),
+        admin=cast(Any, cluster),
+        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
+        rng=Random(1),
+        topics=(Topic(name="t", partitions=1),),
+        say=lambda _: None,
+    )
+    rows = conduct(stage, [Step(do="clock", name="it", args={"node": "broker(1)", **arguments})])
+    assert cluster.told[-1] == (1, 0.0, 1.0)
+    return rows[0], [name for name, _ in doubts(rows)]
+
+
+@pytest.mark.parametrize("jump_s", [600.0, -600.0])
+def test_a_clock_that_jumped_under_load_bites_and_is_set_right(cluster: Scripted, jump_s: float) -> None:
+    row, found = played(cluster, jump_s=jump_s)
+    assert found == []
+    assert cluster.told[0] == (1, jump_s, 1.0)
+    assert f"off, of 1 by {jump_s:+.1f} s, under load on t/0" in row["bite"]["because"]
+    (event,) = row["events"]
+    assert event | {"at_ns": 0} == {"kind": "clock", "nodes": [1], "jump_ms": jump_s * 1000, "rate": 1.0, "at_ns": 0}
+
+
+@pytest.mark.parametrize(
+    ("what", "because"),
+    [
+        ({"obeys": False}, "the log of 1 shows no shift of +600.0 s"),
+        ({"wrong_s": -10.0}, "shows no shift"),
+        ({"acks_ago_s": 5.0}, "no partition of theirs had acks"),
+    ],
+)
+def test_a_clock_that_did_not_move_or_that_nobody_needs_does_not_bite(
+    cluster: Scripted, what: dict[str, Any], because: str
+) -> None:
+    for name, value in what.items():
+        setattr(cluster, name, value)
+    row, found = played(cluster, jump_s=600.0)
+    assert found == ["no_bite"]
+    assert because in row["bite"]["because"]
+
+
+def test_the_clock_of_who_follows_nothing_does_not_bite(cluster: Scripted) -> None:
+    with pytest.raises(AssertionError):
+        played(cluster, node="broker(3)", jump_s=600.0)
+    assert cluster.told == [(3, 600.0, 1.0), (3, 0.0, 1.0)]
+
+
+def test_a_clock_that_gains_has_to_have_gained(cluster: Scripted) -> None:
+    cluster.wrong_s = 3.0
+    assert played(cluster, rate=10.0)[1] == []
+    cluster.wrong_s = 0.5
+    assert played(cluster, rate=10.0)[1] == ["no_bite"]
+
+
+def test_arguments_that_move_no_clock() -> None:
+    with pytest.raises(BadInput, match="moves no clock"):
+        Clock(node="broker(1)", jump_s=1.0)

@@ -1,0 +1,74 @@
+"""A broker's clock that a step set wrong excuses the log's own timestamps, as far as it was wrong and while it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from suites.verify.edits import contract
+from suites.verify.history import MS, START_NS, Built, History
+from suites.verify.judging import told, verdicts
+
+TEN_MINUTES_MS = 600_000
+
+
+def off(by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: float = 1.0, **step: Any) -> Built:
+    """Two records whose timestamps are so far off; a clock was set by `jump_ms` meanwhile, unless that is None."""
+    built = contract(History("AA").build(), timestamp_type=kind)
+    built.run["timestamps"] = "send"
+    for row in built.tables["observations"]:
+        row["timestamp_ms"] += by_ms
+    for row in built.tables["batches"]:
+        row["timestamp_type"] = kind
+        row["max_timestamp_ms"] += by_ms
+    if jump_ms is not None:
+        event = {"kind": "clock", "nodes": [1], "jump_ms": jump_ms, "rate": rate, "at_ns": built.steps[0]["started_ns"]}
+        built.steps[0]["events"].append(event)
+        built.steps[0].update(step)
+    return built
+
+
+def young(ahead_ms: int) -> Built:
+    """The log begins behind its first record, which is younger than the topic's retention, by the harness's clock."""
+    built = History("A.A").build(lambda history: history.starts.__setitem__(0, 1))
+    built = contract(built, retention_ms=TEN_MINUTES_MS)
+    built.event("clock", nodes=[1], jump_ms=ahead_ms, rate=1.0)
+    return built
+
+
+BEFORE = {"started_ns": START_NS - 60_000 * MS, "ended_ns": START_NS - 59_000 * MS, "healed_ns": START_NS - 50_000 * MS}
+LONG = {"healed_ns": START_NS + 100_000 * MS}
+
+# name -> (history, what condemns)
+CASES: dict[str, tuple[Built, list[str]]] = {
+    "the log's own time by a right clock": (off(0), []),
+    "the log's own time by a clock that is ahead": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS), []),
+    "the log's own time by a clock that is behind": (off(-TEN_MINUTES_MS, jump_ms=-TEN_MINUTES_MS), []),
+    "the log's own time by the clock of another broker": (off(0, jump_ms=TEN_MINUTES_MS), []),
+    "the log's own time by a clock that gains": (off(9_000, jump_ms=0, rate=1.1, **LONG), []),
+    "farther ahead than the clock was": (off(TEN_MINUTES_MS + 5_000, jump_ms=TEN_MINUTES_MS), ["corrupt 2"]),
+    "behind where the clock was ahead": (off(-TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS), ["corrupt 2"]),
+    "gained more than the clock did": (off(15_000, jump_ms=0, rate=1.1, **LONG), ["corrupt 2"]),
+    "ahead without any step": (off(TEN_MINUTES_MS), ["corrupt 2"]),
+    "ahead after the clock was set right": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS, **BEFORE), ["corrupt 2"]),
+    "the client's own time is none of the broker's": (
+        off(TEN_MINUTES_MS, kind="create", jump_ms=TEN_MINUTES_MS),
+        ["corrupt 2"],
+    ),
+    "retention by a clock that is ahead": (young(2 * TEN_MINUTES_MS), []),
+    "retention by a clock that is not ahead enough": (young(1_000), ["log_start 1"]),
+    "retention by a clock that is behind": (young(-TEN_MINUTES_MS), ["log_start 1"]),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, list[str]]:
+    found = verdicts(spark, [built for built, _ in CASES.values()])
+    return {name: told(verdict) for name, verdict in zip(CASES, found, strict=True)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wrong_clock_explains_no_more_than_it_did(judged: dict[str, list[str]], name: str) -> None:
+    assert judged[name] == CASES[name][1]
