@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from harness.kafka import admin_cluster, admin_groups, admin_offsets, admin_quorum, admin_topics
+from harness.kafka import admin_cluster, admin_groups, admin_log_dirs, admin_offsets, admin_quorum, admin_topics
 from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
+from harness.kafka.admin_log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin_offsets import EpochEnd
 from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
@@ -25,11 +26,13 @@ from harness.model.scenario import Topic
 __all__ = [
     "AdminView",
     "EpochEnd",
+    "LogDirectories",
     "PartitionState",
     "Place",
     "ProducerOnPartition",
     "Quorum",
     "Reassignment",
+    "ReplicaDirectory",
     "TopicsSeen",
     "TransactionState",
 ]
@@ -164,6 +167,16 @@ class AdminView:
     def reassignments(self, deadline_s: float = DEADLINE_S) -> dict[Place, Reassignment]:
         """Those that are not over."""
         return admin_cluster.reassignments(self._wire, deadline_s)
+
+    # --- log directories ---
+
+    def log_directories(self, broker: int) -> LogDirectories | None:
+        """Where a broker keeps its replicas; None when it does not answer."""
+        return admin_log_dirs.log_directories(self._wire, broker)
+
+    def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None:
+        """Starts to move replicas of a broker to other log directories of its own."""
+        admin_log_dirs.move_replicas(self._wire, broker, to)
 
     # --- controllers ---
 
