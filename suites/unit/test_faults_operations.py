@@ -71,6 +71,13 @@ def test_partitions_that_a_step_adds_are_there_from_then_on() -> None:
     assert "plain has 5 partitions by then" in refused(with_steps(grow, grow))
 
 
+def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
+    alter = '{ do = "alter_topic", topic = "two", config = { "retention.ms" = 1 } }'
+    anew = '{ do = "recreate_topic", topic = "two" }'
+    assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
+    assert len(read(with_steps(anew, alter)).steps) == 2
+
+
 def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:
     holders = {("t", 0): (1, 2), ("t", 1): (3, 1)}
     leaders, followers = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
