@@ -133,7 +133,7 @@ def _available(needs: frozenset[str]) -> str:
     if fit:
         return f"with --backend {' or '.join(fit)} only"
     lacking = needs - frozenset().union(*able.values())
-    told: dict[str, str] = _room("harness.clusters.own_disks").missing()
+    told: dict[str, str] = _room("harness.clusters.choosing").missing()
     reasons = {told[capability] for capability in lacking if capability in told}
     why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
     return f"no: {why}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
-from harness.clusters.choosing import missing
+from harness.clusters import choosing
 from harness.kafka.admin_features import Direction as UpOrDown
 from harness.kafka.release import Release
 from harness.model.link import Break, CutMode, Direction
@@ -153,6 +153,8 @@ class AdminView(Protocol):
     def delete_records(self, before: Mapping[Place, int]) -> Any: ...
     def alter_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None: ...
     def alter_broker_config(self, brokers: Sequence[int], config: Mapping[str, str | None]) -> None: ...
+    def log_directories(self, broker: int) -> Any: ...
+    def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None: ...
     def coordinator(self, kind: str, key: str) -> int: ...
     def active_controller(self) -> int: ...
     def quorum(self, deadline_s: float = 20.0) -> Any: ...
@@ -234,7 +236,7 @@ class Kind:
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        told = {**_WHY_NOT, **missing()}
+        told = {**_WHY_NOT, **choosing.missing()}
         why = "; ".join(told[capability] for capability in missing if capability in told)
         return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from harness.faults.base import Action, Bite, Done, TopicRef
@@ -11,9 +11,9 @@ from harness.faults.bite import named, with_recent_acks
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
-from harness.model.contract import RECREATE_TOPIC
+from harness.model.contract import ALTER_TOPIC, RECREATE_TOPIC
 from harness.model.errors import BadInput, HarnessTimeout
-from harness.model.scenario import Deadline
+from harness.model.scenario import Deadline, Topic
 from harness.model.waiting import wait_for
 
 
@@ -42,6 +42,10 @@ class RecreateTopic(Action):
             raise BadInput(
                 f"topic: {ended[0]} writes to {name} in transactions, which no end could reach; leave it out"
             )
+        if altered := [k.do for k in plan.earlier.values() if k.do == ALTER_TOPIC and getattr(k, "topic", "") == name]:
+            raise BadInput(
+                f"topic: an earlier {altered[0]} changed settings of {name}, which go with it; leave one out"
+            )
         if not any(p.when == "always" for p in writers):
             raise BadInput(f"topic: nobody writes to {name} by himself, and nothing would show; name another")
 
@@ -54,7 +58,7 @@ class RecreateTopic(Action):
         deleted_ns, started = now_ns(), time.monotonic()
         # Before it is asked for: who dies in between leaves word of it.
         stage.record_event("topic_deleted", topic=self.topic, topic_id=old, at_ns=deleted_ns)
-        new = stage.admin.recreate_topic(topic)
+        new = stage.admin.recreate_topic(_as_it_is(topic))
         created_ns = now_ns()
         stage.load.recreated(self.topic, new)
         seen: dict[str, Any] = {"topic_id": [old, new], "busy": sorted(f"{t}/{p}" for t, p in busy)}
@@ -75,3 +79,8 @@ class RecreateTopic(Action):
         seen["waited_s"] = round(time.monotonic() - started, 3)
         because = f"{named(busy)} had acks until the topic was deleted, and the new one has some on every partition"
         return Done(resolved=seen, bite=Bite(old != new, because if old != new else "the topic id is the same", seen))
+
+
+def _as_it_is(topic: Topic) -> Topic:
+    """With as many partitions as it has come to have; the brokers are chosen anew when nobody named them for all."""
+    return topic if len(topic.assignment) in (0, topic.partitions) else replace(topic, assignment=())

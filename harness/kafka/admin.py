@@ -15,6 +15,7 @@ from harness.kafka import (
     admin_cluster,
     admin_features,
     admin_groups,
+    admin_log_dirs,
     admin_offsets,
     admin_ops,
     admin_quorum,
@@ -23,6 +24,7 @@ from harness.kafka import (
 )
 from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
+from harness.kafka.admin_log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin_offsets import EpochEnd
 from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_seen import Seen
@@ -37,11 +39,13 @@ from harness.model.things import Thing
 __all__ = [
     "AdminView",
     "EpochEnd",
+    "LogDirectories",
     "PartitionState",
     "Place",
     "ProducerOnPartition",
     "Quorum",
     "Reassignment",
+    "ReplicaDirectory",
     "Seen",
     "TopicsSeen",
     "TransactionState",
@@ -201,6 +205,16 @@ class AdminView:
     def carry_out(self, did: Did, thing: Thing, value: str | None, deadline_s: float = DEADLINE_S) -> None:
         """One operation of an admin, past every fault. One whose effect is there already is no error."""
         admin_ops.carry_out(self._wire, did, thing, value, deadline_s)
+
+    # --- log directories ---
+
+    def log_directories(self, broker: int) -> LogDirectories | None:
+        """Where a broker keeps its replicas; None when it does not answer."""
+        return admin_log_dirs.log_directories(self._wire, broker)
+
+    def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None:
+        """Starts to move replicas of a broker to other log directories of its own."""
+        admin_log_dirs.move_replicas(self._wire, broker, to)
 
     # --- controllers ---
 

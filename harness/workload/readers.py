@@ -70,7 +70,7 @@ class LiveReader:
 
     def reads(self, topic: str) -> bool:
         """Whether it has partitions of a topic; False once it has let go of them."""
-        return self._thread.is_alive() and any(place[0] == topic for place in self._taken)
+        return any(place[0] == topic for place in self._taken)
 
     def start(self) -> None:
         """Starts reading."""
@@ -118,10 +118,10 @@ class LiveReader:
         wanted = set(every)
         if gone := [TopicPartition(*place) for place in self._taken - wanted]:
             consumer.incremental_unassign(gone)
-            self._taken &= wanted
+            self._taken = self._taken & wanted  # never in place: another thread may be looking
         new = sorted(wanted - self._taken)
         if new:
-            self._taken |= set(new)
+            self._taken = self._taken | set(new)
             for topic in {topic for topic, _ in new}:
                 if self._topic_ids.get(topic) != self.desk.targets[topic].topic_id:
                     self._topic_ids[topic] = self.desk.targets[topic].topic_id

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.faults import throttle
+from harness.faults import move_log_dirs, throttle
 from harness.faults.conduct import conduct, doubts
 from harness.faults.reconfigure import Reconfigure
+from harness.faults.registry import build_step
 from harness.faults.stage import Stage
 from harness.faults.throttle import held_back, lists_of
-from harness.kafka.admin import PartitionState, Reassignment
+from harness.kafka.admin import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Step, Topic
 from suites.unit.test_faults_foresight import with_steps
@@ -48,6 +49,9 @@ MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
         ),
         ('do = "reconfigure", node = "controller", config = { "num.io.threads" = 1 }', "takes brokers only"),
         ('do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }', "all the while"),
+        ('do = "move_log_dirs", node = "broker(1)"', "set log_dirs = 2 in [shape]"),
+        ('do = "recreate_topic", topic = "plain"', "grouped reads plain in a group"),
+        ('do = "recreate_topic", topic = "held"', "nobody writes to held by himself"),
     ],
 )
 def test_what_can_only_fail_or_show_nothing_is_refused(step: str, told: str) -> None:
@@ -65,6 +69,13 @@ def test_partitions_that_a_step_adds_are_there_from_then_on() -> None:
     assert len(read(with_steps(grow, *waits)).steps) == 3
     assert "plain has 3 partitions, counted from 0" in refused(with_steps(*waits, grow))
     assert "plain has 5 partitions by then" in refused(with_steps(grow, grow))
+
+
+def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
+    alter = '{ do = "alter_topic", topic = "two", config = { "retention.ms" = 1 } }'
+    anew = '{ do = "recreate_topic", topic = "two" }'
+    assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
+    assert len(read(with_steps(anew, alter)).steps) == 2
 
 
 def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:
@@ -182,3 +193,54 @@ def test_settings_come_and_go_under_load_and_are_as_before_at_last(acks: bool, t
 
 def test_nobody_is_the_victim_of_new_settings() -> None:
     assert Reconfigure(node="brokers", config={"num.io.threads": "2"}).victims() == ""
+
+
+class Directories(Copies):
+    """Broker 1 keeps its replica in the first of two directories, and makes a copy in the second while `lag` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = "/a"
+        self.lag: int | None = None
+        self.ordered: dict[tuple[str, int], str] = {}
+
+    def log_directories(self, broker: int) -> LogDirectories | None:
+        future = None if self.lag is None else "/b"
+        replica = ReplicaDirectory(path=self.path, future=future, future_lag=self.lag or 0)
+        return LogDirectories(("/a", "/b"), {("t", 0): replica})
+
+    def move_replicas(self, broker: int, to: dict[tuple[str, int], str]) -> None:
+        self.ordered = to
+
+
+MOVE_IT = Step(do="move_log_dirs", name="move", args={"node": "broker(1)", "rate_kb_s": 5})
+
+
+def test_a_replica_goes_to_the_next_directory_and_is_waited_for() -> None:
+    directories = Directories()
+    kind: Any = build_step(MOVE_IT)
+    with kind.active(stage_of(directories)) as injection:
+        assert directories.ordered == {("t", 0): "/b"}
+        directories.lag = 70
+        assert injection.probe().seen == {"lacks": {"t/0": 70}}
+        directories.path, directories.lag = "/b", None
+        assert "was seen in the making; lower rate_kb_s" in injection.probe().because
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert directories.settings == [{rate: "5120"}, {rate: None}]
+
+
+def test_a_copy_that_nobody_writes_to_does_not_bite() -> None:
+    directories = Directories()
+    kind: Any = build_step(MOVE_IT)
+    with kind.active(stage_of(directories, acks=False)) as injection:
+        directories.lag = 70
+        assert "that moves had acks in the last second" in injection.probe().because
+        directories.path, directories.lag = "/b", None
+
+
+def test_a_replica_that_stays_where_it_was_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_log_dirs, "MOVED_DEADLINE_S", 0.2)
+    directories = Directories()
+    directories.lag = 70
+    rows = conduct(stage_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
+    assert "in /a, its copy lacks 70" in rows[0]["error"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.dataset as ds
@@ -124,6 +124,42 @@ def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
     offline.producer.queue(PLACE, 1)
     offline.producer.close(0.1)
     assert [(row["stream"], row["seq"]) for row in offline.ledger()] == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
+    bundle: BundleWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline, told = Offline(bundle, keyed=True), [2]
+    producer = offline.producer
+    monkeypatch.setattr(producer, "_told_partitions", lambda topic: told[0])
+    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="id", partitions=3)
+    producer.take_up()
+    assert producer.places == [("t", 0), ("t", 1)]
+    assert producer.queue(("t", 2), 5) == 0
+    told[0] = 3
+    assert producer.queue(("t", 2), 5) == 5
+    assert producer.places == [("t", 0), ("t", 1), ("t", 2)]
+    producer.abandon()
+    assert all(row["key_hash"] % 3 == row["partition"] == 2 for row in offline.ledger())
+
+
+def test_a_client_that_reaches_nobody_knows_of_no_partition(bundle: BundleWriter) -> None:
+    assert Offline(bundle).producer._told_partitions("t") == 0
+
+
+def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    producer = offline.producer
+    producer.queue(PLACE, 3)
+    producer.renew_if_recreated()
+    assert producer.incarnations == 1
+    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="another", partitions=2)
+    producer.renew_if_recreated()
+    assert producer.incarnations == 2
+    producer.queue(PLACE, 2)
+    producer.abandon()
+    rows = [(row["stream"], row["seq"], row["topic_id"]) for row in offline.ledger()]
+    assert rows == [*((1, seq, "id") for seq in range(3)), *((2, seq, "another") for seq in range(2))]
 
 
 def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness import settle
 from harness.kafka.admin import PartitionState
+from harness.model.scenario import Topic
 
 CLUSTER = cast(Any, SimpleNamespace(controllers=(101,), brokers=(1, 2, 3), running=lambda node: True))
 LOAD = cast(Any, SimpleNamespace(produced_acks=lambda topic, partition, since_ns: 1))
@@ -99,3 +100,9 @@ def test_an_unlucky_look_is_taken_again(unlucky: dict[str, Any]) -> None:
 def test_what_stays_open_stands_in_the_snapshot(lasting: dict[str, Any]) -> None:
     looks = Admin({"partitions": [row(isr=[1])]}, {"partitions": [lasting]})
     assert settle.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [lasting]}
+
+
+def test_partitions_that_there_are_and_that_nobody_tells_of_are_named() -> None:
+    topics = [Topic(name="t", partitions=3)]
+    assert settle.not_told({"partitions": [row(partition=p) for p in range(3)]}, topics) == ""
+    assert settle.not_told({"partitions": [row(partition=1)]}, topics) == "t-0, t-2"

@@ -54,6 +54,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "too little before": (floors(before=5), ["floor_before"]),
     "too little during": (floors(during=1), ["floor_during"]),
     "too little after": (floors(after=5), ["floor_after"]),
+    "too little before on a partition that was added later": (
+        floors(before=5).event("partitions_added", partition=0, partitions=1),
+        [],
+    ),
+    "too little after on a partition that was added": (
+        floors(after=5).event("partitions_added", partition=0, partitions=1),
+        ["floor_after"],
+    ),
     "found while running": (run(doubts=[{"name": "reader_died", "text": "reader live died"}]), ["reader_died"]),
     "a group's offsets were never stable": (
         changed(lambda b: [row.update(stable=False) for row in b.drained["groups"]]),

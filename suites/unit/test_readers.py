@@ -1,0 +1,68 @@
+"""Which partitions a live reader holds, as topics grow and are made anew. The consumer is scripted."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from confluent_kafka import TopicPartition
+
+from harness.model.scenario import Reader
+from harness.workload.producer import Target
+from harness.workload.readers import LiveReader, ReadingDesk
+
+
+class Consumer:
+    """Remembers what it was told to read."""
+
+    def __init__(self) -> None:
+        self.reads: set[tuple[str, int]] = set()
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.reads |= {(p.topic, p.partition) for p in partitions}
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self.reads -= {(p.topic, p.partition) for p in partitions}
+
+    def consume(self, count: int, timeout_s: float) -> list[Any]:
+        return []
+
+
+def target(topic: str, partitions: int, topic_id: str = "id") -> Target:
+    return Target(topic=topic, topic_id=topic_id, partitions=partitions)
+
+
+class Read:
+    """A reader of two topics, turn by turn."""
+
+    def __init__(self) -> None:
+        self.targets = {"t": target("t", 2), "other": target("other", 1)}
+        desk = ReadingDesk(bootstrap="", targets=self.targets, run=1)
+        self.reader = LiveReader(Reader(name="r", topics=("t", "other")), desk, cast(Any, None))
+        self.consumer = Consumer()
+
+    def turn(self) -> set[tuple[str, int]]:
+        self.reader._turn(cast(Any, self.consumer))
+        return self.consumer.reads
+
+
+def test_partitions_that_were_added_are_read_too() -> None:
+    read = Read()
+    assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    read.targets["t"] = target("t", 3)
+    assert read.turn() == {("t", 0), ("t", 1), ("t", 2), ("other", 0)}
+
+
+def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id() -> None:
+    read = Read()
+    read.turn()
+    assert read.reader.reads("t")
+    read.reader._observer.next_offset["t", 0] = 70
+    session = read.reader._observer._sessions["t", 0]
+    read.targets["t"] = target("t", 0)
+    assert read.turn() == {("other", 0)}
+    assert not read.reader.reads("t")
+    read.targets["t"] = target("t", 2, "another")
+    assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    assert read.reader._observer._topic_ids == {"t": "another", "other": "id"}
+    assert ("t", 0) not in read.reader.positions
+    assert read.reader._observer._sessions["t", 0] > session
