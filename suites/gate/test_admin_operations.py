@@ -101,6 +101,7 @@ def test_a_thing_that_nobody_planned_is_told_of_by_all(admin: AdminView, cluster
 
 def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Cluster, tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path / "bundle")
+    clear(admin, SCENARIO)
     looks = AdminLooks(admin, SCENARIO, bundle)
     looks.begin(30)
     loop = AdminLoop(SPEC, cluster.bootstrap(), bundle.table("admin_ops", "ops"), Random(1))
