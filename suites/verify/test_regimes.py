@@ -127,9 +127,14 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         [],
         0,
     ),
-    "size took what had to be kept, and later records fill its place": (
-        for_a_second(History("AAA" + LONG + "AAA").build(start_at(3)), **BYTES),
+    "size took one that had to be kept, and later records fill its place": (
+        for_a_second(History("AAA" + LONG + "AAA").build(start_at(2)), "retention.bytes", 200, -1),
         ["log_start 1"],
+        0,
+    ),
+    "size took all, and later records fill its place": (
+        for_a_second(History("AAA" + LONG + "AAA").build(start_at(3)), **BYTES),
+        ["log_start 3"],
         0,
     ),
     "size took what a second, smaller limit let go": (
@@ -137,7 +142,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
             History("AAA" + LONG + "AAA").build(start_at(5)),
             (3, {"retention.bytes": 100}),
             (4, {"retention.bytes": -1}),
-            (14, {"retention.bytes": 100}),
+            (11, {"retention.bytes": 100}),
         ),
         [],
         0,
