@@ -29,7 +29,7 @@ class Quorum:
     high_watermark: int
     voters: dict[int, int]
     observers: dict[int, int]
-    directories: dict[int, str] = field(default_factory=dict)  # of voters: the directory ids that KIP-853 knows them by
+    directories: dict[int, str] = field(default_factory=dict)  # ids that KIP-853 knows voters by; static ones have none
 
 
 def quorum(wire: Wire, deadline_s: float) -> Quorum:
@@ -118,7 +118,7 @@ def _quorum(answer: Any) -> Quorum:
         part.high_watermark,
         {voter.replica_id: voter.log_end_offset for voter in part.current_voters},
         {observer.replica_id: observer.log_end_offset for observer in part.observers},
-        {voter.replica_id: kafka_uuid(voter.replica_directory_id) for voter in part.current_voters},
+        {v.replica_id: kafka_uuid(v.replica_directory_id) for v in part.current_voters if v.replica_directory_id},
     )
 
 
