@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from uuid import UUID
 
 from harness.faults.base import Bite
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
-from harness.kafka.ids import kafka_uuid
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
 CONTROLLERS_MIN: Final = 3
 COMMITTED_DEADLINE_S: Final = 30.0
 REJOINED_DEADLINE_S: Final = 60.0
-_NO_DIRECTORY: Final = kafka_uuid(UUID(int=0))
 
 
 def foresee(plan: Foresight) -> None:
@@ -56,11 +53,11 @@ def rejoin(stage: Stage, node: int) -> None:
     guide has it. Static voters, known by their node ids alone, stay. HarnessTimeout where the quorum does not follow.
     """
     quorum = stage.admin.quorum()
-    known = quorum.directories.get(node, _NO_DIRECTORY if node in quorum.voters else None)
-    if known == _NO_DIRECTORY:
+    known = quorum.directories.get(node)
+    if known is None and node in quorum.voters:
         return
     directory = stage.cluster.directory_id(node)
-    if known not in (None, directory):
+    if known is not None and known != directory:
         stage.admin.remove_voter(node, known, REJOINED_DEADLINE_S)
     if known != directory:
         stage.admin.add_voter(node, directory, REJOINED_DEADLINE_S)

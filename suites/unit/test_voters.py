@@ -128,6 +128,7 @@ class Leader:
         self.answers = list(answers)
         self.knows = knows
         self.asked: list[Any] = []
+        self.directory: UUID | None = UUID(int=5)
 
     def gather(self, questions: Any, timeout_s: float, *, often: bool = False) -> Any:
         if not often:
@@ -135,7 +136,7 @@ class Leader:
                 [SimpleNamespace(name=name, max_version=level) for name, level in each.items()] for each in self.knows
             ]
             return {n: (SimpleNamespace(supported_features=told),) for n, told in enumerate(features)}
-        voter = SimpleNamespace(replica_id=101, log_end_offset=9, replica_directory_id=UUID(int=5))
+        voter = SimpleNamespace(replica_id=101, log_end_offset=9, replica_directory_id=self.directory)
         part = SimpleNamespace(
             error_code=0, leader_id=101, leader_epoch=1, high_watermark=9, current_voters=[voter], observers=[]
         )
@@ -198,9 +199,13 @@ def test_a_voter_has_the_bytes_of_kafkas_protocol() -> None:
     )
 
 
-def test_voters_are_known_by_their_directories() -> None:
+@pytest.mark.parametrize(("directory", "known"), [(UUID(int=5), {101: DIRECTORY}), (None, {})])
+def test_voters_are_known_by_their_directories_unless_they_are_static(
+    directory: UUID | None, known: dict[int, str]
+) -> None:
     wire: Any = Leader()
-    assert admin_quorum.quorum(wire, 1.0).directories == {101: DIRECTORY}
+    wire.directory = directory  # kafka-python reads the id of nothing as None
+    assert admin_quorum.quorum(wire, 1.0).directories == known
 
 
 # --- feature levels ---
