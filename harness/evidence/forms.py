@@ -94,6 +94,7 @@ _EVENTS: Final = Kinds(
             "isr": ["int"],
             "log_end": "int",
             "recovery_point": "int",
+            "sound_end?": "int",
             "pretended?": "bool",
         },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},

@@ -22,7 +22,7 @@ from harness.faults.disks import disks_of, foresee_own_disks, mend, replica_fold
 from harness.faults.foresight import Foresight
 from harness.faults.process import felt, injection
 from harness.faults.stage import Stage
-from harness.kafka.damage import log_end
+from harness.kafka.damage import log_end, sound_end
 from harness.kafka.ondisk import RECOVERY_POINTS, offset_checkpoint
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
@@ -33,12 +33,14 @@ AT_ONCE = "1"  # of flush.messages: no replica has a record in memory alone
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One replica of a broker that lost power: where its log ended before, and what is left of it."""
+    """One replica of a broker that lost power: where its log ended before, what is left of it, and how much of that is
+    sound from the beginning."""
 
     place: Place
     broker: int
     end: int
     left: int
+    sound: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,9 @@ class PowerLoss(Fault):
         for node, place in [(n, p) for n in nodes for p, s in states.items() if n in s.replicas]:
             points = _recovery_points(directories[node])
             end = ends.get((*place, node), (0, 0))[1]
-            copies.append(_Copy(place, node, end, _left(directories[node], place)))
+            folder = replica_folder(directories[node], place)
+            left, sound = (log_end(folder), sound_end(folder)) if folder else (0, 0)
+            copies.append(_Copy(place, node, end, left, sound))
             self._tell(stage, states[place], copies[-1], at_ns=at_ns, recovery_point=points.get(place, 0))
         return copies
 
@@ -127,6 +131,7 @@ class PowerLoss(Fault):
             # Who had all that was acknowledged: an eligible replica (KIP-966) has it, too.
             isr=sorted({*state.isr, *state.elr}),
             log_end=copy.end,
+            sound_end=copy.sound,
             pretended=bool(self.lying_since),
             **facts,
         )
@@ -135,11 +140,6 @@ class PowerLoss(Fault):
 def _recovery_points(directories: Sequence[Path]) -> dict[Place, int]:
     """Up to where each log was flushed, as the broker itself has noted it."""
     return {place: point for path in directories for place, point in offset_checkpoint(path, RECOVERY_POINTS).items()}
-
-
-def _left(directories: Sequence[Path], place: Place) -> int:
-    folder = replica_folder(directories, place)
-    return log_end(folder) if folder else 0
 
 
 def _bitten(stage: Stage, missed: Probe, copies: Sequence[_Copy]) -> Probe:

@@ -54,6 +54,22 @@ def log_end(replica: Path) -> int:
     return found[0].base_offset if found else 0
 
 
+def sound_end(replica: Path) -> int:
+    """The offset up to which recovery finds every batch in its place and whole (LogLoader.recoverLog), from the log's
+    first segment on, and without a gap. The files must stand still.
+    """
+    found = segments(replica) if replica.is_dir() else []
+    end = found[0].base_offset if found else 0
+    for segment in found:
+        if segment.base_offset != end:
+            break
+        for batch in _batches(segment):
+            if not batch.crc_ok or batch.base_offset != end:
+                return end
+            end = batch.last_offset + 1
+    return end
+
+
 def flip(replica: Path, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
     """Flips one bit in the last record of some batch, in the oldest or the newest segment that recovery reads.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,12 +25,14 @@ NOT_COVERED: Final = (
     "the release's own Java client: all load comes from librdkafka",
 )
 # What only some scenarios try, with the steps that do.
-_COVERED_BY: Final[Mapping[str, Collection[str]]] = {
-    "power loss: a SIGKILL keeps what the operating system has buffered": {"power_loss"},
-    "disks that fail, turn read-only or stall while a broker runs": {"disk_failed", "disk_read_only", "disk_stalled"},
-    "disks that change while a broker is down": {"damage"},
-    "disks that fill up": {"disk_full", "disk_filled"},
-    "upgrades from an earlier release, and the way back": {"roll"},
+_COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
+    "power loss: a SIGKILL keeps what the operating system has buffered": frozenset({"power_loss"}),
+    "disks that fail, turn read-only or stall while a broker runs": frozenset(
+        {"disk_failed", "disk_read_only", "disk_stalled"}
+    ),
+    "disks that change while a broker is down": frozenset({"damage"}),
+    "disks that fill up": frozenset({"disk_full", "disk_filled"}),
+    "upgrades from an earlier release, and the way back": frozenset({"roll"}),
 }
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
@@ -79,7 +81,7 @@ def conclude(known: Seen) -> Verdict:
 def _untried(case: Case) -> list[str]:
     """Of what some scenarios try, that in which no step of this run has bitten."""
     bitten = {step["do"] for step in case.steps if step["is_fault"] and (step["bite"] or {}).get("held")}
-    return [what for what, steps in _COVERED_BY.items() if not bitten & set(steps)]
+    return [what for what, steps in _COVERED_BY.items() if not bitten & steps]
 
 
 def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:

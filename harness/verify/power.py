@@ -80,8 +80,10 @@ def _due_ns(contract: TopicContract, at_ns: int) -> int:
 
 
 def _flushed(contract: TopicContract, replicas: list[Row]) -> int:
-    """What lies below was on every one of these disks: by what they noted, or by what the contract promises."""
-    flushed: int = min(replica["recovery_point"] for replica in replicas)
+    """What lies below was on every one of these disks: by what they noted, what they still had when the power was back,
+    or what the contract promises. Whoever leads next has it."""
+    noted = min(replica["recovery_point"] for replica in replicas)
+    flushed: int = max(noted, min(replica.get("sound_end", 0) for replica in replicas))
     if contract.flush_messages > 1:
         flushed = max(flushed, min(replica["log_end"] for replica in replicas) - contract.flush_messages + 1)
     return flushed

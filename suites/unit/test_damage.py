@@ -55,6 +55,21 @@ def test_a_log_ends_behind_its_last_whole_batch(replica: Path, tmp_path: Path) -
     assert damage.log_end(tmp_path / "absent") == 0
 
 
+def test_a_log_is_sound_up_to_its_first_wrong_batch_or_gap(replica: Path, tmp_path: Path) -> None:
+    assert damage.sound_end(replica) == 26
+    segment(replica, 10, range(10, 14))  # shorter than the next one says: the power took the rest
+    assert damage.sound_end(replica) == 14
+    with (replica / f"{0:020}.log").open("r+b") as log:
+        log.truncate(log.seek(0, 2) - 1)
+        assert damage.sound_end(replica) == 8
+        log.seek(-1, 2)
+        log.write(b"\xff" * 2)
+    assert damage.sound_end(replica) == 8
+    segment(tmp_path / "e-0", 7, range(7, 9))
+    assert damage.sound_end(tmp_path / "e-0") == 9
+    assert damage.sound_end(tmp_path / "absent") == 0
+
+
 @pytest.mark.parametrize(
     ("recovery_point", "oldest", "flipped"),
     [(0, False, "20"), (0, True, "0"), (14, True, "10"), (20, True, "20"), (26, True, "20")],

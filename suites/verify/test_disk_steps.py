@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.verify.conclude import _untried
+from harness.verify.conclude import _COVERED_BY, _untried
 from harness.verify.standing import _came_back
 
 
@@ -36,15 +36,13 @@ def case(*steps: dict[str, Any], start: int = 0) -> Any:
 
 
 def test_only_what_bit_was_tried() -> None:
-    all_four = _untried(case(step("kill")))
-    power, failing, changing, full = all_four
-    assert power.startswith("power loss: ")
-    assert (failing.split()[2], changing.split()[2], full) == ("fail,", "change", "disks that fill up")
-    assert _untried(case(step("damage", held=False))) == all_four
-    assert _untried(case(step("damage"))) == [power, failing, full]
-    assert _untried(case(step("damage"), step("disk_full"))) == [power, failing]
-    assert _untried(case(step("power_loss"), step("disk_filled"))) == [failing, changing]
-    assert _untried(case(step("disk_stalled"))) == [power, changing, full]
+    everything = list(_COVERED_BY)
+    assert _untried(case(step("kill"))) == everything
+    assert _untried(case(step("damage", held=False))) == everything
+    for tried in (["damage"], ["damage", "disk_full"], ["power_loss", "disk_filled"], ["disk_stalled"], ["roll"]):
+        left = [what for what, steps in _COVERED_BY.items() if not steps & set(tried)]
+        assert len(left) == len(everything) - len(tried)
+        assert _untried(case(*map(step, tried))) == left
 
 
 @pytest.mark.parametrize(

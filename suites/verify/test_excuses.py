@@ -173,6 +173,16 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 1"],
         1,
     ),
+    "power loss of all, below what all disks still had": (
+        power(History("AAAA").build(cut(2)), 1, 2, 3, sound_end=3),
+        ["lost 1"],
+        1,
+    ),
+    "power loss of all, and one disk had less": (
+        power(power(History("AAAA").build(cut(2)), 1, 2, sound_end=4), 3, at_ns=LATER_NS + 5, sound_end=2),
+        [],
+        2,
+    ),
     "power loss of all, in time to be flushed": (
         contract(power(History("A.......A").build(cut(0)), 1, 2, 3, at_ns=START_NS + 9 * 10**9), flush_ms=1500),
         ["lost 1"],
