@@ -28,6 +28,7 @@ NOT_COVERED: Final = (
 _COVERED_BY: Final[Mapping[str, str]] = {
     "damage": "disks that change while a broker is down",
     "disk_full": "disks that fill up",
+    "remove_voter": "voters that change (KIP-853)",
     "roll": "upgrades from an earlier release, and the way back",
 }
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
