@@ -43,7 +43,7 @@ _WHY_NOT = {
 
 
 class LinksView(Protocol):
-    """Directed links; parties are "b1", "c101", "client". Named by who opens the connection."""
+    """Directed links; parties are "b1", "c101", "client", "lone". Named by who opens the connection."""
 
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None: ...
     def slow(
@@ -138,6 +138,7 @@ class LoadView(Protocol):
     def retries(self) -> int: ...
     def unknown(self) -> int: ...
     def commits(self, group: str) -> int: ...
+    def lone_places(self) -> set[Place]: ...
 
 
 @dataclass(frozen=True, slots=True)

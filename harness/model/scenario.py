@@ -40,6 +40,7 @@ class ClusterShape:
     brokers: int = 3
     controllers: int = 1
     clock: bool = False  # of every node, can be set
+    lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
 
@@ -75,6 +76,7 @@ class Producer:
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None
     config: Config = field(default_factory=dict)  # further librdkafka settings
+    lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
     when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
 
 
@@ -83,6 +85,7 @@ class Reader:
     name: str
     topics: tuple[str, ...]
     isolation: str = "read_committed"
+    lone: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
     config: Config = field(default_factory=dict)
 

@@ -36,6 +36,7 @@ def check(scenario: Scenario, where: str) -> None:
         _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
     for reader in scenario.readers:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
+        _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
     _steps(scenario, where)
     _judged(scenario, topics, where)
 
@@ -75,6 +76,7 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     _one_of(producer.acks, ACKS, where, "acks")
     _one_of(producer.compression, CODECS, where, "compression")
     _one_of(producer.when, WHEN, where, "when")
+    _way_in(producer, scenario.shape, where)
     if producer.acks != "all" and (producer.idempotent or producer.transactions):
         raise BadInput(f"{where}: acks={producer.acks} and idempotence exclude each other; set idempotent = false")
     if not producer.idempotent and producer.transactions:
@@ -90,6 +92,11 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _name(reader.name, where, "a reader's name")
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
+
+
+def _way_in(client: Producer | Reader, shape: ClusterShape, where: str) -> None:
+    if client.lone and not shape.lone:
+        raise BadInput(f"{where}: lone: there is no way in for a client alone; say lone = true in [shape]")
 
 
 def _steps(scenario: Scenario, where: str) -> None:
