@@ -28,6 +28,7 @@ NOT_COVERED: Final = (
 _COVERED_BY: Final[Mapping[str, str]] = {
     "damage": "disks that change while a broker is down",
     "disk_full": "disks that fill up",
+    "clock": "clocks of brokers that are wrong",
 }
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 

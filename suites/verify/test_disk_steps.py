@@ -36,11 +36,11 @@ def case(*steps: dict[str, Any], start: int = 0) -> Any:
 
 
 def test_only_what_bit_was_tried() -> None:
-    both = ["disks that change while a broker is down", "disks that fill up"]
-    assert _untried(case(step("kill"))) == both
-    assert _untried(case(step("damage", held=False))) == both
-    assert _untried(case(step("damage"))) == both[1:]
-    assert _untried(case(step("damage"), step("disk_full"))) == []
+    every = ["disks that change while a broker is down", "disks that fill up", "clocks of brokers that are wrong"]
+    assert _untried(case(step("kill"))) == every
+    assert _untried(case(step("damage", held=False))) == every
+    assert _untried(case(step("damage"))) == every[1:]
+    assert _untried(case(step("damage"), step("disk_full"), step("clock"))) == []
 
 
 @pytest.mark.parametrize(
