@@ -153,6 +153,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     load = Load(
         scenario,
         bootstrap=cluster.bootstrap(),
+        bootstrap_lone=cluster.bootstrap_lone(),
         topic_ids=topic_ids,
         bundle=record.bundle,
         run=task.run,

@@ -5,6 +5,7 @@
     127.S.100+A.B  proxy: node A to node B
     127.S.3.1      the toxiproxy server's own API
     127.S.4.N      a hop of the harness between the proxy of clients and broker N
+    127.S.5.N      proxy: clients that are to be cut off alone, to broker N
 
 Ports stay below 32768: above, outgoing connections of the machine collide with listeners now and then.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.clusters.plan import Plan, nodes_of
-from harness.kafka.config import CLIENT_PORT
+from harness.kafka.config import CLIENT_PORT, LONE_PORT
 from harness.model.scenario import ClusterShape
 
 TOXIPROXY_PORT = 21099
@@ -30,7 +31,7 @@ class Addresses(Plan):
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        return cls(slot, brokers, controllers)
+        return cls(slot, brokers, controllers, shape.lone)
 
     def _address(self, third: int, fourth: int) -> str:
         return f"127.{_FIRST_OCTET + self.slot}.{third}.{fourth}"
@@ -54,6 +55,14 @@ class Addresses(Plan):
     def hop(self, broker: int) -> tuple[str, int]:
         """See `Plan`."""
         return self._address(4, broker), CLIENT_PORT
+
+    def lone(self, broker: int) -> tuple[str, int]:
+        """See `Plan`."""
+        return self._address(5, broker), LONE_PORT
+
+    def lone_proxy(self, broker: int) -> str:
+        """See `Plan`."""
+        return "{}:{}".format(*self.lone(broker))
 
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""

@@ -32,10 +32,11 @@ class UnexpectedExit:
 
 
 class Links(Protocol):
-    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers) and "client".
+    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers), "client" and "lone".
 
     A link is named by who opens the connection: ("b2", "b1") is follower 2 fetching from leader 1, ("client", "b1")
-    are all client connections to broker 1. Requests go the way the link is named, answers come back.
+    are all client connections to broker 1 but those of the "lone" party, whose clients come in by a way of their own.
+    Requests go the way the link is named, answers come back.
     Raises BadInput for a link that nobody opens (a KRaft controller never connects to a broker).
     """
 
@@ -153,6 +154,10 @@ class Cluster(Protocol):
 
     def bootstrap(self) -> str:
         """Where clients of the load start: through every fault."""
+        ...
+
+    def bootstrap_lone(self) -> str:
+        """Where those start that come in by a way of their own, through faults of their own; empty without such."""
         ...
 
     def bootstrap_direct(self) -> str:

@@ -58,6 +58,8 @@ class ClockFile:
             "FAKETIME_TIMESTAMP_FILE": str(self.path),
             "FAKETIME_CACHE_DURATION": str(LOOK_S),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            # Or waits by the monotonic clock end at once: every thread of a JVM that waits would spin.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             "LC_ALL": "C.UTF-8",  # a rate is read by the locale's decimal separator
         }
 

@@ -75,6 +75,10 @@ class JvmCluster:
         """See `base.Cluster`."""
         return self._means.plan.bootstrap()
 
+    def bootstrap_lone(self) -> str:
+        """See `base.Cluster`."""
+        return self._means.plan.bootstrap_lone()
+
     def bootstrap_direct(self) -> str:
         """See `base.Cluster`."""
         return ",".join("{}:{}".format(*self.direct_address(broker)) for broker in self.brokers)

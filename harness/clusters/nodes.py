@@ -97,7 +97,7 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
     settings = Node(
         node=node,
         address=site.plan.node(node),
-        advertised=Advertised(site.plan.client(node), site.plan.direct(node)) if node in site.plan.brokers else None,
+        advertised=_advertised(node, site.plan) if node in site.plan.brokers else None,
         controllers=site.plan.controllers,
         brokers=len(site.plan.brokers),
         data=files.data,
@@ -115,6 +115,10 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
         files.clock.set(0)
         command = replace(command, env={**command.env, **files.clock.environment()})
     return replace(files, command=command)
+
+
+def _advertised(broker: int, plan: Plan) -> Advertised:
+    return Advertised(plan.client(broker), plan.direct(broker), plan.lone(broker) if plan.has_lone else None)
 
 
 def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:

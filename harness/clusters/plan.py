@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.clusters.base import FIRST_CONTROLLER, party
-from harness.kafka.config import CLIENT_PORT, CONTROLLER_PORT, DIRECT_PORT, REPLICATION_PORT, host_name
+from harness.kafka.config import (
+    CLIENT_PORT,
+    CONTROLLER_PORT,
+    DIRECT_PORT,
+    LONE_PORT,
+    REPLICATION_PORT,
+    host_name,
+)
 from harness.model.scenario import ClusterShape
 from harness.model.scenario_rules import check_shape
 
@@ -36,6 +43,7 @@ class Plan(ABC):
     slot: int
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
+    has_lone: bool = False
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -62,6 +70,14 @@ class Plan(ABC):
         """Where the harness can listen so that the proxy of clients reaches it in the place of that broker."""
 
     @abstractmethod
+    def lone(self, broker: int) -> tuple[str, int]:
+        """Where clients that are to be cut off alone reach a broker: through a proxy of their own."""
+
+    @abstractmethod
+    def lone_proxy(self, broker: int) -> str:
+        """What that proxy listens on."""
+
+    @abstractmethod
     def direct(self, node: int) -> tuple[str, int]:
         """Where observers reach a node, past every fault of the links."""
 
@@ -73,11 +89,17 @@ class Plan(ABC):
         """Where clients of the load start."""
         return ",".join("{}:{}".format(*self.client(broker)) for broker in self.brokers)
 
+    def bootstrap_lone(self) -> str:
+        """Where those start that are to be cut off alone; empty where there are none."""
+        return ",".join("{}:{}".format(*self.lone(broker)) for broker in self.brokers if self.has_lone)
+
     def links(self) -> Iterator[Link]:
         """Every connection that a cluster with isolated controllers opens: to brokers, and to controllers."""
         for dst in self.brokers:
             upstream = f"{self.node(dst)}:{CLIENT_PORT}"
             yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.hop(dst)))
+            if self.has_lone:
+                yield Link("lone", party(dst), self.lone_proxy(dst), f"{self.node(dst)}:{LONE_PORT}")
             for src in self.brokers:
                 if src != dst:
                     yield self._link(src, dst, REPLICATION_PORT)

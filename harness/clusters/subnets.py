@@ -5,7 +5,7 @@ the ports that the engine publishes there for toxiproxy. The slot that a run has
 that two runs never meet; 198.18.0.0/15 is reserved for tests between devices (RFC 2544) and routed nowhere.
 
     198.18.S.1         this machine, as the nodes' network has it: hops of the harness (port 24000 + N)
-    198.18.S.2         toxiproxy: clients (port 22000 + N), observers (23000 + N), its API
+    198.18.S.2         toxiproxy: clients (port 22000 + N), observers (23000 + N), lone clients (25000 + N), its API
     198.18.S.10 + N    broker N
     198.18.S.60 + N    controller 101 + N
     198.18.S.100 + I   toxiproxy: the I-th link between nodes
@@ -30,6 +30,7 @@ LINKS_MAX: Final = 150
 _CLIENTS: Final = 22000
 _OBSERVERS: Final = 23000
 _HOPS: Final = 24000
+_LONE: Final = 25000
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Subnets(Plan):
     def of(cls, slot: int, shape: ClusterShape) -> Subnets:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        plan = cls(slot, brokers, controllers)
+        plan = cls(slot, brokers, controllers, shape.lone)
         if (links := len(plan._pairs)) > LINKS_MAX:
             raise BadInput(f"a cluster of containers has at most {LINKS_MAX} links between nodes, not {links}")
         return plan
@@ -96,6 +97,14 @@ class Subnets(Plan):
         """See `Plan`. A bridge has an address on its machine even where it leads nowhere."""
         return self._address(1), _HOPS + broker
 
+    def lone(self, broker: int) -> tuple[str, int]:
+        """See `Plan`."""
+        return "127.0.0.1", self.published[_LONE + broker]
+
+    def lone_proxy(self, broker: int) -> str:
+        """See `Plan`."""
+        return f"0.0.0.0:{_LONE + broker}"
+
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""
         return "127.0.0.1", self.published[_OBSERVERS + node]
@@ -108,8 +117,9 @@ class Subnets(Plan):
     @property
     def ports(self) -> tuple[int, ...]:
         """Of the proxy container, to be published."""
-        observed = (_OBSERVERS + node for node in self.nodes)
-        return (TOXIPROXY_PORT, *(_CLIENTS + broker for broker in self.brokers), *observed)
+        ways_in = [_CLIENTS, _LONE] if self.has_lone else [_CLIENTS]
+        clients = (way + broker for way in ways_in for broker in self.brokers)
+        return (TOXIPROXY_PORT, *clients, *(_OBSERVERS + node for node in self.nodes))
 
     def proxies(self) -> Mapping[str, tuple[str, str]]:
         """See `Plan`: observers, too, come in by toxiproxy, through proxies that are no links and get no fault."""

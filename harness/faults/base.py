@@ -47,7 +47,7 @@ _WHY_NOT = {
 
 
 class LinksView(Protocol):
-    """Directed links; parties are "b1", "c101", "client". Named by who opens the connection."""
+    """Directed links; parties are "b1", "c101", "client", "lone". Named by who opens the connection."""
 
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None: ...
     def slow(
@@ -183,6 +183,7 @@ class LoadView(Protocol):
     def operations(self, admin: str) -> list[Operation]: ...
     def operations_ended(self, admin: str, since_ns: int, outcome: Outcome | None = None) -> int: ...
     def thing(self, admin: str, entity: str) -> Thing: ...
+    def lone_places(self) -> set[Place]: ...
 
 
 @dataclass(frozen=True, slots=True)

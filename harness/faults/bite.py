@@ -102,6 +102,23 @@ def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
     return probe
 
 
+def lone_stalled(stage: Stage, led: Collection[Place]) -> Probe:
+    """Acks stopped for clients that were cut off alone, and went on for the others."""
+    mine = sorted(set(led) & stage.load.lone_places())
+    others = sorted(set(stage.places(())) - stage.load.lone_places())
+    stalled = acks_stalled(stage, mine)
+
+    def probe() -> Bite:
+        bite, going_on = stalled(), with_recent_acks(stage, others)
+        if not bite.held:
+            return bite
+        if not going_on:
+            return Bite(False, "acks stopped for everybody, not for the lone client only", bite.seen)
+        return Bite(True, f"{bite.because}, and went on for the others on {named(going_on)}", bite.seen)
+
+    return probe
+
+
 def answers_missed(stage: Stage) -> Probe:
     """Since now the clients sent records again, or gave records up that may be in the log."""
     retries, unknown = stage.load.retries(), stage.load.unknown()

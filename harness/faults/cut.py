@@ -18,9 +18,10 @@ from harness.faults.bite import (
     followers_behind,
     isr_lost,
     leaders_moved,
+    lone_stalled,
 )
 from harness.faults.foresight import Foresight
-from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
+from harness.faults.links import CLIENT, LONE, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.model.errors import BadInput
@@ -59,6 +60,11 @@ class Cut(Fault):
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)
 
     def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
+        if self.src == LONE:
+            led = await_recent_acks(
+                stage, lambda s: s.leader in targets and (s.topic, s.partition) in stage.load.lone_places()
+            )
+            return lone_stalled(stage, tuple(led))
         if self.src == CLIENT:
             led = await_recent_acks(stage, lambda s: s.leader in targets)
             return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.faults.base import Fault, Kind, Place
-from harness.faults.links import CLIENT
+from harness.faults.links import CLIENTS, LONE
 from harness.faults.targets import Nodes, parse_nodes, place_of
 from harness.model.errors import BadInput
 from harness.model.scenario import Admin, Producer, Scenario, Topic
@@ -100,7 +100,9 @@ class Foresight:
     def linked(self, src: str, dst: str) -> None:
         """BadInput for links that nobody opens: brokers are called by brokers and clients, controllers by nodes."""
         to = self.reach(dst)
-        if src == CLIENT:
+        if src in CLIENTS:
+            if src == LONE:
+                self._lone()
             if to.role == CONTROLLERS:
                 raise BadInput(f"dst: clients call no controllers, as {dst!r} names; name brokers")
             return
@@ -114,7 +116,7 @@ class Foresight:
 
     def check(self, marker: Any, value: Any) -> None:
         """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing."""
-        if marker in ("nodes", *_WANTED) or (marker == "parties" and value != CLIENT):
+        if marker in ("nodes", *_WANTED) or (marker == "parties" and value not in CLIENTS):
             self._nodes(parse_nodes(value))
             if marker in _WANTED:
                 self._wanted(value, *_WANTED[marker])
@@ -167,6 +169,15 @@ class Foresight:
                 raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
             if nodes.word.startswith("follower") and self.topics[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
+
+    def _lone(self) -> None:
+        """BadInput where a client that is cut off alone would be missed by nobody."""
+        mine = {topic for p in self.scenario.producers if p.lone for topic in p.topics}
+        others = {topic for p in self.scenario.producers if not p.lone for topic in p.topics}
+        if not mine - others:
+            raise BadInput("src: nobody writes alone to a topic; give a producer lone = true and a topic of its own")
+        if not others:
+            raise BadInput("src: there is nobody beside the lone client who goes on; add a producer without lone")
 
     def _wanted(self, text: str, role: str, only_one: bool) -> None:
         found = self.reach(text)

@@ -13,10 +13,12 @@ from harness.model.errors import BadInput
 from harness.model.link import Break
 from harness.model.scenario_toml import hint
 
-PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client"
+PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "lone"
 Link = tuple[str, str]  # who opens the connection, to whom
 
 CLIENT = "client"
+LONE = "lone"  # those clients that come in by a way of their own
+CLIENTS = (CLIENT, LONE)
 SIDES = ("brokers", "controllers", "clients")
 
 
@@ -53,7 +55,7 @@ def isolation(node: int, away_from: Sequence[str], brokers: Sequence[int], contr
 
 def parties(stage: Stage, text: str) -> list[str]:
     """The parties an expression names now."""
-    return [CLIENT] if text == CLIENT else [party(node) for node in stage.nodes(text)]
+    return [text] if text in CLIENTS else [party(node) for node in stage.nodes(text)]
 
 
 @contextmanager

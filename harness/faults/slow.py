@@ -19,10 +19,11 @@ from harness.faults.bite import (
     await_recent_acks,
     followers_behind,
     isr_lost,
+    lone_stalled,
     metadata_late,
 )
 from harness.faults.foresight import Foresight
-from harness.faults.links import CLIENT, PartiesExpr, between, broken, parties
+from harness.faults.links import CLIENT, CLIENTS, LONE, PartiesExpr, between, broken, parties
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput
 from harness.model.link import Direction
@@ -69,16 +70,18 @@ class Slow(Fault):
 
         with broken(stage.cluster.links, links, slow, "slow"):
             # What a delay does to acks shows only at its beginning: afterwards they flow as before, only later.
-            give_up_at = time.monotonic() + (FIRST_LOOK_S if self.src == CLIENT else 0)
+            give_up_at = time.monotonic() + (FIRST_LOOK_S if self.src in CLIENTS else 0)
             while not held.ask().held and time.monotonic() < give_up_at:
                 time.sleep(0.05)
             resolved = {"links": [list(link) for link in links]}
             yield Injection(resolved=resolved, probe=held.ask, nodes=targets)
 
     def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
-        if self.src != CLIENT and set(targets) <= set(stage.controllers()):
+        if self.src not in CLIENTS and set(targets) <= set(stage.controllers()):
             return metadata_late(stage, stage.nodes(self.src))
         led = await_recent_acks(stage, lambda s: s.leader in targets)
+        if self.src == LONE:
+            return lone_stalled(stage, tuple(led))
         if self.src == CLIENT:
             return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
         sources = stage.nodes(self.src)

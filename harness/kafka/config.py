@@ -17,6 +17,7 @@ REPLICATION_PORT = 21092
 CONTROLLER_PORT = 21093
 CLIENT_PORT = 21094
 DIRECT_PORT = 21095
+LONE_PORT = 21096
 
 JVM_FLAGS = (
     f"-Xmx{HEAP // MIB}m",
@@ -79,6 +80,7 @@ class Advertised:
 
     client: tuple[str, int]
     direct: tuple[str, int]
+    lone: tuple[str, int] | None = None  # for clients that are to be cut off alone, where the shape has such
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **_quorum(node),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(
-            f"{name}:PLAINTEXT" for name in ("REPL", "CONTROLLER", "CLIENT", "DIRECT")
+            f"{name}:PLAINTEXT" for name in ("REPL", "CONTROLLER", "CLIENT", "DIRECT", "LONE")
         ),
         **special,
         **node.config,
@@ -143,15 +145,16 @@ def controller_address(node: int) -> str:
 
 
 def _broker(node: Node, advertised: Advertised) -> dict[str, str]:
-    client, direct = advertised.client, advertised.direct
+    client, direct, lone = advertised.client, advertised.direct, advertised.lone
     return {
         "process.roles": "broker",
         "broker.rack": f"r{node.node}",
         "inter.broker.listener.name": "REPL",
         "listeners": f"REPL://{node.address}:{REPLICATION_PORT},CLIENT://{node.address}:{CLIENT_PORT},"
-        f"DIRECT://{node.address}:{DIRECT_PORT}",
+        f"DIRECT://{node.address}:{DIRECT_PORT}" + (f",LONE://{node.address}:{LONE_PORT}" if lone else ""),
         "advertised.listeners": f"REPL://{host_name(node.node)}:{REPLICATION_PORT},"
-        f"CLIENT://{client[0]}:{client[1]},DIRECT://{direct[0]}:{direct[1]}",
+        f"CLIENT://{client[0]}:{client[1]},DIRECT://{direct[0]}:{direct[1]}"
+        + (f",LONE://{lone[0]}:{lone[1]}" if lone else ""),
     }
 
 

@@ -53,6 +53,7 @@ class ClusterShape:
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     clock: bool = False  # of every node, can be set
+    lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
     voters: Voters = "static"  # of the controllers: by their settings, or as the log says (KIP-853)
@@ -90,6 +91,7 @@ class Producer:
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None
     config: Config = field(default_factory=dict)  # further librdkafka settings
+    lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
     when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
 
 
@@ -98,6 +100,7 @@ class Reader:
     name: str
     topics: tuple[str, ...]
     isolation: str = "read_committed"
+    lone: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
     config: Config = field(default_factory=dict)
 

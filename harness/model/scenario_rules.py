@@ -58,6 +58,7 @@ def check(scenario: Scenario, where: str) -> None:
         _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
     for reader in scenario.readers:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
+        _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
     _steps(scenario, where)
@@ -114,6 +115,7 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     _one_of(producer.acks, ACKS, where, "acks")
     _one_of(producer.compression, CODECS, where, "compression")
     _one_of(producer.when, WHEN, where, "when")
+    _way_in(producer, scenario.shape, where)
     if producer.acks != "all" and (producer.idempotent or producer.transactions):
         raise BadInput(f"{where}: acks={producer.acks} and idempotence exclude each other; set idempotent = false")
     if not producer.idempotent and producer.transactions:
@@ -145,6 +147,11 @@ def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
         for key, value in AUTHORIZER.items():
             if shape.config.get(key) != value:
                 raise BadInput(f'{where}: does acls, which needs "{key}" = "{value}" in shape.config')
+
+
+def _way_in(client: Producer | Reader, shape: ClusterShape, where: str) -> None:
+    if client.lone and not shape.lone:
+        raise BadInput(f"{where}: lone: there is no way in for a client alone; say lone = true in [shape]")
 
 
 def _steps(scenario: Scenario, where: str) -> None:

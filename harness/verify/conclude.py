@@ -34,6 +34,7 @@ _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
     "disks that fill up": frozenset({"disk_full", "disk_filled"}),
     "upgrades from an earlier release, and the way back": frozenset({"roll"}),
     "voters that change (KIP-853)": frozenset({"remove_voter"}),
+    "clocks of brokers that are wrong": frozenset({"clock"}),
 }
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)

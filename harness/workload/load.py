@@ -51,6 +51,7 @@ class Load:
         scenario: Scenario,
         *,
         bootstrap: str,
+        bootstrap_lone: str = "",
         topic_ids: Mapping[str, str],
         bundle: BundleWriter,
         run: int,
@@ -69,6 +70,7 @@ class Load:
         self._scenario = scenario
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
+        self._bootstrap_lone = bootstrap_lone
         self._bundle = bundle
         self._doubts: list[dict[str, str]] = []
         self._producers: dict[str, ProducerLoop] = {p.name: self._producer(p) for p in scenario.producers}
@@ -304,7 +306,7 @@ class Load:
 
     def _producer(self, spec: Producer) -> ProducerLoop:
         desk = Desk(
-            bootstrap=self._bootstrap,
+            bootstrap=self._way_in(spec),
             targets=self.targets,
             numbers=self.numbers,
             meters=self.meters,
@@ -324,7 +326,7 @@ class Load:
         return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
 
     def _reader(self, spec: Reader) -> LiveReader:
-        desk = ReadingDesk(bootstrap=self._bootstrap, targets=self._read, run=self.run)
+        desk = ReadingDesk(bootstrap=self._way_in(spec), targets=self._read, run=self.run)
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)
@@ -333,6 +335,16 @@ class Load:
     def _admin(self, spec: Admin) -> AdminLoop:
         rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")
         return AdminLoop(spec, self._bootstrap, self._bundle.table("admin_ops", spec.name), rng)
+
+    def _way_in(self, spec: Producer | Reader) -> str:
+        return self._bootstrap_lone if spec.lone else self._bootstrap
+
+    def lone_places(self) -> set[Place]:
+        """Partitions that nobody writes to but clients which can be cut off alone."""
+        of: dict[bool, set[str]] = {True: set(), False: set()}
+        for producer in self._scenario.producers:
+            of[producer.lone].update(producer.topics)
+        return {(topic, p) for topic in of[True] - of[False] for p in range(self.targets[topic].partitions)}
 
     def _spec(self, name: str) -> Producer:
         return next(p for p in self._scenario.producers if p.name == name)

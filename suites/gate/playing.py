@@ -91,6 +91,7 @@ def playing(
 def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter) -> Load:
     ids = admin.create_topics(scenario.topics)
     run = secrets.randbits(60)
-    load = Load(scenario, bootstrap=cluster.bootstrap(), topic_ids=ids, bundle=bundle, run=run, seed=1)
+    ways = {"bootstrap": cluster.bootstrap(), "bootstrap_lone": cluster.bootstrap_lone()}
+    load = Load(scenario, **ways, topic_ids=ids, bundle=bundle, run=run, seed=1)
     load.start()
     return load

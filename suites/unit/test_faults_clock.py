@@ -92,6 +92,34 @@ def test_a_process_goes_by_its_file_within_a_second(tmp_path: Path) -> None:
     assert not list(Path("/dev/shm").glob(f"*faketime_*_{process.pid}"))
 
 
+WAITS = """
+import ctypes, time
+libc, made = ctypes.CDLL(None), [ctypes.create_string_buffer(64) for _ in range(3)]
+attributes, condition, mutex = made
+libc.pthread_condattr_init(attributes)
+libc.pthread_condattr_setclock(attributes, time.CLOCK_MONOTONIC)
+libc.pthread_cond_init(condition, attributes)
+libc.pthread_mutex_init(mutex, None)
+libc.pthread_mutex_lock(mutex)
+began = time.monotonic()
+until = (ctypes.c_long * 2)(int(began) + 1, 0)
+while libc.pthread_cond_timedwait(condition, mutex, until) == 0:
+    pass
+print(int(began) + 1 - time.monotonic())
+"""
+
+
+@HERE
+@pytest.mark.parametrize("ahead_s", [0, 600, -600])
+def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: float) -> None:
+    """As a JVM waits; libfaketime's remedy for another library of C has such a wait end at once."""
+    file = ClockFile(tmp_path / "clock")
+    file.set(ahead_s)
+    arguments = [sys.executable, "-I", "-S", "-c", WAITS]
+    done = subprocess.run(arguments, env={**file.environment()}, capture_output=True, text=True, check=True, timeout=60)
+    assert float(done.stdout) <= 0
+
+
 def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_FOLDERS", (str(tmp_path / "{}"),))
     assert "clock" not in choosing.able("processes")
