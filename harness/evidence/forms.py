@@ -27,6 +27,7 @@ _CONTRACT: Final = {
             "compacted": "bool",
             "timestamp_type": TIMESTAMP_TYPES,
             "delete_records": "bool",
+            "last_replica?": "bool",
         }
     ),
     "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
@@ -81,6 +82,14 @@ _EVENTS: Final = Kinds(
             "clean": "bool?",
         },
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
+        "lost_tail": {
+            **_EVENT,
+            "broker": "int",
+            "leader_epoch": "int",
+            "isr": ["int"],
+            "elr_level": "int?",
+            "log_end": "int",
+        },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
     },

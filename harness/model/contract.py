@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
@@ -53,6 +53,7 @@ class TopicContract:
     compacted: bool
     timestamp_type: str  # "create" | "append"
     delete_records: bool
+    last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,8 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
 
 
 def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: plain[field.name] for field in fields(kind)}
+    """A key that has a default may be missing: the bundle is from before there was such a promise."""
+    return {f.name: plain[f.name] for f in fields(kind) if f.name in plain or f.default is MISSING}
 
 
 def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicContract:
@@ -125,6 +127,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
         timestamp_type=_timestamp_type(setting("message.timestamp.type", "log.message.timestamp.type", "CreateTime")),
         delete_records=scenario.permits.delete_records,
+        last_replica=scenario.permits.last_replica,
     )
 
 

@@ -120,7 +120,7 @@ class Load:
 
     def _may_lose(self) -> bool:
         """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
-        return any(topic.unclean_election for topic in self._contract.topics.values())
+        return any(topic.unclean_election or topic.last_replica for topic in self._contract.topics.values())
 
     def _may_jump(self, topic: str) -> bool:
         """Whether the place where a reader stands may be gone."""
