@@ -51,7 +51,7 @@ class ControllerWiped(Fault):
         try:
             before = stage.admin.quorum()
             stage.cluster.kill(node)
-            mark = _committed_without(stage, node, before)
+            mark = committed_without(stage, node, before)
             since = LogSince(stage.cluster.server_log(node))
             stage.cluster.wipe(node)
             injected = injection(stage, (node,), _caught_up(stage, node, mark, since, busy))
@@ -65,7 +65,7 @@ class ControllerWiped(Fault):
             restart(stage, (node,))
 
 
-def _committed_without(stage: Stage, node: int, before: Any) -> int:
+def committed_without(stage: Stage, node: int, before: Any) -> int:
     """The offset up to which the others have committed, once that is more than anybody had before.
 
     Without `node` they have to be unanimous among three, so each of them then has all that it ever acknowledged.
