@@ -29,6 +29,7 @@ _CONTRACT: Final = {
             "delete_records": "bool",
             "flush_messages?": "int",
             "flush_ms?": "int",
+            "last_replica?": "bool",
         }
     ),
     "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
@@ -96,6 +97,14 @@ _EVENTS: Final = Kinds(
             "recovery_point": "int",
             "sound_end?": "int",
             "pretended?": "bool",
+        },
+        "lost_tail": {
+            **_EVENT,
+            "broker": "int",
+            "leader_epoch": "int",
+            "isr": ["int"],
+            "elr_level": "int?",
+            "log_end": "int",
         },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "log_start_seen": {**_EVENT, "log_start": "int"},

@@ -6,6 +6,7 @@ needs are not there or have nothing in them, so that there was nothing to damage
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 _BESIDE: Final = (INDEX, TIME_INDEX, ".txnindex")
 _SNAPSHOT: Final = ".snapshot"
+META_PROPERTIES: Final = "meta.properties"
+PARTITION_METADATA: Final = "partition.metadata"
+_CLUSTER_ID: Final = re.compile(r"cluster\.id=.*")
+_FOREIGN: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _SNAPSHOT_CRC_AT: Final = 3  # behind the version (int16), in the checksum of the rest
 
 
@@ -155,6 +160,29 @@ def spoil_snapshot(replica: Path) -> Change | None:
             _flip_bit(path, _SNAPSHOT_CRC_AT, 0)
             return _change(path, f"the producer snapshot {path.name} was spoilt")
     return None
+
+
+def last_written(replica: Path) -> list[Path]:
+    """The logs of the segments that hold anything, the newest first."""
+    return [s.path for s in reversed(segments(replica)) if _size(s.path)] if replica.is_dir() else []
+
+
+def flip_middle(path: Path) -> Change:
+    """Flips one bit in the middle of a file."""
+    _flip_bit(path, path.stat().st_size // 2, 0)
+    return _change(path, f"a bit of {path.name} was flipped")
+
+
+def foreign_cluster(path: Path) -> Change:
+    """Writes the id of another cluster into a meta.properties."""
+    path.write_text(_CLUSTER_ID.sub(f"cluster.id={_FOREIGN}", path.read_text("utf-8")), "utf-8")
+    return _change(path, f"the cluster id in {path.name} became another one")
+
+
+def remove(path: Path) -> Change:
+    """Deletes a file."""
+    path.unlink()
+    return _change(path, f"{path.name} was deleted")
 
 
 def _recovered(replica: Path, recovery_point: int, *, oldest: bool) -> Sequence[Segment]:

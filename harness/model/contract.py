@@ -68,6 +68,7 @@ class TopicContract:
     # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
     flush_messages: int = _NEVER
     flush_ms: int = _NEVER
+    last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +178,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         delete_records=scenario.permits.delete_records,
         flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
         flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
+        last_replica=scenario.permits.last_replica,
     )
 
 

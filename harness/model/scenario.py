@@ -157,6 +157,7 @@ class Permits:
 
     unclean_election: bool = False  # judged as permitted only on topics where it is evidenced
     delete_records: bool = False
+    last_replica: bool = False  # that it leads again without its tail: judged as permitted only where that is evidenced
     exact_losses: tuple[ExactLoss, ...] = ()
 
 

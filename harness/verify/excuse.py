@@ -16,6 +16,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
+from harness.verify.last_replica import lost_tails
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.regimes import compacted_until, unclean_permitted
@@ -23,6 +24,8 @@ from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
+# The last replica in sync replaces the end of everybody's log with its own.
+_OF_LAST_REPLICA: Final = _OF_ELECTION
 # acks=1 answers before any follower has the record; a follower that was in sync may lead without it. What a reader was
 # given lay below the high watermark, so that never goes: VANISHED is not permitted by it.
 _OF_ACKS: Final = (Kind.LOST,)
@@ -144,6 +147,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Rows of `_EXCUSES` for one case."""
     yield from _of_elections(number, case)
     yield from _of_power(number, case)
+    yield from _of_last_replicas(number, case)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
@@ -167,6 +171,17 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         )
         for kind in _OF_ELECTION:
             yield number, kind.value, topic, partition, None, log_end, 0, until_ns, why
+
+
+def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    for lost in lost_tails(case):
+        why = (
+            f"broker {lost.broker}, the last replica in sync of {lost.topic}/{lost.partition}, came back with a log "
+            f"that ends at {lost.log_end}, and leads by design where ELR is off (KIP-966): what was acked before at "
+            f"{lost.log_end} and above"
+        )
+        for kind in _OF_LAST_REPLICA:
+            yield number, kind.value, lost.topic, lost.partition, None, lost.log_end, 0, lost.until_ns, why
 
 
 def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

@@ -140,7 +140,7 @@ class Load:
         """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
         topics = self._contract.topics
         set_by_step = any(self._contract.changed(name, ("unclean.leader.election.enable",)) for name in topics)
-        return set_by_step or any(topic.unclean_election for topic in topics.values())
+        return set_by_step or any(topic.unclean_election or topic.last_replica for topic in topics.values())
 
     def _may_jump(self, topic: str) -> bool:
         """Whether the place where a reader stands may be gone."""

@@ -1,4 +1,4 @@
-"""Requests that come late, on a real cluster under load."""
+"""Requests that come late, and a last replica that comes back with less, on a real cluster under load."""
 
 from __future__ import annotations
 
@@ -103,3 +103,30 @@ def test_without_a_frame_of_the_kind_nothing_bites(play: Play) -> None:
 
 def test_healed_too_soon_it_only_came_slowly(play: Play) -> None:
     assert "clients of 1 still waited" in play.doubt(("late", OF_STEADY | {"for_s": 0.5, "patience_s": 0.2}))
+
+
+TAIL = {"do": "lose_tail", "of": "counted/0", "tail_bytes": 20000}
+RECORDS = {"do": "produce", "producer": "counted", "to": "counted/0", "records": 200}
+
+
+def test_the_last_replica_comes_back_with_less_and_another_leads(play: Play) -> None:
+    rows = play(
+        ("replicated", RECORDS),
+        ("cut", {"do": "cut_followers", "of": "counted/0"}),
+        ("in_flight", RECORDS | {"records": 20, "acked": False, "deadline_s": 1.0}),
+        ("alone", {"do": "wait_isr_alone", "on": ["counted/0"]}),
+        ("die", TAIL),
+        ("elected", {"do": "wait_leader_changed", "on": ["counted/0"], "since": "die"}),
+        ("mended", {"do": "heal", "fault": "cut"}),
+        ("back", {"do": "heal", "fault": "die"}),
+    )
+    (event,) = [event for row in rows for event in row["events"] if event["kind"] == "lost_tail"]
+    assert event["elr_level"] == 1
+    assert event["isr"] == [3]
+    assert event["log_end"] < 200
+    assert event["ended_at"] >= 200
+
+
+def test_who_is_not_alone_loses_a_tail_that_others_have(play: Play) -> None:
+    steps = (("replicated", RECORDS), ("die", TAIL), ("back", {"do": "heal", "fault": "die"}))
+    assert "was not alone in the ISR" in play.doubt(*steps)

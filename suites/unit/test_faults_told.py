@@ -63,7 +63,7 @@ def test_what_is_outside_the_gate_can_be_proven_too(scenario: Scenario) -> None:
 
 def test_who_changes_nodes_for_good_has_them_for_itself() -> None:
     """The next scenario on the same cluster would begin with other disks, or another release, than it thinks."""
-    wearing = {"damage", "disk_full", "controller_wiped", "roll", *OF_OWN_DISKS}
+    wearing = {"damage", "damage_metadata", "lose_tail", "disk_full", "controller_wiped", "roll", *OF_OWN_DISKS}
     assert {s.name for s in scenarios.builtin().values() if wearing & {step.do for step in s.steps}} == {
         s.name for s in ON_REQUEST if s.fresh
     }
