@@ -254,6 +254,9 @@ class Fault(Kind, ABC):
         """The expression of the nodes that it chooses, for `same(step)`."""
         return str(getattr(self, "node", ""))
 
+    def foresee_heal(self, plan: Any) -> None:
+        """BadInput when it may not be healed just there. `plan` is a foresight.Foresight of the step that heals it."""
+
     @abstractmethod
     def active(self, stage: Any) -> AbstractContextManager[Injection]:
         """Broken inside, whole outside. `stage` is a faults.stage.Stage."""

@@ -20,6 +20,7 @@ from harness.faults.base import Bite, BrokersExpr, Fault, Injection, ProducerRef
 from harness.faults.bite import Probe
 from harness.faults.foresight import Foresight
 from harness.faults.links import CLIENT, broken
+from harness.faults.produce import EndTransaction, Produce
 from harness.faults.stage import Stage
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Deadline
@@ -31,6 +32,11 @@ OF_PRODUCERS: Final = frozenset(
     {"Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"}
 )
 OF_TRANSACTIONS: Final = OF_PRODUCERS - {"Produce", "InitProducerId"}
+END: Final = "EndTxn"
+_BETWEEN: Final = (
+    "only clients that speak version 5 of it are safe from that (KIP-890), and librdkafka does not: name a producer "
+    'with when = "steps", and heal this behind its end_transaction'
+)
 OF_GROUPS: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat", "JoinGroup", "SyncGroup", "LeaveGroup"})
 
 
@@ -73,6 +79,21 @@ class HoldFrames(Fault):
             raise BadInput(f"apis: {self._named()} is never sent without transactions; name a transactional producer")
         if asked <= OF_GROUPS and not any(r.group for r in plan.scenario.readers):
             raise BadInput(f"apis: {self._named()} is sent by groups, and no reader is one; give a reader a group")
+
+        told_apart = END not in asked or self.answers
+        exposed = [p for p in producers if p.transactions]
+        if not told_apart and (any(p.when != "steps" for p in exposed) or (exposed and self.for_s > 0)):
+            raise BadInput(f"apis: {END} has to come between two transactions; {_BETWEEN}")
+
+    def foresee_heal(self, plan: Foresight) -> None:
+        """See `Fault`."""
+        if END not in self.apis or self.answers:
+            return
+        steps = [s for s in plan.earlier.values() if isinstance(s, Produce | EndTransaction)]
+        last = {step.producer: step for step in steps if self.producer in ("", step.producer)}
+        for producer, step in last.items():
+            if isinstance(step, Produce) and plan.producer(producer).transactions:
+                raise BadInput(f"fault: a transaction of {producer} is open here, and {END} would end it; {_BETWEEN}")
 
     def _named(self) -> str:
         return ", ".join(self.apis)

@@ -186,6 +186,8 @@ def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
     kind.foresee(plan)
     if isinstance(kind, Heal | WaitBite):
         _check_active(kind.fault, plan.earlier, active)
+    if isinstance(kind, Heal):
+        typing.cast(Fault, plan.earlier[kind.fault]).foresee_heal(plan)
     if isinstance(kind, Fault) and kind.stops:
         _check_stopped(kind, plan, active)
 

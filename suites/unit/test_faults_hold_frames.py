@@ -74,7 +74,23 @@ def test_what_would_never_come_is_refused_at_load(name: str, step: dict[str, Any
         with_step(name, **step)
 
 
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        (
+            {"steps.-heal_2": True, "steps.+before.fourth_too": [{"do": "heal", "fault": "late_abort"}]},
+            "is open here",
+        ),
+        ({"steps.-heal_2": True, "steps.late_abort.for_s": 1.0}, "between two transactions"),
+        ({"producers.beside.transactions": {}, "steps.late_abort.producer": ""}, "between two transactions"),
+    ],
+)
+def test_no_end_is_delivered_that_librdkafka_s_protocol_cannot_tell(patch: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        patched(scenarios.load("late_end_txn"), patch, scenarios.check_steps)
+
+
 def test_what_may_come_is_taken() -> None:
-    with_step("late_end_txn", apis=["EndTxn", "TxnOffsetCommit"], producer="held")
+    with_step("late_end_txn", apis=["AddPartitionsToTxn", "TxnOffsetCommit"])
     with_step("late_produce", apis=["OffsetCommit", "Heartbeat"])
     with_step("late_produce", apis=["Produce"], answers=True, late=False)
