@@ -36,6 +36,9 @@ class Stage:
     busy: set[Place] = field(default_factory=set)  # had acks when the first of the open faults began
     faults_open: int = 0
     started_ns: dict[str, int] = field(default_factory=dict)  # step -> when it began
+    zones: dict[int, float] = field(
+        default_factory=dict
+    )  # node -> seconds that its log is ahead while its clock is right
     epochs_before: dict[str, dict[Place, int]] = field(default_factory=dict)  # step -> leader epochs when it began
 
     def log(self, text: str) -> None:

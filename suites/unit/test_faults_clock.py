@@ -193,6 +193,7 @@ class Scripted:
     log: Path
     wrong_s: float = 0.0
     obeys: bool = True
+    silent_when_right: bool = False
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101,)
@@ -200,7 +201,8 @@ class Scripted:
 
     def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
         self.told.append((node, ahead_s, rate))
-        line(self.log, (ahead_s if self.obeys else 0.0) + self.wrong_s)
+        if ahead_s or not self.silent_when_right:
+            line(self.log, (ahead_s if self.obeys else 0.0) + self.wrong_s)
 
     def server_log(self, node: int) -> Path:
         return self.log
@@ -221,7 +223,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return Scripted(tmp_path / "server.log")
 
 
-def played(cluster: Scripted, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
+def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     stage = Stage(
         cluster=cast(Any, cluster),
@@ -231,7 +233,7 @@ def played(cluster: Scripted, **arguments: Any) -> tuple[dict[str, Any], list[st
         topics=(Topic(name="t", partitions=1),),
         say=lambda _: None,
     )
-    rows = conduct(stage, [Step(do="clock", name="it", args={"node": "broker(1)", **arguments})])
+    rows = conduct(stage, [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
     assert cluster.told[-1] == (1, 0.0, 1.0)
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -262,6 +264,16 @@ def test_a_clock_that_did_not_move_or_that_nobody_needs_does_not_bite(
     row, found = played(cluster, jump_s=600.0)
     assert found == ["no_bite"]
     assert because in row["bite"]["because"]
+
+
+def test_a_clock_that_jumps_back_right_after_it_was_ahead_bites(cluster: Scripted) -> None:
+    """The last line is still one of the clock that was ahead."""
+    cluster.silent_when_right = True
+    ahead = {"node": "broker(1)", "jump_s": 600.0, "for_s": 0.01}
+    back = {"node": "broker(1)", "jump_s": -600.0, "for_s": 0.01}
+    row, found = played(cluster, Step(do="clock", name="back", args=back), **ahead)
+    assert found == []
+    assert row["bite"]["seen"]["ahead_s"]["1"] > 599
 
 
 def test_the_clock_of_who_follows_nothing_does_not_bite(cluster: Scripted) -> None:
