@@ -236,8 +236,8 @@ def _listed(findings: Sequence[Finding]) -> list[Finding]:
     listed: list[Finding] = []
     for kind, found in by_kind.items():
         listed += found[:LISTED_MAX]
-        if more := len(found) - LISTED_MAX:
-            listed += [Finding(kind=kind, count=more, detail=f"{more} more things")] if more > 0 else []
+        if (more := len(found) - LISTED_MAX) > 0:
+            listed.append(Finding(kind=kind, count=more, detail=f"{more} more things"))
     return listed
 
 
