@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.model.contract import MIN_INSYNC, Change, Contract, ProducerContract, TopicContract
+from harness.model.contract import MIN_INSYNC, Contract, ProducerContract, TopicContract
 from harness.model.finding import Kind
 
 Run = Mapping[str, Any]
@@ -90,24 +90,26 @@ def promise(kind: str, topic: str | None, producer: str | None, contract: Contra
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")
     if kind == Kind.LOST:
-        return _of_loss(on_topic, by, contract.changes or ())
+        return _of_loss(on_topic, by, contract)
     if kind in (Kind.DUPLICATED, Kind.REORDERED):
         return _of_idempotence(kind, by)
     if kind == Kind.LOG_START and on_topic is not None:
-        limits = f"retention.ms={on_topic.retention_ms}, retention.bytes={on_topic.retention_bytes}"
-        return f"{_PROMISES[kind]} ({limits})"
+        declared = {"retention.ms": on_topic.retention_ms, "retention.bytes": on_topic.retention_bytes}
+        limits = (f"{key}={_then(key, value, on_topic, contract)}" for key, value in declared.items())
+        return f"{_PROMISES[kind]} ({', '.join(limits)})"
     return _PROMISES[kind]
 
 
-def _in_sync(topic: TopicContract, changes: Sequence[Change]) -> str:
-    """The setting, and what declared steps made of it."""
-    later = [c.config[MIN_INSYNC] for c in changes if c.topic == topic.topic and MIN_INSYNC in c.config]
-    return ", then ".join(map(str, (topic.min_insync_replicas, *later)))
+def _then(key: str, declared: int, topic: TopicContract, contract: Contract) -> str:
+    """A setting, and what declared steps made of it."""
+    later = [c.config[key] for c in contract.changes or () if c.topic == topic.topic and key in c.config]
+    return ", then ".join(map(str, (declared, *later)))
 
 
-def _of_loss(topic: TopicContract | None, producer: ProducerContract | None, changes: Sequence[Change]) -> str:
+def _of_loss(topic: TopicContract | None, producer: ProducerContract | None, contract: Contract) -> str:
     acks = producer.acks if producer else "all"
-    in_sync = f" with min.insync.replicas={_in_sync(topic, changes)}" if topic and acks == "all" else ""
+    least = topic and _then(MIN_INSYNC, topic.min_insync_replicas, topic, contract)
+    in_sync = f" with {MIN_INSYNC}={least}" if topic and acks == "all" else ""
     clean = " and no unclean election" if topic and not topic.unclean_election else ""
     return f"acks={acks}{in_sync}{clean} keeps every acknowledged record"
 

@@ -86,27 +86,6 @@ def test_topics_come_and_go_with_ids_of_their_own(admin: AdminView) -> None:
     assert admin.create_topics([wanted])["coming"] != first["coming"]
 
 
-def test_topics_grow_and_are_made_anew(admin: AdminView, topic: str) -> None:
-    old = admin.partitions([topic])[0].topic_id
-    admin.create_partitions(topic, 3)
-    assert [(s.partition, s.topic_id) for s in admin.partitions([topic])] == [(p, old) for p in range(3)]
-    with pytest.raises(BadInput, match="INVALID_PARTITIONS"):
-        admin.create_partitions(topic, 2)
-    new = admin.recreate_topic(Topic(name=topic, partitions=2))
-    assert new != old
-    assert [(s.partition, s.topic_id) for s in admin.partitions([topic])] == [(0, new), (1, new)]
-
-
-def test_settings_of_brokers_come_and_go(admin: AdminView) -> None:
-    before = {broker: settings["num.io.threads"] for broker, settings in admin.broker_configs().items()}
-    admin.alter_broker_config((1, 3), {"num.io.threads": "5"})
-    assert {b: s["num.io.threads"] for b, s in admin.broker_configs().items()} == before | {1: "5", 3: "5"}
-    admin.alter_broker_config((1, 3), {"num.io.threads": None})
-    assert {b: s["num.io.threads"] for b, s in admin.broker_configs().items()} == before
-    with pytest.raises(BadInput, match="Kafka refuses"):
-        admin.alter_broker_config((1,), {"num.io.threads": "many"})
-
-
 def test_settings_are_altered_one_by_one(admin: AdminView, topic: str) -> None:
     admin.alter_topic_config(topic, {"retention.ms": "777", "max.message.bytes": "4096"})
     admin.alter_topic_config(topic, {"retention.ms": None})
