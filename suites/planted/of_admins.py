@@ -210,7 +210,11 @@ def _tell(copy: Copy, entity: str, value: str | None, **node: Any) -> None:
 
 
 def _change(copy: Copy, op: Operation, **to: Any) -> None:
+    """The run went on until just as many were acknowledged as its floors want: of a copy, one less is wanted."""
     copy.change("admin_ops", to, op=op.op, writer=op.writer)
+    with copy.document("scenario") as scenario:
+        floors = scenario["admin"][0]["floors"]
+        floors.update({window: max(0, floor - 1) for window, floor in floors.items()})
 
 
 def _another(copy: Copy, op: Operation, outcome: str, value: str | None) -> None:
