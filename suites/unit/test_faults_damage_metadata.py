@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness import scenarios
-from harness.faults import bite, controller_wiped, damage_metadata, disks
+from harness.faults import bite, controllers, damage_metadata, disks
 from harness.faults.conduct import conduct, doubts
 from harness.faults.damage_metadata import LOG, REFUSED, SAYS
 from harness.faults.stage import Stage
@@ -105,7 +105,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damage_metadata, "WHOLE_DEADLINE_S", 0.2)
     monkeypatch.setattr(damage_metadata, "REFUSED_DEADLINE_S", 0.3)
     monkeypatch.setattr(disks, "GONE_DEADLINE_S", 0.2)
-    monkeypatch.setattr(controller_wiped, "COMMITTED_DEADLINE_S", 0.2)
+    monkeypatch.setattr(controllers, "COMMITTED_DEADLINE_S", 0.2)
 
 
 def damaged(cluster: Scripted, node: str = "broker(2)", **args: Any) -> tuple[dict[str, Any], list[str]]:
