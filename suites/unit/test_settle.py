@@ -18,8 +18,8 @@ LOAD = cast(Any, SimpleNamespace(produced_acks=lambda topic, partition, since_ns
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settle, "_INTERVAL_S", 0.001)
-    monkeypatch.setattr(settle, "SNAPSHOT_DEADLINE_S", 0.05)
-    monkeypatch.setattr(settle, "RECOVERY_DEADLINE_S", 0.05)
+    monkeypatch.setattr(settle, "SNAPSHOT_DEADLINE_S", 0.5)
+    monkeypatch.setattr(settle, "RECOVERY_DEADLINE_S", 0.5)
 
 
 def state(partition: int, *isr: int, leader: int = 1) -> PartitionState:
