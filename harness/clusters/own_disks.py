@@ -41,6 +41,8 @@ def capability(file_system: str) -> str:
 
 
 OWN: Final = "disk.own"  # some file system can be had
+# Root may write on where ext4 is full for everybody else, and a broker may be root.
+_WITHOUT_RESERVE: Final[Mapping[FileSystem, tuple[str, ...]]] = {"ext4": ("-m", "0")}
 ALL: Final = frozenset({OWN, *map(capability, DISKS)})
 
 
@@ -102,7 +104,8 @@ class OwnDisks:
         image.parent.mkdir(exist_ok=True)
         with image.open("xb") as file:
             file.truncate(SIZE_BYTES)
-        _run([_mkfs(self.file_system), "-q", str(image)], f"make {self.file_system} for {directory}")
+        whole = _WITHOUT_RESERVE.get(self.file_system, ())
+        _run([_mkfs(self.file_system), "-q", *whole, str(image)], f"make {self.file_system} for {directory}")
         self._mount(directory)
         with contextlib.suppress(FileNotFoundError):
             (directory / "lost+found").rmdir()  # a broker takes every folder for a log
