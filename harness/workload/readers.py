@@ -94,12 +94,27 @@ class LiveReader:
             try:
                 self._begin(consumer)
                 while not self._stopping.is_set():
+                    consumer = self._current(consumer)
                     self._turn(consumer)
                 self._end(consumer)
             finally:
                 consumer.close()
         except Exception as error:  # the thread's last word; `join` hands it on as a doubt
             self.failure = f"{type(error).__name__}: {error}"
+
+    def _current(self, consumer: Consumer) -> Consumer:
+        """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it
+        has seen of a name, and those of the new topic begin again at 0. It goes on where the old one was elsewhere."""
+        told = {t: self.desk.targets[t] for t in self.spec.topics}
+        anew = [t for t, target in told.items() if target.partitions and self._topic_ids[t] != target.topic_id]
+        if not anew:
+            return consumer
+        consumer.close()
+        for topic in anew:
+            self._topic_ids[topic] = told[topic].topic_id
+            self._observer.rename(topic, told[topic].topic_id)
+        self._taken = set()
+        return Consumer(self._settings())
 
     def _settings(self) -> dict[str, Any]:
         spec = self.spec
@@ -122,12 +137,9 @@ class LiveReader:
         new = sorted(wanted - self._taken)
         if new:
             self._taken = self._taken | set(new)
-            for topic in {topic for topic, _ in new}:
-                if self._topic_ids.get(topic) != self.desk.targets[topic].topic_id:
-                    self._topic_ids[topic] = self.desk.targets[topic].topic_id
-                    self._observer.rename(topic, self._topic_ids[topic])
             self._observer.new_session(new)
-            consumer.incremental_assign([TopicPartition(t, p, confluent_kafka.OFFSET_BEGINNING) for t, p in new])
+            at = {place: self._observer.next_offset.get(place, confluent_kafka.OFFSET_BEGINNING) for place in new}
+            consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in at.items()])
 
     def _turn(self, consumer: Consumer) -> None:
         self._take_up(consumer)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from confluent_kafka import TopicPartition
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from harness.model.scenario import Reader
+from harness.workload import readers
 from harness.workload.producer import Target
 from harness.workload.readers import LiveReader, ReadingDesk
 
@@ -16,12 +18,18 @@ class Consumer:
 
     def __init__(self) -> None:
         self.reads: set[tuple[str, int]] = set()
+        self.starts: dict[tuple[str, int], int] = {}
+        self.closed = False
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self.reads |= {(p.topic, p.partition) for p in partitions}
+        self.starts |= {(p.topic, p.partition): p.offset for p in partitions}
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self.reads -= {(p.topic, p.partition) for p in partitions}
+
+    def close(self) -> None:
+        self.closed = True
 
     def consume(self, count: int, timeout_s: float) -> list[Any]:
         return []
@@ -41,6 +49,7 @@ class Read:
         self.consumer = Consumer()
 
     def turn(self) -> set[tuple[str, int]]:
+        self.consumer = cast(Any, self.reader._current(cast(Any, self.consumer)))
         self.reader._turn(cast(Any, self.consumer))
         return self.consumer.reads
 
@@ -52,17 +61,23 @@ def test_partitions_that_were_added_are_read_too() -> None:
     assert read.turn() == {("t", 0), ("t", 1), ("t", 2), ("other", 0)}
 
 
-def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id() -> None:
+def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "Consumer", lambda settings: Consumer())
     read = Read()
     read.turn()
     assert read.reader.reads("t")
     read.reader._observer.next_offset["t", 0] = 70
+    read.reader._observer.next_offset["other", 0] = 30
     session = read.reader._observer._sessions["t", 0]
     read.targets["t"] = target("t", 0)
     assert read.turn() == {("other", 0)}
     assert not read.reader.reads("t")
     read.targets["t"] = target("t", 2, "another")
+    first = read.consumer
     assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    assert read.consumer is not first
+    assert first.closed
+    assert read.consumer.starts == {("t", 0): OFFSET_BEGINNING, ("t", 1): OFFSET_BEGINNING, ("other", 0): 30}
     assert read.reader._observer._topic_ids == {"t": "another", "other": "id"}
     assert ("t", 0) not in read.reader.positions
     assert read.reader._observer._sessions["t", 0] > session
