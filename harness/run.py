@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,17 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from harness import admin_looks, clusters, scenarios, truth
+from harness import admin_looks, casting, clusters, scenarios, truth
 from harness.clusters import Cluster, Releases
-from harness.clusters.choosing import able, check_plan
 from harness.drive import Driven, Task, drive
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
-from harness.faults.registry import lacking
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
-from harness.model.backend import AUTO, PROCESSES
+from harness.model.backend import PROCESSES
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessError
 from harness.model.plan import paced, records_of
@@ -40,15 +38,16 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
     """
     release, backend = _release_and_backend(options, progress)
-    backends = _backends(options, backend)
+    backends = casting.backends_of(options, backend)
     options = replace(options, backend=backend)
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
-    wanted = chosen(options, whole)
-    cast, not_run = cast_of(wanted, backends, weakened=weakened, leave_out=options.leave_out)
-    for line in (*_otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
+    wanted = casting.chosen(options, whole)
+    cast, not_run = casting.cast_of(wanted, backends, release, weakened=weakened, leave_out=options.leave_out)
+    for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
-    releases = _releases([_played(s, weakened).shape for s in wanted if s.name in cast], release, options, progress)
+    shapes = [casting.played(s, weakened).shape for s in wanted if s.name in cast]
+    releases = _releases(shapes, release, options, progress)
     out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
@@ -84,8 +83,6 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
     """With those that clusters begin on, fetched and said. BadInput where one cannot be had, or cannot be upgraded."""
     earlier: dict[str, Release] = {}
     for shape in shapes:
-        clusters.refuse_upgrade(shape, tested)
-    for shape in shapes:
         if shape.starts_on is not None and shape.starts_on not in earlier:
             found = clusters.find_start(
                 shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
@@ -94,61 +91,6 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
             earlier[shape.starts_on] = found
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
-
-
-def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
-    """The scenarios that the options ask for; BadInput on a name nobody knows."""
-    if options.tags:
-        return scenarios.tagged(options.tags)
-    specs = [*map(str, options.scenarios), *options.only]
-    return [scenarios.load(spec) for spec in specs] or list(whole)
-
-
-def _backends(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
-    """What may play a scenario, the first choice first: processes, too, where the choice was left to us."""
-    free = options.backend == AUTO and not clusters.only_in_containers(options.kafka, options.limits)
-    return (chosen_one, PROCESSES) if free and chosen_one != PROCESSES else (chosen_one,)
-
-
-def cast_of(
-    wanted: Sequence[Scenario], backends: Sequence[str], *, weakened: bool = False, leave_out: bool = False
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The backend that plays each scenario, and why nobody can play the others.
-
-    BadInput, before anything starts, on the first of these; with `leave_out` only when there is nothing else.
-    """
-    cast: dict[str, str] = {}
-    nobody: dict[str, str] = {}
-    for scenario in wanted:
-        refused = {backend: _undoable(_played(scenario, weakened), backend) for backend in backends}
-        fit = next((backend for backend, reason in refused.items() if reason is None), None)
-        if fit is None:
-            nobody[scenario.name] = str(refused[backends[0]])
-        else:
-            cast[scenario.name] = fit
-    if nobody and not (leave_out and cast):
-        raise BadInput(next(iter(nobody.values())))
-    return cast, nobody
-
-
-def _otherwise(cast: Mapping[str, str], backend: str) -> list[str]:
-    others = {name: by for name, by in cast.items() if by != backend}
-    return [f"backend: {by} for {name}, which {backend} cannot play" for name, by in others.items()]
-
-
-def _undoable(played: Scenario, backend: str) -> str | None:
-    """Why a backend cannot play a scenario; None when it can."""
-    if reason := lacking(played, able(backend)):
-        return reason
-    try:
-        check_plan(backend, played.shape)
-    except BadInput as error:
-        return f"scenario {played.name}: shape: {error}; use --backend {PROCESSES}"
-    return None
-
-
-def _played(scenario: Scenario, weakened: bool) -> Scenario:
-    return scenarios.weakened(scenario) if weakened else scenario
 
 
 def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[Scenario]) -> Sequence[Scenario]:
@@ -174,9 +116,9 @@ def _task(
     shares = records_of(whole, options.records)
     records = shares.get(scenario.name) or options.records // max(1, len(whole))
     rng = Random(f"{options.seed}/{scenario.name}")
-    start = releases.start(_played(scenario, weakened).shape)
+    start = releases.start(casting.played(scenario, weakened).shape)
     return Task(
-        scenario=paced(_played(scenario, weakened), records),
+        scenario=paced(casting.played(scenario, weakened), records),
         contract=contract_of(scenario),
         weakened=scenario.weakening.what if weakened and scenario.weakening else None,
         seed=options.seed,

@@ -49,7 +49,10 @@ def missing() -> dict[str, str]:
 def check_plan(backend: str, shape: ClusterShape) -> None:
     """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
     if backend == CONTAINERS:
-        Subnets.of(0, shape)
+        try:
+            Subnets.of(0, shape)
+        except BadInput as error:
+            raise BadInput(f"shape: {error}; use --backend {PROCESSES}") from error
 
 
 def check_release(release: Release, shape: ClusterShape) -> None:

@@ -192,6 +192,7 @@ class Scenario:
     smoke: bool = False
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own
+    since: str | None = None  # the first version of Kafka that has what it is about, "4.1"
     share: Annotated[float, Range(0.001, 1000)] = 1.0  # weight in the gate's --records
     load_s: Seconds = 2.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()

@@ -62,6 +62,7 @@ def check(scenario: Scenario, where: str) -> None:
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
     _steps(scenario, where)
+    _since(scenario, where)
     _upgraded(scenario, where)
     _judged(scenario, topics, where)
 
@@ -167,6 +168,11 @@ def _steps(scenario: Scenario, where: str) -> None:
         if fault not in open_faults:
             raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{_hint(str(fault), open_faults)}")
         open_faults.remove(fault)
+
+
+def _since(scenario: Scenario, where: str) -> None:
+    if scenario.since is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", scenario.since):
+        raise BadInput(f"{where}: since = {scenario.since!r} is no version of Kafka; write one such as 4.1")
 
 
 def _upgraded(scenario: Scenario, where: str) -> None:

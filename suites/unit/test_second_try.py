@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness import run, scenarios
+from harness import run
 from harness.judging import Each
 from harness.model.errors import BadInput, HarnessFailure
-from harness.model.scenario import ClusterShape
 from harness.model.verdict import Doubt, Status
-from harness.run import _Attempt, _attempt, _made, _result, cast_of, try_again
+from harness.run import _Attempt, _attempt, _made, _result, try_again
 from suites.unit.evidence_examples import verdict
 
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
@@ -90,31 +88,3 @@ def test_a_run_that_breaks_off_is_a_row_of_the_gate_and_keeps_what_it_saw(
     assert _attempt(task, shelf_of(retired), progress).error == str(error)
     assert out.exists()
     assert retired == ["retired"]
-
-
-def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> None:
-    full = scenarios.load("disk_full")
-    wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
-    for weakened in (False, True):
-        assert cast_of([full], ["processes"], weakened=weakened) == ({"disk_full": "processes"}, {})
-        with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
-            cast_of([full], ["containers"], weakened=weakened)
-    assert cast_of([wide], ["processes"]) == ({"calm": "processes"}, {})
-    with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
-        cast_of([wide], ["containers"])
-
-
-def test_where_the_choice_is_ours_processes_play_what_containers_cannot() -> None:
-    wanted = [scenarios.load("disk_full"), scenarios.load("disk_damaged")]
-    cast, nobody = cast_of(wanted, ["containers", "processes"])
-    assert cast == {"disk_full": "processes", "disk_damaged": "containers"}
-    assert nobody == {}
-
-
-def test_of_a_set_what_nobody_can_play_is_named_and_a_set_of_nothing_else_refused() -> None:
-    full, damaged = scenarios.load("disk_full"), scenarios.load("disk_damaged")
-    cast, nobody = cast_of([full, damaged], ["containers"], leave_out=True)
-    assert cast == {"disk_damaged": "containers"}
-    assert "disk_full needs disk.full" in nobody["disk_full"]
-    with pytest.raises(BadInput, match=r"disk_full needs disk\.full"):
-        cast_of([full], ["containers"], leave_out=True)

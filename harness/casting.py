@@ -1,0 +1,82 @@
+"""Which scenarios a run plays, and on which backend; what nobody can play, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness import clusters, scenarios
+from harness.clusters.choosing import able, check_plan, check_release
+from harness.faults.registry import lacking
+from harness.kafka.release import Release
+from harness.model.backend import AUTO, PROCESSES
+from harness.model.errors import BadInput
+from harness.model.scenario import Scenario
+from harness.model.version import numbers_of
+from harness.options import GateOptions
+
+
+def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
+    """The scenarios that the options ask for; BadInput on a name nobody knows."""
+    if options.tags:
+        return scenarios.tagged(options.tags)
+    specs = [*map(str, options.scenarios), *options.only]
+    return [scenarios.load(spec) for spec in specs] or list(whole)
+
+
+def backends_of(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
+    """What may play a scenario, the first choice first: processes, too, where the choice was left to us."""
+    free = options.backend == AUTO and not clusters.only_in_containers(options.kafka, options.limits)
+    return (chosen_one, PROCESSES) if free and chosen_one != PROCESSES else (chosen_one,)
+
+
+def cast_of(
+    wanted: Sequence[Scenario],
+    backends: Sequence[str],
+    tested: Release,
+    *,
+    weakened: bool = False,
+    leave_out: bool = False,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The backend that plays each scenario, and why nobody can play the others.
+
+    BadInput, before anything starts, on the first of these; with `leave_out` only when there is nothing else.
+    """
+    cast: dict[str, str] = {}
+    nobody: dict[str, str] = {}
+    for scenario in wanted:
+        refused = {backend: _undoable(played(scenario, weakened), backend, tested) for backend in backends}
+        fit = next((backend for backend, reason in refused.items() if reason is None), None)
+        if fit is None:
+            nobody[scenario.name] = str(refused[backends[0]])
+        else:
+            cast[scenario.name] = fit
+    if nobody and not (leave_out and cast):
+        raise BadInput(next(iter(nobody.values())))
+    return cast, nobody
+
+
+def otherwise(cast: Mapping[str, str], backend: str) -> list[str]:
+    others = {name: by for name, by in cast.items() if by != backend}
+    return [f"backend: {by} for {name}, which {backend} cannot play" for name, by in others.items()]
+
+
+def played(scenario: Scenario, weakened: bool) -> Scenario:
+    return scenarios.weakened(scenario) if weakened else scenario
+
+
+def _undoable(scenario: Scenario, backend: str, tested: Release) -> str | None:
+    """Why a release on a backend cannot play a scenario; None when it can."""
+    if scenario.since is not None and tested.numbers < numbers_of(scenario.since):
+        return (
+            f"scenario {scenario.name}: Kafka {tested.version} has not what it is about, which came with "
+            f"{scenario.since}; give --kafka a newer release, or leave this scenario away"
+        )
+    if reason := lacking(scenario, able(backend)):
+        return reason
+    try:
+        clusters.refuse_upgrade(scenario.shape, tested)
+        check_release(tested, scenario.shape)
+        check_plan(backend, scenario.shape)
+    except BadInput as error:
+        return f"scenario {scenario.name}: {error}"
+    return None

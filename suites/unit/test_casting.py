@@ -1,0 +1,71 @@
+"""Which scenarios a run plays, on which backend; what cannot be played is refused before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness import scenarios
+from harness.casting import cast_of
+from harness.kafka.release import Release
+from harness.model import scenario_toml
+from harness.model.errors import BadInput
+from harness.model.scenario import ClusterShape
+
+NEWEST = Release("4.3.1", "a", "here", ())
+
+
+def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> None:
+    full = scenarios.load("disk_full")
+    wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
+    for weakened in (False, True):
+        assert cast_of([full], ["processes"], NEWEST, weakened=weakened) == ({"disk_full": "processes"}, {})
+        with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
+            cast_of([full], ["containers"], NEWEST, weakened=weakened)
+    assert cast_of([wide], ["processes"], NEWEST) == ({"calm": "processes"}, {})
+    with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
+        cast_of([wide], ["containers"], NEWEST)
+
+
+def test_where_the_choice_is_ours_processes_play_what_containers_cannot() -> None:
+    wanted = [scenarios.load("disk_full"), scenarios.load("disk_damaged")]
+    cast, nobody = cast_of(wanted, ["containers", "processes"], NEWEST)
+    assert cast == {"disk_full": "processes", "disk_damaged": "containers"}
+    assert nobody == {}
+
+
+def test_of_a_set_what_nobody_can_play_is_named_and_a_set_of_nothing_else_refused() -> None:
+    full, damaged = scenarios.load("disk_full"), scenarios.load("disk_damaged")
+    cast, nobody = cast_of([full, damaged], ["containers"], NEWEST, leave_out=True)
+    assert cast == {"disk_damaged": "containers"}
+    assert "disk_full needs disk.full" in nobody["disk_full"]
+    with pytest.raises(BadInput, match=r"disk_full needs disk\.full"):
+        cast_of([full], ["containers"], NEWEST, leave_out=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "told"),
+    [
+        ("last_replica_elr_on", "4.0.1", r"Kafka 4\.0\.1 has not what it is about, which came with 4\.1"),
+        ("last_replica_elr_off", "3.9.1", r"which came with 4\.0; give --kafka a newer release"),
+        ("voters_changed", "3.8.1", r"which came with 3\.9"),
+        ("upgraded", "3.9.1", r"Kafka 3\.9\.1 is no upgrade of 3\.9\.1"),
+        ("log_dir_lost", "3.7.2", r"log_dirs = 2: Kafka 3\.7\.2 has no log directories beside the first"),
+    ],
+)
+def test_what_a_release_cannot_play_is_left_out_of_a_set_and_refused_alone(name: str, version: str, told: str) -> None:
+    calm, other = scenarios.load("calm"), replace(scenarios.load(name), steps=())
+    older = Release(version, "a", "here", ())
+    cast, nobody = cast_of([calm, other], ["processes"], older, leave_out=True)
+    assert cast == {"calm": "processes"}
+    assert list(nobody) == [name]
+    with pytest.raises(BadInput, match=rf"scenario {name}: .*{told}"):
+        cast_of([other], ["processes"], older)
+    assert cast_of([other], ["processes"], NEWEST) == ({name: "processes"}, {})
+
+
+def test_the_first_release_of_a_scenario_is_a_version() -> None:
+    text = "since = 'later'\n" + (scenarios.files("harness.scenarios") / "calm.toml").read_text()
+    with pytest.raises(BadInput, match=r"since = 'later' is no version of Kafka"):
+        scenario_toml.parse(text, "calm")
