@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness import clusters, scenarios
 from harness.clusters.choosing import able, check_plan, check_release
@@ -30,27 +30,31 @@ def backends_of(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
 
 
 def cast_of(
+    options: GateOptions,
     wanted: Sequence[Scenario],
     backends: Sequence[str],
     tested: Release,
     *,
     weakened: bool = False,
-    leave_out: bool = False,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend that plays each scenario, and why nobody can play the others.
 
-    BadInput, before anything starts, on the first of these; with `leave_out` only when there is nothing else.
+    BadInput, before anything starts, on the first of these. Of a set are left out those that are not of this release,
+    and with `leave_out` those that this machine cannot play, unless there is nothing else.
     """
     cast: dict[str, str] = {}
     nobody: dict[str, str] = {}
     for scenario in wanted:
-        refused = {backend: _undoable(played(scenario, weakened), backend, tested) for backend in backends}
-        fit = next((backend for backend, reason in refused.items() if reason is None), None)
-        if fit is None:
-            nobody[scenario.name] = str(refused[backends[0]])
-        else:
+        reason = _not_of(tested, played(scenario, weakened))
+        refused = {backend: reason or _undoable(played(scenario, weakened), backend) for backend in backends}
+        fit = next((backend for backend, why in refused.items() if why is None), None)
+        if fit is not None:
             cast[scenario.name] = fit
-    if nobody and not (leave_out and cast):
+            continue
+        nobody[scenario.name] = str(refused[backends[0]])
+        if not (options.tags if reason else options.leave_out):
+            raise BadInput(nobody[scenario.name])
+    if nobody and not cast:
         raise BadInput(next(iter(nobody.values())))
     return cast, nobody
 
@@ -64,19 +68,26 @@ def played(scenario: Scenario, weakened: bool) -> Scenario:
     return scenarios.weakened(scenario) if weakened else scenario
 
 
-def _undoable(scenario: Scenario, backend: str, tested: Release) -> str | None:
-    """Why a release on a backend cannot play a scenario; None when it can."""
+def _not_of(tested: Release, scenario: Scenario) -> str | None:
+    """Why no machine can play a scenario on this release; None when some can."""
     if scenario.since is not None and tested.numbers < numbers_of(scenario.since):
         return (
             f"scenario {scenario.name}: Kafka {tested.version} has not what it is about, which came with "
             f"{scenario.since}; give --kafka a newer release, or leave this scenario away"
         )
-    if reason := lacking(scenario, able(backend)):
-        return reason
+    return _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested)) or _refusal(
+        scenario, lambda: check_release(tested, scenario.shape)
+    )
+
+
+def _undoable(scenario: Scenario, backend: str) -> str | None:
+    """Why this machine cannot play a scenario on a backend; None when it can."""
+    return lacking(scenario, able(backend)) or _refusal(scenario, lambda: check_plan(backend, scenario.shape))
+
+
+def _refusal(scenario: Scenario, check: Callable[[], None]) -> str | None:
     try:
-        clusters.refuse_upgrade(scenario.shape, tested)
-        check_release(tested, scenario.shape)
-        check_plan(backend, scenario.shape)
+        check()
     except BadInput as error:
         return f"scenario {scenario.name}: {error}"
     return None

@@ -43,7 +43,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate()
     wanted = casting.chosen(options, whole)
-    cast, not_run = casting.cast_of(wanted, backends, release, weakened=weakened, leave_out=options.leave_out)
+    cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
     shapes = [casting.played(s, weakened).shape for s in wanted if s.name in cast]

@@ -12,36 +12,41 @@ from harness.kafka.release import Release
 from harness.model import scenario_toml
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
+from harness.options import GateOptions
 
 NEWEST = Release("4.3.1", "a", "here", ())
+ALONE = GateOptions(seed=1)
+IN_CI = GateOptions(seed=1, tags=("nightly",))
+A_SET = replace(IN_CI, leave_out=True)
 
 
 def test_what_the_chosen_backend_cannot_play_is_refused_before_it_starts() -> None:
     full = scenarios.load("disk_full")
     wide = replace(scenarios.load("calm"), shape=ClusterShape(brokers=13))
     for weakened in (False, True):
-        assert cast_of([full], ["processes"], NEWEST, weakened=weakened) == ({"disk_full": "processes"}, {})
+        assert cast_of(ALONE, [full], ["processes"], NEWEST, weakened=weakened) == ({"disk_full": "processes"}, {})
         with pytest.raises(BadInput, match=r"scenario disk_full: step full: disk_full needs disk.full"):
-            cast_of([full], ["containers"], NEWEST, weakened=weakened)
-    assert cast_of([wide], ["processes"], NEWEST) == ({"calm": "processes"}, {})
+            cast_of(ALONE, [full], ["containers"], NEWEST, weakened=weakened)
+    assert cast_of(ALONE, [wide], ["processes"], NEWEST) == ({"calm": "processes"}, {})
     with pytest.raises(BadInput, match=r"scenario calm: shape: .*at most 150 links .*use --backend processes"):
-        cast_of([wide], ["containers"], NEWEST)
+        cast_of(ALONE, [wide], ["containers"], NEWEST)
 
 
 def test_where_the_choice_is_ours_processes_play_what_containers_cannot() -> None:
     wanted = [scenarios.load("disk_full"), scenarios.load("disk_damaged")]
-    cast, nobody = cast_of(wanted, ["containers", "processes"], NEWEST)
+    cast, nobody = cast_of(ALONE, wanted, ["containers", "processes"], NEWEST)
     assert cast == {"disk_full": "processes", "disk_damaged": "containers"}
     assert nobody == {}
 
 
 def test_of_a_set_what_nobody_can_play_is_named_and_a_set_of_nothing_else_refused() -> None:
     full, damaged = scenarios.load("disk_full"), scenarios.load("disk_damaged")
-    cast, nobody = cast_of([full, damaged], ["containers"], NEWEST, leave_out=True)
+    cast, nobody = cast_of(A_SET, [full, damaged], ["containers"], NEWEST)
     assert cast == {"disk_damaged": "containers"}
     assert "disk_full needs disk.full" in nobody["disk_full"]
-    with pytest.raises(BadInput, match=r"disk_full needs disk\.full"):
-        cast_of([full], ["containers"], NEWEST, leave_out=True)
+    for options, others in ((A_SET, []), (IN_CI, [damaged])):
+        with pytest.raises(BadInput, match=r"disk_full needs disk\.full"):
+            cast_of(options, [full, *others], ["containers"], NEWEST)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,13 @@ def test_of_a_set_what_nobody_can_play_is_named_and_a_set_of_nothing_else_refuse
 def test_what_a_release_cannot_play_is_left_out_of_a_set_and_refused_alone(name: str, version: str, told: str) -> None:
     calm, other = scenarios.load("calm"), replace(scenarios.load(name), steps=())
     older = Release(version, "a", "here", ())
-    cast, nobody = cast_of([calm, other], ["processes"], older, leave_out=True)
-    assert cast == {"calm": "processes"}
-    assert list(nobody) == [name]
+    for options in (A_SET, IN_CI):
+        cast, nobody = cast_of(options, [calm, other], ["processes"], older)
+        assert cast == {"calm": "processes"}
+        assert list(nobody) == [name]
     with pytest.raises(BadInput, match=rf"scenario {name}: .*{told}"):
-        cast_of([other], ["processes"], older)
-    assert cast_of([other], ["processes"], NEWEST) == ({name: "processes"}, {})
+        cast_of(ALONE, [other], ["processes"], older)
+    assert cast_of(ALONE, [other], ["processes"], NEWEST) == ({name: "processes"}, {})
 
 
 def test_the_first_release_of_a_scenario_is_a_version() -> None:
