@@ -94,7 +94,7 @@ def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
     names = tuple(dict.fromkeys(name.strip() for part in only for name in part.split(",") if name.strip()))
     if only and not names:
         raise BadInput("--only names no scenario; `durability list scenarios` shows what there is")
-    return _gate(_options(only=names, fail_fast=fail_fast, **common))
+    return _gate(_options(only=names, fail_fast=fail_fast, leave_out=not names, **common))
 
 
 @commands.command()

@@ -22,8 +22,8 @@ class GateOptions:
     kafka: version, folder, tarball, image:REF; None = the newest complete release.
     out: None = durability-out/<time>-<release>/.
     only: names of built-in scenarios; empty = all of the gate. scenarios: files of the user's own, run instead.
-    tags: sets of built-in scenarios, run instead. leave_out: of a set, what nothing here can play is named as not run;
-    else it is refused. What the release cannot play is left out of a set in any case.
+    tags: sets of built-in scenarios, run instead. leave_out: of a set or a gate, what nothing here can play is named as
+    not run; else it is refused. What the release cannot play is left out of a set in any case.
     records: total over all scenarios of a whole gate, of which each gets its share.
     seed: repeats the plan, not the brokers. limits: of each broker and controller, in containers.
     """

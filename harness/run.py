@@ -41,7 +41,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     backends = casting.backends_of(options, backend)
     options = replace(options, backend=backend)
     progress.line(f"seed {options.seed}")
-    whole = scenarios.gate()
+    whole = scenarios.gate(backend)
     wanted = casting.chosen(options, whole)
     cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):

@@ -189,6 +189,7 @@ class Scenario:
     title: str
     guards: str  # the promise it stands for
     gate: bool = False
+    gate_on_containers: bool = False  # there only, where this machine can; on processes it is beside the gate
     smoke: bool = False
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own

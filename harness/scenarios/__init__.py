@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.faults.registry import check_steps
 from harness.model import scenario_toml
+from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario import SETS, Scenario
 
@@ -23,9 +24,9 @@ def builtin() -> dict[str, Scenario]:
     return {name: scenario_toml.parse(texts[name], name, check_steps) for name in sorted(texts)}
 
 
-def gate() -> list[Scenario]:
-    """The required scenarios; those of one shape stand together, so that they can share a cluster."""
-    return _in_order(s for s in builtin().values() if s.gate)
+def gate(backend: str = PROCESSES) -> list[Scenario]:
+    """What a backend's gate requires; scenarios of one shape stand together, so that they can share a cluster."""
+    return _in_order(s for s in builtin().values() if s.gate or (s.gate_on_containers and backend == CONTAINERS))
 
 
 def _in_order(chosen: Iterable[Scenario]) -> list[Scenario]:

@@ -9,6 +9,6 @@ from harness.model.scenario import Scenario
 
 
 def chosen(config: pytest.Config) -> list[Scenario]:
-    """Those that `--only` names, else the whole gate."""
+    """Those that `--only` names, else the whole gate of the backend."""
     names = [name.strip() for name in config.getoption("--only").split(",") if name.strip()]
-    return [scenarios.load(name) for name in names] or scenarios.gate()
+    return [scenarios.load(name) for name in names] or scenarios.gate(config.getoption("--backend"))

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness import scenarios
+from harness import cli, scenarios
 from harness.casting import cast_of
 from harness.kafka.release import Release
 from harness.model import scenario_toml
 from harness.model.errors import BadInput
+from harness.model.exits import Exit
 from harness.model.scenario import ClusterShape
 from harness.options import GateOptions
 
@@ -75,3 +76,12 @@ def test_the_first_release_of_a_scenario_is_a_version() -> None:
     text = "since = 'later'\n" + (scenarios.files("harness.scenarios") / "calm.toml").read_text()
     with pytest.raises(BadInput, match=r"since = 'later' is no version of Kafka"):
         scenario_toml.parse(text, "calm")
+
+
+def test_a_gate_names_what_a_machine_cannot_play_and_a_scenario_by_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[GateOptions] = []
+    monkeypatch.setattr(cli, "_gate", lambda options: asked.append(options) or Exit.PASS)
+    assert cli.invoke(["gate"]) is cli.invoke(["gate", "--only", "calm"]) is Exit.PASS
+    assert [options.leave_out for options in asked] == [True, False]

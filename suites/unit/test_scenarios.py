@@ -60,6 +60,13 @@ def test_each_has_a_tag_of_its_own_and_the_sets_that_it_belongs_to(scenario: Sce
     assert sets == (wanted - {"known-bug", "trial"}) | ({"smoke"} if scenario.smoke else set())
 
 
+def test_on_containers_the_gate_is_what_it_is_on_processes_and_more() -> None:
+    wider = {s.name for s in scenarios.gate("containers")}
+    assert wider == {s.name for s in GATE} | {s.name for s in scenarios.builtin().values() if s.gate_on_containers}
+    assert "power_loss_one" in wider - set(ids)
+    assert not wider & {s.name for s in scenarios.tagged(["trial"])}
+
+
 def test_tags_name_sets_of_scenarios() -> None:
     assert scenarios.tagged(["gate"]) == GATE
     nightly = {s.name for s in scenarios.tagged(["nightly"])}
