@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.faults.base import Bite, DisksView, Fault, Injection, OneBrokerExpr
-from harness.faults.bite import Held, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
+from harness.faults.again import Again
+from harness.faults.base import DisksView, Fault, Injection, OneBrokerExpr
+from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.disks import disks_of, foresee_own_disks, the_only
-from harness.faults.flap import FLAPS_MIN, Flapping
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.model.scenario import Deadline
@@ -35,8 +35,8 @@ class DiskStalled(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
         directories = stage.cluster.log_directories(node)
-        stalling = Flapping(lambda: _frozen(disks, directories), self.freeze_s, self.thaw_s)
-        probe = _waited(_felt(stage, node), stalling)
+        stalling = Again(lambda: _frozen(disks, directories), "the disk stood still", self.freeze_s, self.thaw_s)
+        probe = stalling.felt(_felt(stage, node), "stalls")
         with stalling.running():
             yield Injection(resolved={"nodes": [node]}, probe=probe, nodes=(node,))
 
@@ -52,20 +52,9 @@ def _frozen(disks: DisksView, directories: Sequence[Path]) -> Iterator[None]:
             disks.thaw(directory)
 
 
-def _felt(stage: Stage, node: int) -> Held:
+def _felt(stage: Stage, node: int) -> Probe:
     """Acks stood still where its replicas are in sync, or it left the ISR, or the leadership."""
     concerned = await_recent_acks(stage, lambda s: node in s.isr)
     led = {place: state for place, state in concerned.items() if state.leader == node}
     moved = [leaders_moved(stage, led)] if led else []
-    return Held(any_of(acks_stalled(stage, tuple(concerned)), isr_lost(stage, [node], concerned), *moved))
-
-
-def _waited(felt: Held, stalling: Flapping) -> Probe:
-    """It was felt, and the disk went on more than once in between."""
-
-    def asked() -> Bite:
-        bite, times = felt.ask(), stalling.times
-        told = f"{bite.because}; the disk stood still {times} times"
-        return Bite(bite.held and times >= FLAPS_MIN, told, {**bite.seen, "stalls": times})
-
-    return asked
+    return any_of(acks_stalled(stage, tuple(concerned)), isr_lost(stage, [node], concerned), *moved)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from harness.faults.again import TIMES_MIN, Again
 from harness.faults.base import Bite, BrokersExpr, Fault, Injection, TopicRef
 from harness.faults.bite import Probe, named, with_recent_acks
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.model.contract import ALTER_TOPIC, check_config, promised
-from harness.model.errors import BadInput, HarnessError, HarnessFailure
+from harness.model.errors import BadInput
 
-ROUNDS_MIN = 2
 Settings = Mapping[str, str | None]
 
 
@@ -46,10 +45,21 @@ class Reconfigure(Fault):
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
-        turning = _Turning(self._setter(stage), self.config, self._before(stage))
+        apply, before = self._setter(stage), self._before(stage)
+
+        @contextmanager
+        def turned() -> Iterator[None]:
+            apply(self.config)
+            yield
+            apply(before)
+
+        turning = Again(turned, "the settings came and went")
         places = [p for p in stage.places(()) if self.topic in ("", p[0])]
-        with turning.running():
-            yield Injection(resolved=self._resolved(stage), probe=_under_load(stage, turning, places))
+        try:
+            with turning.running():
+                yield Injection(resolved=self._resolved(stage), probe=_under_load(stage, turning, places))
+        finally:
+            apply(before)  # once more: the last round may not have come to its end
 
     def _setter(self, stage: Stage) -> Callable[[Settings], None]:
         if self.topic:
@@ -66,50 +76,17 @@ class Reconfigure(Fault):
         return {**of, "config": dict(self.config)}
 
 
-@dataclass(slots=True)
-class _Turning:
-    """The thread that sets and takes back."""
-
-    apply: Callable[[Settings], None]
-    config: Settings
-    before: Settings
-    rounds: int = 0
-    failed: HarnessError | None = None
-    _over: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._run, name="reconfigure", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
-            self.apply(self.before)
-        if self.failed is not None:
-            raise HarnessFailure(f"the settings stopped changing after {self.rounds} rounds: {self.failed}")
-
-    def _run(self) -> None:
-        try:
-            while not self._over.is_set():
-                self.apply(self.config)
-                self.apply(self.before)
-                self.rounds += 1
-        except HarnessError as broken_down:
-            self.failed = broken_down
-
-
-def _under_load(stage: Stage, turning: _Turning, places: list[tuple[str, int]]) -> Probe:
+def _under_load(stage: Stage, turning: Again, places: list[tuple[str, int]]) -> Probe:
     """Every broker that answers has shown the new settings and the old ones again, while records were acknowledged."""
 
     def probe() -> Bite:
-        busy, rounds = with_recent_acks(stage, places), turning.rounds
+        busy, rounds = with_recent_acks(stage, places), turning.times
+        told = f"{turning.what} {rounds} times"
         seen = {"rounds": rounds, "with_acks": sorted(f"{t}/{p}" for t, p in busy)}
-        if rounds < ROUNDS_MIN:
-            return Bite(False, f"the settings came and went {rounds} times, {ROUNDS_MIN} wanted", seen)
+        if rounds < TIMES_MIN:
+            return Bite(False, f"{told}, {TIMES_MIN} wanted", seen)
         if not busy:
-            return Bite(False, f"the settings came and went {rounds} times, and no partition had acks meanwhile", seen)
-        return Bite(True, f"the settings came and went {rounds} times, with acks on {named(busy)}", seen)
+            return Bite(False, f"{told}, and no partition had acks meanwhile", seen)
+        return Bite(True, f"{told}, with acks on {named(busy)}", seen)
 
     return probe

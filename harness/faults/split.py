@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from harness.clusters.base import party
 from harness.faults import shapes
+from harness.faults.again import Again
 from harness.faults.base import Fault, Injection, NodesExpr
-from harness.faults.bite import Held
-from harness.faults.flap import Flapping, again_and_again
+from harness.faults.flap import CAME_BACK
 from harness.faults.foresight import CONTROLLERS, Foresight
 from harness.faults.links import Link, between, broken
 from harness.faults.shapes import MACHINES_MIN, Among, Into, Machine, Shape
@@ -112,8 +112,8 @@ class Split(Fault):
             with self._broken(stage, lost):
                 yield Injection(resolved=resolved, probe=probe, nodes=nodes, deadline_s=DEADLINE_S)
             return
-        flapping = Flapping(lambda: self._broken(stage, lost), self.down_s, self.up_s)
-        again = again_and_again(Held(probe), flapping)
+        flapping = Again(lambda: self._broken(stage, lost), CAME_BACK, self.down_s, self.up_s)
+        again = flapping.felt(probe, "flaps")
         with flapping.running():
             yield Injection(resolved=resolved, probe=again, nodes=nodes, deadline_s=DEADLINE_S)
 
