@@ -19,6 +19,7 @@ from harness.model.things import Operation, Thing
 from harness.workload.admin_plan import Plan, Wanted
 from harness.workload.outcomes import NOT_SENT, outcome_of_operation
 from harness.workload.pacing import Pace
+from harness.workload.worker import Worker
 
 _TICK_S: Final = 0.05
 _GONE: Final = "_TRANSPORT"
@@ -34,7 +35,7 @@ def addresses_of(bootstrap: str) -> list[Address]:
     return [(host, int(port)) for host, _, port in parts]
 
 
-class AdminLoop:
+class AdminLoop(Worker):
     """One thread that does what its plan says, by the brokers in turn, at its own rate.
 
     A client library retries inside of a call, and an error then tells of the last try alone. Here each request goes to
@@ -42,32 +43,15 @@ class AdminLoop:
     """
 
     def __init__(self, spec: Admin, bootstrap: str, table: TableWriter, rng: Random) -> None:
+        super().__init__("admin", spec.name)
         addresses = addresses_of(bootstrap)
         self.spec = spec
-        self.failure: str | None = None
         self._plan = Plan(spec, len(addresses), rng)
         self._brokers = cycle(addresses)
         self._table = table
         self._lock = threading.Lock()
         self._operations: list[Operation] = []  # a few a second
         self._things: dict[str, Thing] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, name=f"admin-{spec.name}", daemon=True)
-
-    def start(self) -> None:
-        """Starts operating."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Asks for the end; the operation that is under way is seen through."""
-        self._stopping.set()
-
-    def join(self, deadline_s: float) -> str | None:
-        """Waits for the end. Returns what went wrong, as the text of a doubt, or None."""
-        self._thread.join(deadline_s)
-        if self._thread.is_alive():
-            return f"admin {self.spec.name} hangs: it did not end within {deadline_s:.0f} s"
-        return None if self.failure is None else f"admin {self.spec.name} died: {self.failure}"
 
     def operations(self) -> list[Operation]:
         """All operations that are over, in order."""
@@ -84,14 +68,7 @@ class AdminLoop:
         """The thing that an operation was about."""
         return self._things[entity]
 
-    def _guarded(self) -> None:
-        try:
-            self._run()
-            self._table.flush()
-        except Exception as error:  # the thread's last word; `join` hands it on as a doubt
-            self.failure = f"{type(error).__name__}: {error}"
-
-    def _run(self) -> None:
+    def _live(self) -> None:
         pace = Pace(self.spec.rate_per_s, burst_s=1.0 / self.spec.rate_per_s)
         while not self._stopping.is_set():
             if pace.due(1):
@@ -101,6 +78,7 @@ class AdminLoop:
                     self._plan.done(wanted)
             else:
                 self._stopping.wait(_TICK_S)
+        self._table.flush()
 
     def _record(self, wanted: Wanted) -> Outcome:
         called_ns = now_ns()

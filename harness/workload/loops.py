@@ -5,12 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.workload.meters import Place
 from harness.workload.pacing import Pace
 from harness.workload.producer import CHUNK, RecordingProducer, Tally
+from harness.workload.worker import Worker
 
 _TICK_S: Final = 0.05
 # Within this time a paced producer visits every partition once. Each visit is a produce request of its own on every
@@ -19,42 +21,23 @@ ROUND_S: Final = 0.2
 _CLOSE_FATAL_S: Final = 5.0
 
 
-class ProducerLoop:
-    """One thread that owns one producer. What kills it becomes a doubt, handed over by `join`."""
+class ProducerLoop(Worker):
+    """One thread that owns one producer."""
 
     def __init__(self, producer: RecordingProducer, close_s: float) -> None:
+        super().__init__("producer", producer.spec.name)
         self.producer = producer
         self.name = producer.spec.name
-        self.failure: str | None = None
         self.fatal: list[str] = []  # errors after which a client could not go on
         self._close_s = close_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, name=f"producer-{self.name}", daemon=True)
 
-    def start(self) -> None:
-        """Starts sending."""
-        self._thread.start()
+    def _live(self) -> None:
+        self._run()
+        self.producer.close(self._close_s)
 
-    def stop(self) -> None:
-        """Asks the producer to stop sending and to see its last sends through; `join` waits for it."""
-        self._stopping.set()
-
-    def join(self, deadline_s: float) -> str | None:
-        """Waits for the end. Returns what went wrong, as the text of a doubt, or None."""
-        self._thread.join(deadline_s)
-        if self._thread.is_alive():
-            return f"producer {self.name} hangs: it did not end within {deadline_s:.0f} s"
-        return None if self.failure is None else f"producer {self.name} died: {self.failure}"
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-            self.producer.close(self._close_s)
-        except Exception as error:  # the thread's last word; `join` hands it on as a doubt
-            self.failure = f"{type(error).__name__}: {error}"
-
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Sends until it is told to stop."""
 
     def _renew_if_fatal(self) -> None:
         """A client that met a fatal error sends nothing more: a new one opens new streams, and the load goes on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -20,6 +19,7 @@ from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
 from harness.workload.producer import Target
 from harness.workload.settings import consumer_settings
+from harness.workload.worker import Worker
 
 POLL_S: Final = 0.2
 EOF: Final = "_PARTITION_EOF"
@@ -41,13 +41,13 @@ class ReadingDesk:
         return {name: target.topic_id for name, target in self.targets.items()}
 
 
-class LiveReader:
+class LiveReader(Worker):
     """Reads assigned partitions from their start in a thread of its own, until it is told to stop."""
 
     def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter) -> None:
+        super().__init__("reader", spec.name)
         self.spec = spec
         self.desk = desk
-        self.failure: str | None = None
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
         self._observer = Observer(
@@ -55,8 +55,6 @@ class LiveReader:
         )
         self._taken: set[Place] = set()
         self._topic_ids = desk.topic_ids
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, name=f"reader-{spec.name}", daemon=True)
 
     @property
     def seen(self) -> int:
@@ -72,35 +70,19 @@ class LiveReader:
         """Whether it has partitions of a topic; False once it has let go of them."""
         return any(place[0] == topic for place in self._taken)
 
-    def start(self) -> None:
-        """Starts reading."""
-        self._thread.start()
+    def _hanging(self, deadline_s: float) -> str:  # noqa: ARG002 - it was silent for longer than that
+        return f"it did not answer for {(now_ns() - self.last_turn_ns) / 1e9:.0f} s"
 
-    def stop(self) -> None:
-        """Asks the reader to end; `join` waits for it."""
-        self._stopping.set()
-
-    def join(self, deadline_s: float) -> str | None:
-        """Waits for the end. Returns what went wrong, as the text of a doubt, or None."""
-        self._thread.join(deadline_s)
-        if self._thread.is_alive():
-            silent_s = (now_ns() - self.last_turn_ns) / 1e9
-            return f"reader {self.spec.name} hangs: it did not answer for {silent_s:.0f} s"
-        return None if self.failure is None else f"reader {self.spec.name} died: {self.failure}"
-
-    def _guarded(self) -> None:
+    def _live(self) -> None:
+        consumer = Consumer(self._settings())
         try:
-            consumer = Consumer(self._settings())
-            try:
-                self._begin(consumer)
-                while not self._stopping.is_set():
-                    consumer = self._current(consumer)
-                    self._turn(consumer)
-                self._end(consumer)
-            finally:
-                consumer.close()
-        except Exception as error:  # the thread's last word; `join` hands it on as a doubt
-            self.failure = f"{type(error).__name__}: {error}"
+            self._begin(consumer)
+            while not self._stopping.is_set():
+                consumer = self._current(consumer)
+                self._turn(consumer)
+            self._end(consumer)
+        finally:
+            consumer.close()
 
     def _current(self, consumer: Consumer) -> Consumer:
         """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it
