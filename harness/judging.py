@@ -98,7 +98,8 @@ def _lost(out: Path) -> dict[Path, str]:
     results = read_gate(out).results if (out / GATE).is_file() else ()
     named = {out / name for r in results for name in (r.bundle, *r.earlier) if name is not None}
     parts = (*REQUIRED_DOCUMENTS, *TABLES)
-    left = {child for child in out.iterdir() if child.is_dir() and any((child / part).exists() for part in parts)}
+    others = [child for child in out.iterdir() if child.is_dir() and not is_bundle(child)]
+    left = {child for child in others if any((child / part).exists() for part in parts)}
     why = {True: f"is no evidence bundle any more: it lacks {MANIFEST}", False: f"is named in {GATE} and is not there"}
     return {
         path: f"{path} {why[path.is_dir()]}; take the bundle from its source again"

@@ -113,6 +113,26 @@ def three_of_which(tmp_path: Path, damage: Callable[[Path], object]) -> Path:
     return tmp_path / "out"
 
 
+def test_a_folder_that_nobody_may_look_into_silences_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    fake_judge(monkeypatch, Status.PASS)
+    for question in ("is_file", "exists"):
+        well = getattr(Path, question)
+
+        def refuses(path: Path, well: Callable[[Path], bool] = well) -> bool:
+            if path.parent == out / "damaged":
+                raise PermissionError(13, "Permission denied", str(path))
+            return well(path)
+
+        monkeypatch.setattr(Path, question, refuses)
+    assert cli.invoke(["verify", str(out)]) is Exit.USAGE
+    said = capsys.readouterr().out
+    assert said.strip().startswith("PASS of 2 of 3 bundles; 1 could not be judged: ")
+    assert "cannot be read or written (Permission denied)" in said
+
+
 def _unrecognizable(bundle: Path) -> None:
     for name in ("manifest.json", "scenario.json"):
         (bundle / name).unlink()
