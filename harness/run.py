@@ -72,7 +72,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
 def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Release, str]:
     """What is judged and what runs it, both said. BadInput, before anything is fetched, where they do not fit."""
     if options.backend == PROCESSES:
-        clusters.refuse(clusters.only_in_containers(options.kafka, options.limits))
+        clusters.refuse_as_processes(options.kafka, options.limits)
     cache, say = default_cache(), progress.line
     release = clusters.find_release(options.kafka, maven_repo=options.maven_repo, cache=cache, progress=progress)
     say(release.line())

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
 from harness.clusters.broker_images import image_release
-from harness.clusters.choosing import check_release, choose, only_in_containers, refuse
+from harness.clusters.choosing import check_release, choose, only_in_containers, refuse_as_processes
 from harness.clusters.processes import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
@@ -34,7 +34,7 @@ __all__ = [
     "leftovers",
     "only_in_containers",
     "party",
-    "refuse",
+    "refuse_as_processes",
     "refuse_upgrade",
     "start",
     "sweep",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters.engine import NoEngine, asking, engine, passing, pull
+from harness.clusters.engine import NoEngine, asking, engine, image_of, passing, pull
 from harness.clusters.format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
 from harness.clusters.runner import Runner
 from harness.kafka.cache import Cache
@@ -52,11 +52,11 @@ def image_release(spec: str, cache: Path, progress: Progress) -> Release:
 
 def _had(client: Any, spec: str, reference: str, progress: Progress) -> str:
     """The id of the image, which is there by then and of the engine's own architecture."""
-    image = _known(client, reference)
+    image = image_of(client, reference)
     if image is None:
         progress(f"pulling {reference}")
         why = pull(client, reference)
-        image = _known(client, reference)
+        image = image_of(client, reference)
         if image is None:
             why = why or "it is not there after all"
             raise BadInput(
@@ -68,20 +68,6 @@ def _had(client: Any, spec: str, reference: str, progress: Progress) -> str:
     if built_for and own and built_for != own:  # an emulator may run it, at a pace that looks like faults
         raise BadInput(f"{spec} is built for {built_for}, and this engine runs {own}: pull it for linux/{own}")
     return str(image.id)
-
-
-def _known(client: Any, reference: str) -> Any:
-    from docker.errors import APIError, ImageNotFound
-
-    with asking(f"look for the image {reference}"):
-        try:
-            return client.images.get(reference)
-        except ImageNotFound:
-            return None
-        except APIError as refused:
-            if refused.status_code == 400:  # not a name at all; the pull will say so
-                return None
-            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,9 +72,9 @@ def only_in_containers(kafka: str | None, limits: Limits) -> str:
     return " and ".join([*asked, *limits.asked()])
 
 
-def refuse(asked: str) -> None:
+def refuse_as_processes(kafka: str | None, limits: Limits) -> None:
     """BadInput when something was asked for that only containers can do, and brokers are to run as processes."""
-    if asked:
+    if asked := only_in_containers(kafka, limits):
         raise BadInput(
             f"{asked} cannot be had with --backend processes: say --backend containers, or leave {_it(asked)} away"
         )
@@ -93,10 +94,9 @@ def choose(
     image: of brokers, if they run by one. Raises BadInput when containers are wanted, or needed for what was asked,
     and cannot be had, or not with these limits.
     """
-    asked = only_in_containers(image.spec if image else None, limits)
-    if wanted == PROCESSES:
-        refuse(asked)
+    if wanted == PROCESSES:  # who starts them refuses what they cannot do
         return PROCESSES
+    asked = only_in_containers(image.spec if image else None, limits)
     try:
         say(f"backend: containers on {_engine_and_image(cache, progress, image)}")
     except (BadInput, HarnessFailure) as missing:
@@ -110,16 +110,9 @@ def choose(
             raise
         say(f"backend: processes, since {why}")
         return PROCESSES
-    _check(limits)
-    return CONTAINERS
-
-
-def _check(limits: Limits) -> None:
-    client = engine()
-    try:
+    with closing(engine()) as client:
         check_limits(client, limits)
-    finally:
-        client.close()
+    return CONTAINERS
 
 
 def _it(asked: str) -> str:
@@ -127,15 +120,12 @@ def _it(asked: str) -> str:
 
 
 def _engine_and_image(cache: Path, progress: Callable[[str], None], image: BrokerImage | None) -> str:
-    client = engine()
-    try:
+    with closing(engine()) as client:
         with asking("say its version"):
             version = client.version()["Version"]
         _share_a_network(client)
         taken = images(client, cache, progress, image)
         return f"engine {version}, image {image.reference if image else taken.node}"
-    finally:
-        client.close()
 
 
 def _share_a_network(client: Any) -> None:

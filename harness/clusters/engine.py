@@ -89,6 +89,21 @@ def pull(client: Any, reference: str) -> str:
     return ""
 
 
+def image_of(client: Any, reference: str) -> Any:
+    """What the engine knows of an image; None when it has none of that name."""
+    from docker.errors import APIError, ImageNotFound
+
+    with asking(f"look for the image {reference}"):
+        try:
+            return client.images.get(reference)
+        except ImageNotFound:
+            return None
+        except APIError as refused:
+            if refused.status_code == 400:  # not a name at all; a pull will say so
+                return None
+            raise
+
+
 def _pulling(client: Any, reference: str) -> Any:
     from docker import auth
     from docker.utils import parse_repository_tag

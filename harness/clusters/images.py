@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters.engine import asking, pull
+from harness.clusters.engine import asking, image_of, pull
 from harness.kafka.cache import Cache
 from harness.kafka.java import bundled_java, find_java
 from harness.kafka.layout import BrokerImage
@@ -61,34 +61,23 @@ def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | 
     if brokers:
         return Images(brokers.id, "", brokers.id, proxy)
     name, java = PUBLIC, "java"
-    if not _digest(client, PUBLIC):
+    if not image_of(client, PUBLIC):
         parts = _jre() | _tools("sh")
-        if _digest(client, _name(_NODE, parts)) or not _pulled(client, progress):
+        if image_of(client, _name(_NODE, parts)) or not _pulled(client, progress):
             name, java = _made(client, _NODE, parts, Cache(cache), progress), f"/{_HOME}/bin/java"
-    digest = _digest(client, name)
-    if digest is None:
+    taken = image_of(client, name)
+    if taken is None:
         raise HarnessFailure(f"the container engine does not know the image {name} that it has just taken")
-    return Images(name, java, digest, proxy)
+    return Images(name, java, str(taken.id), proxy)
 
 
 def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:
     name = _name(repository, parts)
     with cache.locked(name.replace(":", "-"), progress):
-        if not _digest(client, name):
+        if not image_of(client, name):
             progress(f"making the image {repository} of what this machine has (once)")
             _import(client, name, parts, cache)
     return name
-
-
-def _digest(client: Any, name: str) -> str | None:
-    """The id of an image; None when the engine has none of that name."""
-    from docker.errors import ImageNotFound
-
-    with asking(f"look for the image {name}"):
-        try:
-            return str(client.images.get(name).id)
-        except ImageNotFound:
-            return None
 
 
 def _pulled(client: Any, progress: Progress) -> bool:

@@ -12,7 +12,7 @@ from harness.clusters import unmount
 from harness.clusters.addresses import TOXIPROXY_PORT, Addresses
 from harness.clusters.archive import machine_of
 from harness.clusters.base import START, TESTED
-from harness.clusters.choosing import able, only_in_containers, refuse
+from harness.clusters.choosing import able, refuse_as_processes
 from harness.clusters.format import Formatted, formatted, java_tool
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
@@ -54,7 +54,7 @@ def start_processes(
 
     BadInput for an image of brokers, and for limits: processes can have neither.
     """
-    refuse(only_in_containers(release.image.spec if release.image else None, limits))
+    refuse_as_processes(release.image.spec if release.image else None, limits)
     for line in sweep(root):
         progress(line)
     proxy_binary = toxiproxy_server(cache, progress)

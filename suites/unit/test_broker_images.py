@@ -13,7 +13,7 @@ from typing import Any
 import docker
 import pytest
 
-from harness.clusters import choose, find_release, only_in_containers, start
+from harness.clusters import choose, find_release, only_in_containers, refuse_as_processes, start
 from harness.clusters import engine as module
 from harness.clusters.broker_images import STORAGE, image_tool
 from harness.clusters.container_runner import _taking
@@ -67,7 +67,7 @@ def test_what_only_containers_can_do(kafka: str | None, limits: Limits, asked: s
 def test_processes_refuse_what_only_containers_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with pytest.raises(BadInput, match=r"^--memory cannot be had with --backend processes: say --backend containers"):
-        choose("processes", tmp_path, said.append, said.append, limits=Limits(memory=1 << 30))
+        refuse_as_processes(None, Limits(memory=1 << 30))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     for wanted in ("auto", "containers"):  # left to itself, it must not take processes and forget the limit
         with pytest.raises(BadInput, match=r"^--cpus: only containers can do that, and no container engine answers"):
