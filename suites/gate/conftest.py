@@ -1,10 +1,17 @@
-"""How often the harness is killed, and what came of it."""
+"""What tests of faults begin with, as their modules say; how often the harness is killed, and what came of it."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from harness import truth
+from harness.clusters import Cluster
+from harness.kafka.admin import AdminView
+from suites.gate.playing import Play, playing, running
 
 KILLS = pytest.StashKey[list[str]]()
 
@@ -23,3 +30,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("kills of the harness")
         for line in config.stash[KILLS]:
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
+    """Of the module's SHAPE."""
+    with running(backend, request.module.SHAPE) as started:
+        yield started
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[AdminView]:
+    """Its observer, past every fault."""
+    with truth.observer(cluster) as view:
+        yield view
+
+
+@pytest.fixture
+def play(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    """Under a load of the module's TOPICS, PRODUCERS and, if it has some, READERS."""
+    of = request.module
+    with playing(cluster, tmp_path / "bundle", of.TOPICS, of.PRODUCERS, getattr(of, "READERS", ())) as started:
+        yield started

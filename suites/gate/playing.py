@@ -10,15 +10,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness import truth
+from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults.conduct import conduct, doubts
 from harness.faults.registry import check_steps
 from harness.faults.stage import Stage
 from harness.kafka.admin import AdminView
-from harness.model.scenario import Producer, Reader, Scenario, Step, Topic
+from harness.kafka.cache import default_cache
+from harness.kafka.release import resolve
+from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from harness.workload.load import Load
+from suites.gate.cluster_probes import RELEASE
 
 Row = dict[str, Any]
 WHOLE = {"do": "wait_healthy"}
@@ -58,6 +61,17 @@ def _without_do(args: dict[str, Any]) -> dict[str, Any]:
 
 def plain(scenario: Scenario) -> dict[str, Any]:
     return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}
+
+
+@contextmanager
+def running(backend: str, shape: ClusterShape, version: str = RELEASE) -> Iterator[Cluster]:
+    """A cluster of a published version, where runs live; gone afterwards."""
+    release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
+    started = clusters.start(release, shape, backend=backend, progress=print)
+    try:
+        yield started
+    finally:
+        started.stop()
 
 
 @contextmanager

@@ -8,19 +8,18 @@ from random import Random
 
 import pytest
 
-from harness import clusters, truth
+from harness import truth
 from harness.admin_looks import AdminLooks, clear
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin import AdminView, Seen
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario import Admin, ClusterShape, Scenario
 from harness.model.scenario_rules import AUTHORIZER
 from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, legal, standing_topics
 from harness.model.waiting import wait_for
 from harness.workload.admin import AdminLoop
+from suites.gate.playing import running
 
 pytestmark = pytest.mark.kafka
 
@@ -33,10 +32,8 @@ TOLD_BY_ALL = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
 def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
-    release = resolve(request.param, maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, SHAPE, backend=backend, progress=print)
-    yield running
-    running.stop()
+    with running(backend, SHAPE, request.param) as started:
+        yield started
 
 
 @pytest.fixture

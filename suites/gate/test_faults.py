@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.faults.conduct import conduct, doubts
 from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Step, Topic
-from suites.gate.playing import WHOLE, Play, playing
+from suites.gate.playing import WHOLE, Play
 
 pytestmark = pytest.mark.kafka
 
 LED_BY_ONE = ((1, 2, 3), (1, 3, 2))
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[AdminView]:
-    with truth.observer(cluster) as view:
-        yield view
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    """Two partitions led by broker 1 under a steady load, and one for bursts alone."""
-    topics = (
-        Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
-        Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
-    )
-    producers = (
-        Producer(name="steady", topics=("busy",), rate_per_s=600),
-        Producer(name="counted", topics=("counted",), when="steps"),
-    )
-    with playing(cluster, tmp_path / "bundle", topics, producers) as started:
-        yield started
+SHAPE = ClusterShape(controllers=3)
+# Two partitions led by broker 1 under a steady load, and one for bursts alone.
+TOPICS = (
+    Topic(name="busy", partitions=2, assignment=LED_BY_ONE),
+    Topic(name="counted", partitions=1, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"}),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=600),
+    Producer(name="counted", topics=("counted",), when="steps"),
+)
 
 
 @pytest.mark.parametrize("do", ["kill", "terminate", "pause"])

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.faults.conduct import conduct, doubts
 from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Step, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
 VOTERS = {101, 102, 103}
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    shape = ClusterShape(controllers=3, voters="dynamic")
-    running = clusters.start(release, shape, backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[AdminView]:
-    with truth.observer(cluster) as view:
-        yield view
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    topics = (Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),)
-    with playing(
-        cluster, tmp_path / "bundle", topics, (Producer(name="steady", topics=("busy",), rate_per_s=400),)
-    ) as on:
-        yield on
+SHAPE = ClusterShape(controllers=3, voters="dynamic")
+TOPICS = (Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),)
+PRODUCERS = (Producer(name="steady", topics=("busy",), rate_per_s=400),)
 
 
 @pytest.mark.parametrize("node", ["controllers", "controller"])

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import clusters
 from harness.clusters import own_disks
 from harness.clusters.jvms import JvmCluster
 from harness.clusters.unmount import mounts_below
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.errors import HarnessFailure
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -44,20 +41,16 @@ def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Any]:
         pytest.fail(f"in CI everything must be there: {reason}")
     if reason:
         pytest.skip(reason)
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    shape = ClusterShape(disk=request.param, log_dirs=2)
-    running = clusters.start(release, shape, backend=backend, progress=print)
-    assert len(mounts_below(running.directory)) == 6
-    yield running
-    running.stop()
-    assert mounts_below(running.directory) == []
+    with running(backend, ClusterShape(disk=request.param, log_dirs=2)) as started:
+        assert len(mounts_below(started.directory)) == 6
+        yield started
+    assert mounts_below(started.directory) == []
 
 
 @pytest.fixture
-def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
-    with playing(cluster, tmp_path / "bundle", TOPICS, PRODUCERS) as stage:
-        yield stage
-        assert cluster.unexpected_exits() == []
+def play(cluster: JvmCluster, play: Play) -> Iterator[Play]:
+    yield play
+    assert cluster.unexpected_exits() == []
 
 
 def burst(topic: str, records: int = 2000) -> tuple[str, dict[str, Any]]:

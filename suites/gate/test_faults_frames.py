@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import clusters
-from harness.clusters import Cluster
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Reader, Topic, Transactions
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
@@ -22,31 +16,19 @@ OF_STEADY = {"do": "hold_frames", "apis": ["Produce"], "node": "leader(busy/0)",
 HALF = {"do": "produce", "producer": "held", "to": "held/0", "records": 20}
 END = {"do": "end_transaction", "producer": "held"}
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    """A steady load that a group reads, and transactions and counted records that wait for steps."""
-    topics = (
-        Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
-        Topic(name="held", partitions=1, assignment=((2, 3, 1),)),
-        Topic(name="counted", partitions=1, assignment=((3, 1, 2),)),
-    )
-    producers = (
-        Producer(name="steady", topics=("busy",), rate_per_s=600),
-        Producer(name="held", topics=("held",), when="steps", transactions=Transactions()),
-        Producer(name="counted", topics=("counted",), when="steps", config={"batch.num.messages": "10"}),
-    )
-    readers = (Reader(name="grouped", topics=("busy",), group="readers"),)
-    with playing(cluster, tmp_path / "bundle", topics, producers, readers) as started:
-        yield started
+SHAPE = ClusterShape()
+# A steady load that a group reads, and transactions and counted records that wait for steps.
+TOPICS = (
+    Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
+    Topic(name="held", partitions=1, assignment=((2, 3, 1),)),
+    Topic(name="counted", partitions=1, assignment=((3, 1, 2),)),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=600),
+    Producer(name="held", topics=("held",), when="steps", transactions=Transactions()),
+    Producer(name="counted", topics=("counted",), when="steps", config={"batch.num.messages": "10"}),
+)
+READERS = (Reader(name="grouped", topics=("busy",), group="readers"),)
 
 
 def frames(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

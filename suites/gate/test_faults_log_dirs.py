@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
 from harness.kafka.ondisk import partition_directories
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(log_dirs=2), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[AdminView]:
-    with truth.observer(cluster) as view:
-        yield view
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    topics = (
-        Topic(name="moved", partitions=1, assignment=((1, 2, 3),)),
-        Topic(name="idle", partitions=1, assignment=((1, 2, 3),)),
-    )
-    producers = (
-        Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1000),
-        Producer(name="bursts", topics=("idle",), when="steps"),
-    )
-    with playing(cluster, tmp_path / "bundle", topics, producers) as started:
-        yield started
+SHAPE = ClusterShape(log_dirs=2)
+TOPICS = (
+    Topic(name="moved", partitions=1, assignment=((1, 2, 3),)),
+    Topic(name="idle", partitions=1, assignment=((1, 2, 3),)),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1000),
+    Producer(name="bursts", topics=("idle",), when="steps"),
+)
 
 
 def held(cluster: Cluster, topic: str) -> list[int]:

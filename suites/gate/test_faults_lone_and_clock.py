@@ -8,42 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from harness import clusters
 from harness.clusters import Cluster
 from harness.clusters.choosing import able
 from harness.faults import clock
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play, running
 
 pytestmark = pytest.mark.kafka
+
 SHAPE = ClusterShape(controllers=3, clock=True, lone=True)
+TOPICS = (
+    Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
+    Topic(name="own", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=600),
+    Producer(name="alone", topics=("own",), rate_per_s=300, lone=True),
+)
 
 
 @pytest.fixture(scope="module")
 def cluster(backend: str) -> Iterator[Cluster]:
     if "clock" not in able(backend):
         pytest.skip("this machine cannot set clocks")
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, SHAPE, backend=backend, progress=print)
-    yield running
-    running.stop()
-    assert not list(Path("/dev/shm").glob("*faketime*"))
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    topics = (
-        Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
-        Topic(name="own", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
-    )
-    producers = (
-        Producer(name="steady", topics=("busy",), rate_per_s=600),
-        Producer(name="alone", topics=("own",), rate_per_s=300, lone=True),
-    )
-    with playing(cluster, tmp_path / "bundle", topics, producers) as started:
+    with running(backend, SHAPE) as started:
         yield started
+    assert not list(Path("/dev/shm").glob("*faketime*"))
 
 
 @pytest.mark.parametrize("node", ["leader(busy/0)", "controller"])

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from harness import clusters
-from harness.clusters import Cluster
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    topics = (Topic(name="busy", partitions=2, assignment=((1, 2, 3), (1, 3, 2))),)
-    with playing(cluster, tmp_path / "bundle", topics, (Producer(name="steady", topics=("busy",)),)) as started:
-        yield started
+SHAPE = ClusterShape(controllers=3)
+TOPICS = (Topic(name="busy", partitions=2, assignment=((1, 2, 3), (1, 3, 2))),)
+PRODUCERS = (Producer(name="steady", topics=("busy",)),)
 
 
 @pytest.mark.parametrize(

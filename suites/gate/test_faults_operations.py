@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import clusters, truth
-from harness.clusters import Cluster
 from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Reader, Topic
 from harness.model.waiting import wait_for
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[AdminView]:
-    with truth.observer(cluster) as view:
-        yield view
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    """A topic that has somewhere to move to, under a load of 1.5 MB/s, and one that nobody writes to by himself."""
-    topics = (
-        Topic(name="moved", partitions=2, replicas=2, assignment=((1, 2), (2, 3))),
-        Topic(name="idle", partitions=1, replicas=2, assignment=((1, 2),)),
-    )
-    producers = (
-        Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1500),
-        Producer(name="bursts", topics=("idle",), when="steps"),
-    )
-    readers = (Reader(name="assigned", topics=("moved",)), Reader(name="grouped", topics=("moved",), group="readers"))
-    with playing(cluster, tmp_path / "bundle", topics, producers, readers) as started:
-        yield started
+SHAPE = ClusterShape()
+# A topic that has somewhere to move to, under a load of 1.5 MB/s, and one that nobody writes to by himself.
+TOPICS = (
+    Topic(name="moved", partitions=2, replicas=2, assignment=((1, 2), (2, 3))),
+    Topic(name="idle", partitions=1, replicas=2, assignment=((1, 2),)),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1500),
+    Producer(name="bursts", topics=("idle",), when="steps"),
+)
+READERS = (Reader(name="assigned", topics=("moved",)), Reader(name="grouped", topics=("moved",), group="readers"))
 
 
 MOVE = {"do": "reassign", "on": ["moved/*"], "wait": False}

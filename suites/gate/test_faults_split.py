@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from harness import clusters
-from harness.clusters import Cluster
 from harness.faults import split
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import Play
 
 pytestmark = pytest.mark.kafka
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
-    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    """Each broker leads a partition under a steady load; nobody writes to the one of two replicas."""
-    topics = (
-        Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),
-        Topic(name="held", partitions=1, replicas=2, assignment=((1, 2),)),
-    )
-    producers = (
-        Producer(name="steady", topics=("busy",), rate_per_s=600),
-        Producer(name="held", topics=("held",), when="steps"),
-    )
-    with playing(cluster, tmp_path / "bundle", topics, producers) as started:
-        yield started
+SHAPE = ClusterShape(controllers=3)
+# Each broker leads a partition under a steady load; nobody writes to the one of two replicas.
+TOPICS = (
+    Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),
+    Topic(name="held", partitions=1, replicas=2, assignment=((1, 2),)),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=600),
+    Producer(name="held", topics=("held",), when="steps"),
+)
 
 
 def test_a_minority_loses_what_it_led(play: Play) -> None:

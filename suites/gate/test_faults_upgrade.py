@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from harness import clusters
 from harness.clusters import Cluster
 from harness.faults.conduct import conduct, doubts
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
 from harness.model.errors import HarnessFailure
 from harness.model.scenario import ClusterShape, Producer, Step, Topic
-from suites.gate.playing import Play, playing
+from suites.gate.playing import RELEASE, Play
 
 pytestmark = pytest.mark.kafka
 
-OLD, NEW = "3.9.1", "4.3.1"
+OLD, NEW = "3.9.1", RELEASE
 
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    """The tests go through the upgrade in their order, and the last one ends it."""
-    release = resolve(NEW, maven_repo=None, cache=default_cache(), progress=print)
-    shape = ClusterShape(controllers=3, starts_on=OLD)
-    running = clusters.start(release, shape, backend=backend, progress=print)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    topics = (Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),)
-    with playing(
-        cluster, tmp_path / "bundle", topics, (Producer(name="steady", topics=("busy",), rate_per_s=400),)
-    ) as on:
-        yield on
+# The tests go through the upgrade in their order, and the last one ends it.
+SHAPE = ClusterShape(controllers=3, starts_on=OLD)
+TOPICS = (Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),)
+PRODUCERS = (Producer(name="steady", topics=("busy",), rate_per_s=400),)
 
 
 def test_a_node_that_runs_keeps_its_release(cluster: Cluster) -> None:
