@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,11 +19,10 @@ from harness.clusters.clocks import ClockFile
 from harness.faults import bite, clock
 from harness.faults.clock import Clock, ahead_s
 from harness.faults.conduct import conduct, doubts
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
-from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessFailure
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 from suites.unit.test_faults_foresight import with_steps
 from suites.unit.test_scenario_toml import read, refused
 
@@ -225,15 +222,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-    rows = conduct(stage, [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
+    rows = conduct(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
     assert cluster.told[-1] == (1, 0.0, 1.0)
     return rows[0], [name for name, _ in doubts(rows)]
 

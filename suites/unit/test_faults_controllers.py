@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.faults import bite, controllers, metadata_snapshot, remove_voter
 from harness.faults.conduct import conduct, doubts
 from harness.faults.controllers import rejoin
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState, Quorum
-from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 from suites.unit.test_faults_foresight import with_steps
 from suites.unit.test_scenario_toml import read, refused
 
@@ -141,21 +138,10 @@ def cluster(tmp_path: Path) -> Scripted:
     return Scripted(tmp_path)
 
 
-def stage_of(cluster: Scripted) -> Stage:
-    return Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-
-
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_bite", name="felt", args={"fault": "it"})]
-    rows = conduct(stage_of(cluster), [Step(do=do, name="it", args=args), *held])
+    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args=args), *held])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -239,15 +225,15 @@ def test_voters_that_do_not_change_or_do_not_commit_do_not_bite(
 
 def test_a_new_disk_is_another_voter(cluster: Scripted) -> None:
     cluster.disks[102] = "other"
-    rejoin(stage_of(cluster), 102)
+    rejoin(stage_on(cluster), 102)
     assert cluster.asked == [("remove", 102, "d102"), ("add", 102, "other")]
-    rejoin(stage_of(cluster), 102)
+    rejoin(stage_on(cluster), 102)
     assert len(cluster.asked) == 2
 
 
 def test_static_voters_stay_what_they_are(cluster: Scripted) -> None:
     cluster.voting = dict.fromkeys(cluster.voting, "")
-    rejoin(stage_of(cluster), 102)
+    rejoin(stage_on(cluster), 102)
     assert cluster.asked == []
 
 
@@ -255,7 +241,7 @@ def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch:
     del cluster.voting[102]
     monkeypatch.setattr(cluster, "add_voter", lambda *_: None)
     with pytest.raises(HarnessTimeout, match="controller 102 among the voters"):
-        rejoin(stage_of(cluster), 102)
+        rejoin(stage_on(cluster), 102)
 
 
 # --- at load ---

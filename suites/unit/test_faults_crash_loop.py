@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,10 +13,10 @@ from harness.faults import crash_loop
 from harness.faults.conduct import conduct, doubts
 from harness.faults.crash_loop import RECOVERING
 from harness.faults.process import injection
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.model.clock import now_ns
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 
 LOOP = Step(do="crash_loop", name="loop", args={"node": "leader(t/0)", "times": 2})
 
@@ -71,15 +69,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda topic, partition: now_ns())),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-    (row,) = conduct(stage, [LOOP])
+    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
     return row, doubts([row])
 
 

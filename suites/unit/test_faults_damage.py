@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.faults import bite, damage, disks
 from harness.faults.conduct import conduct, doubts
 from harness.faults.damage import NOTICED, Damage
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.kafka.damage import log_end
-from harness.model.clock import now_ns
 from harness.model.errors import BadInput
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 
 Noticing = Callable[["Scripted"], str]
@@ -125,16 +122,8 @@ def believes(cluster: Scripted) -> str:
 
 def damaged(cluster: Scripted, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
     of = {} if args["what"] == "wiped" else {"of": "t/0"}
-    rows = conduct(stage, [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
+    rows = conduct(stage_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 

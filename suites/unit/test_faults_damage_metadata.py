@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,12 +13,11 @@ from harness import scenarios
 from harness.faults import bite, controllers, damage_metadata, disks
 from harness.faults.conduct import conduct, doubts
 from harness.faults.damage_metadata import LOG, REFUSED, SAYS
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
-from harness.model.clock import now_ns
 from harness.model.errors import BadInput
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
 from harness.model.scenario_toml import patched
+from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 
 PROPERTIES = "cluster.id=mine\nnode.id=2\nversion=1\n"
@@ -110,24 +108,15 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def damaged(cluster: Scripted, node: str = "broker(2)", **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    cluster_ = cast(Any, cluster)
     admin = SimpleNamespace(
         partitions=cluster.partitions,
         replica_offsets=cluster.replica_offsets,
         quorum=cluster.quorum,
         active_controller=lambda: 101,
     )
-    stage = Stage(
-        cluster=cluster_,
-        admin=cast(Any, admin),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
     of = {"of": "t/0"} if cluster.what == "partition_metadata" else {}
     step = Step(do="damage_metadata", name="it", args={"node": node, "what": cluster.what, **of, **args})
-    rows = conduct(stage, [step])
+    rows = conduct(stage_on(cluster, admin=admin), [step])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.faults import elect, records
 from harness.faults.base import Bite, Done
 from harness.faults.conduct import conduct, doubts
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.model.scenario import Step, Topic
+from suites.unit.scripted import stage_on
 
 FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
 WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
@@ -60,14 +58,8 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    stage = Stage(
-        cluster=cast(Any, None),
-        admin=cast(Any, leaders),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda topic, partition: 0)),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=partitions),),
-        say=lambda _: None,
-    )
+    topic = Topic(name="t", partitions=partitions)
+    stage = stage_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
     rows = conduct(stage, [*before, ELECT])
     return rows[-1], doubts(rows)
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness import scenarios
 from harness.faults import bite, lose_tail
 from harness.faults.conduct import conduct, doubts
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
 from harness.kafka.damage import log_end
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
 from harness.model.scenario_toml import patched
+from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 from suites.unit.test_faults_damage import loaded
 
@@ -101,15 +99,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lost(cluster: Scripted, tail_bytes: int = 200) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    load = SimpleNamespace(last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, load),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
+    stage = stage_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
     rows = conduct(stage, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]

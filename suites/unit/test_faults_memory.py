@@ -7,9 +7,7 @@ import socket
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,12 +16,11 @@ from harness.clusters.container_runner import _own_bytes
 from harness.faults import bite, out_of_memory
 from harness.faults.conduct import conduct, doubts
 from harness.faults.out_of_memory import OomKilled, OutOfMemory
-from harness.faults.stage import Stage
 from harness.kafka import heap
 from harness.kafka.admin import PartitionState
-from harness.model.clock import now_ns
 from harness.model.errors import HarnessFailure
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 
 OF_HEAP = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
 OF_LIMIT = "signal SIGKILL, out of the memory that its container may take"
@@ -97,15 +94,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def played(cluster: Scripted, do: str, node: str = "leader(t/0)") -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-    rows = conduct(stage, [Step(do=do, name="it", args={"node": node})])
+    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args={"node": node})])
     assert not cluster.ended
     return rows[0], [name for name, _ in doubts(rows)]
 

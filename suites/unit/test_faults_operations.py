@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from harness.faults.throttle import held_back, lists_of
 from harness.kafka.admin import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Step, Topic
+from suites.unit.scripted import stage_on
 from suites.unit.test_faults_foresight import with_steps
 from suites.unit.test_scenario_toml import read, refused
 
@@ -114,15 +114,9 @@ class Copies:
 
 
 def stage_of(admin: Any, *, acks: bool = True) -> Stage:
-    load = SimpleNamespace(last_ack_ns=lambda topic, partition: 2**62 if acks else 0)
-    return Stage(
-        cluster=cast(Any, SimpleNamespace(brokers=(1, 2, 3))),
-        admin=admin,
-        load=cast(Any, load),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"}),),
-        say=lambda _: None,
-    )
+    topic = Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"})
+    brokers = SimpleNamespace(brokers=(1, 2, 3))
+    return stage_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
 
 
 def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:

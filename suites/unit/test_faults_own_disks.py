@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,11 +16,10 @@ from harness.faults.conduct import conduct, doubts
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection
 from harness.faults.registry import build_step
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState
-from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
+from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 
 SHUT, FROZEN, READ_ONLY = "shut", "frozen", "read-only"
@@ -153,15 +150,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(cluster: Scripted, *steps: Step, flush: str | None = None) -> list[dict[str, Any]]:
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1, config={"flush.messages": flush} if flush else {}),),
-        say=lambda _: None,
-    )
-    rows = conduct(stage, steps)
+    topic = Topic(name="t", partitions=1, config={"flush.messages": flush} if flush else {})
+    rows = conduct(stage_on(cluster, topic=topic), steps)
     assert not cluster.down
     assert cluster.state == {}
     return rows

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,11 +12,10 @@ from harness.clusters.choosing import CAPABILITIES
 from harness.faults import bite, controller_wiped, controllers, disk_full, quorum_lost
 from harness.faults.conduct import conduct, doubts
 from harness.faults.disk_full import DiskFull
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState, Quorum
-from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 
 GAVE_UP = "FATAL Shutdown broker because all log dirs in /b1/data have failed (kafka.log.LogManager)\n"
 EMPTY = "INFO [LogLoader partition=__cluster_metadata-0, dir=/c/data] Loading producer state till offset 0 (x)\n"
@@ -117,15 +114,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-    rows = conduct(stage, [Step(do=do, name="it", args=args)])
+    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args=args)])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.faults import bite, controllers, downgrade_refused, process, roll, rolling_restart
 from harness.faults.conduct import conduct, doubts
-from harness.faults.stage import Stage
 from harness.kafka.admin import PartitionState, Quorum
 from harness.kafka.release import Release
-from harness.model.clock import now_ns
 from harness.model.errors import HarnessFailure, HarnessTimeout
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
+from suites.unit.scripted import stage_on
 
 RELEASES = {"start": Release("3.9.1", "a", "here", ()), "tested": Release("4.3.1", "b", "here", ())}
 REFUSAL = "INVALID_UPDATE_VERSION (it might delete metadata information)"
@@ -145,15 +142,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The row of the last step, and the names of its doubts."""
-    stage = Stage(
-        cluster=cast(Any, cluster),
-        admin=cast(Any, cluster),
-        load=cast(Any, SimpleNamespace(last_ack_ns=lambda t, p: now_ns() - int(cluster.acks_ago_s * 1e9))),
-        rng=Random(1),
-        topics=(Topic(name="t", partitions=1),),
-        say=lambda _: None,
-    )
-    rows = conduct(stage, [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
+    rows = conduct(stage_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
     assert not cluster.gone
     return rows[-1], [name for name, _ in doubts(rows[-1:])]
 
