@@ -17,13 +17,13 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
 from harness.faults.bite import Probe, await_recent_acks, isr_lost
-from harness.faults.disks import LogSince, await_done_without, not_whole, replica_folder, the_only
+from harness.faults.disks import LogSince, await_done_without, not_whole, refuses, replica_folder, the_only
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
-from harness.kafka.ondisk import LOG_STARTS, RECOVERY_POINTS, leader_epochs, offset_checkpoint
+from harness.kafka.ondisk import LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS, leader_epochs, offset_checkpoint
 from harness.model.errors import BadInput
 from harness.model.scenario import MANY, Range
 
@@ -38,10 +38,10 @@ What = Literal[
     "wiped",
 ]
 How = Literal["killed", "cleanly"]
+By = Literal["flip", "cut"]
 
 BOTH: Final = frozenset({"killed", "cleanly"})
-# After which stop a broker notices. Of an index that a clean stop left behind only its absence (so it is deleted then);
-# producer snapshots behind the recovery point are thrown away unread by recovery.
+# After which stop a broker notices. Of an index that a clean stop left behind only its absence (so it is deleted then).
 NOTICED: Final[Mapping[str, frozenset[str]]] = {
     "flip": frozenset({"killed"}),
     "torn_tail": BOTH,
@@ -49,9 +49,25 @@ NOTICED: Final[Mapping[str, frozenset[str]]] = {
     "time_index": frozenset({"killed"}),
     "leader_epoch_checkpoint": frozenset({"killed"}),
     "start_offset_checkpoint": BOTH,
-    "producer_snapshot": frozenset({"cleanly"}),
+    "producer_snapshot": BOTH,
     "wiped": BOTH,
 }
+# The same of files that have one bit flipped, or half of them cut off. An index that is shorter after a clean stop is
+# gone by as it is: whoever reads begins further back. A checkpoint that does not parse is an I/O error of its log
+# directory (CheckpointFileWithFailureHandler), and a broker that has no other does not start.
+NOTICED_BY: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("index", "flip"): frozenset({"killed"}),
+    ("index", "cut"): BOTH,
+    ("time_index", "flip"): frozenset({"killed"}),
+    ("time_index", "cut"): BOTH,
+    ("leader_epoch_checkpoint", "flip"): BOTH,
+    ("leader_epoch_checkpoint", "cut"): BOTH,
+    ("start_offset_checkpoint", "flip"): BOTH,
+    ("start_offset_checkpoint", "cut"): BOTH,
+    ("producer_snapshot", "flip"): BOTH,
+    ("producer_snapshot", "cut"): BOTH,
+}
+CHECKPOINTS: Final = frozenset({"leader_epoch_checkpoint", "start_offset_checkpoint"})
 # What is of the disk as a whole, and not of one partition.
 OF_THE_DISK: Final = frozenset({"start_offset_checkpoint", "wiped"})
 # What chooses among the segments of a log.
@@ -81,8 +97,10 @@ class Damage(Fault):
     """Stops a broker, damages what is on its disk (`what`), and lets it return; bitten once its copy is whole again.
 
     `of` is the partition whose files change; wiped has none, and start_offset_checkpoint is one file of the disk, which
-    must have an entry of that partition. `segment` chooses among those that recovery reads. `unnoticed` is for
-    weakenings: a bit that flips after a clean stop, which no broker looks for.
+    must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
+    index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
+    a checkpoint that does not parse is put right by healing. `unnoticed` is for weakenings: a bit that flips after a
+    clean stop, which no broker looks for.
     """
 
     do: ClassVar[str] = "damage"
@@ -92,6 +110,7 @@ class Damage(Fault):
     what: What
     of: PartitionExpr = ""
     how: How = "killed"
+    by: By | None = None
     segment: Literal["active", "oldest"] | None = None  # the active one
     tail_bytes: Annotated[int | None, Range(1, MANY)] = None  # TAIL_BYTES
     unnoticed: bool = False
@@ -99,6 +118,8 @@ class Damage(Fault):
     def __post_init__(self) -> None:
         if bool(self.of) == (self.what == "wiped"):
             raise BadInput(f"{self.what} {'is all of the disk: leave out' if self.of else 'needs'} `of`")
+        if self.by is not None and (self.what, self.by) not in NOTICED_BY:
+            raise BadInput(f"by: {self.what} is changed in one way only; leave it out")
         self._check_noticed()
         if self.segment is not None and self.what not in OF_SEGMENTS:
             raise BadInput(f"segment: {self.what} chooses no segment; leave it out")
@@ -106,7 +127,7 @@ class Damage(Fault):
             raise BadInput(f"tail_bytes: {self.what} tears no tail; leave it out")
 
     def _check_noticed(self) -> None:
-        noticed = NOTICED[self.what]
+        noticed = NOTICED_BY[self.what, self.by] if self.by else NOTICED[self.what]
         if self.unnoticed and self.what != "flip":
             raise BadInput(f"unnoticed: {self.what} cannot be unnoticed, only flip can; leave it out")
         if self.unnoticed and self.how in noticed:
@@ -117,8 +138,15 @@ class Damage(Fault):
                 f"set how = {min(noticed)!r}"
             )
 
+    @property
+    def _refused(self) -> bool:
+        """Whether the broker does not come back before the file is put right."""
+        return self.by is not None and self.what in CHECKPOINTS
+
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
+        if self._refused and plan.scenario.shape.log_dirs > 1:
+            raise BadInput("by: with another log directory the broker comes up without this one; leave out log_dirs")
         if not self.of:
             self._foresee_disk(plan)
             return
@@ -149,6 +177,7 @@ class Damage(Fault):
         node = the_only(stage.nodes(self.node), stage.cluster.brokers, "damage")
         place = place_of(self.of) if self.of else None
         missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(place, s)))
+        change: disk.Change | None = None
         try:
             self._stop(stage, node)
             await_done_without(stage, node, None if self.what in OF_THE_DISK else place)
@@ -156,9 +185,10 @@ class Damage(Fault):
             scene = _scene(stage, node, place)
             change = self._change(stage, scene)
             told = change.told if change else "there was nothing on it to damage"
+            refused = self._refused and change is not None and refuses(stage, node, scene.since, _unread(change))
             # Nobody need wait for a bite that cannot come.
-            hopeless = self.unnoticed or change is None or not felt.held
-            injected = injection(stage, (node,), self._probe(stage, felt, scene, change))
+            hopeless = self.unnoticed or change is None or not felt.held or refused != self._refused
+            injected = injection(stage, (node,), self._probe(stage, felt, scene, change, refused=refused))
             yield replace(
                 injected,
                 resolved={**injected.resolved, "changed": told},
@@ -166,6 +196,9 @@ class Damage(Fault):
                 deadline_s=HOPELESS_DEADLINE_S if hopeless else WHOLE_DEADLINE_S,
             )
         finally:
+            if self._refused and change is not None:
+                stage.cluster.kill(node)
+                change.undo()
             restart(stage, (node,))
 
     def _stop(self, stage: Stage, node: int) -> None:
@@ -187,25 +220,38 @@ class Damage(Fault):
             return disk.flip(replica, stage.rng, recovery_point=point, oldest=oldest)
         if self.what == "torn_tail":
             return disk.tear(replica, self.tail_bytes or TAIL_BYTES, without_indexes=not killed)
-        if self.what == "index" and not killed:
+        if self.what == "index" and not killed and self.by is None:
             return disk.remove_index(replica, oldest=oldest)
         if self.what in ("index", "time_index"):
             suffix = disk.INDEX if self.what == "index" else disk.TIME_INDEX
-            return disk.garble(replica, suffix, stage.rng, recovery_point=point, oldest=oldest)
+            if self.by is None:
+                return disk.garble(replica, suffix, stage.rng, recovery_point=point, oldest=oldest)
+            return self._changed(disk.beside(replica, suffix, recovery_point=point, oldest=oldest))
         if self.what == "leader_epoch_checkpoint":
-            return disk.empty_leader_epochs(replica)
+            if self.by is None:
+                return disk.empty_leader_epochs(replica)
+            return self._changed(replica / LEADER_EPOCHS if leader_epochs(replica) else None)
         if self.what == "start_offset_checkpoint":
-            return disk.empty_log_starts(scene.directory, place_of(self.of))
-        return disk.spoil_snapshot(replica)
+            if self.by is None:
+                return disk.empty_log_starts(scene.directory, place_of(self.of))
+            return self._changed(scene.directory / LOG_STARTS if place_of(self.of) in scene.starts else None)
+        return disk.spoil_snapshot(replica, recovery_point=point if killed else None, cut_off=self.by == "cut")
 
-    def _probe(self, stage: Stage, felt: Bite, scene: _Scene, change: disk.Change | None) -> Probe:
+    def _changed(self, path: Path | None) -> disk.Change | None:
+        if path is None:
+            return None
+        return disk.flip_first(path) if self.by == "flip" else disk.cut(path)
+
+    def _probe(
+        self, stage: Stage, felt: Bite, scene: _Scene, change: disk.Change | None, *, refused: bool = False
+    ) -> Probe:
         """Its going was missed, its disk did change, it noticed, and its copies are whole again."""
 
         def asked() -> Bite:
             if not felt.held or change is None:
                 return felt if change else Bite(False, "there was nothing on the disk to damage", felt.seen)
             seen = {**felt.seen, "changed": change.told, "file": change.path.name}
-            noticed = self._noticed(scene, change)
+            noticed = ("it did not start" if refused else "") if self._refused else self._noticed(scene, change)
             if not noticed:
                 return Bite(False, f"{change.told}, and nothing shows that broker {scene.node} noticed", seen)
             if behind := not_whole(stage, scene.node, scene.ends):
@@ -231,11 +277,18 @@ class Damage(Fault):
         if self.what == "producer_snapshot":
             said = since.says("Failed to load producer snapshot from", change.path.name)
             return "the broker did not believe it" if said else ""
+        if self.by == "cut" and self.what in OF_SEGMENTS and self.how == "cleanly":
+            whole = loaded is not None and loaded[1] >= scene.ends[place_of(self.of)]
+            return "it went by it, and its log ends where it did" if whole else ""
         if self.what == "index" and self.how == "cleanly":
             log = str(change.path.with_suffix(".log"))
             return "the broker missed it" if since.says("Could not find offset index file", log) else ""
         anew = not change.stands and (self.what != "leader_epoch_checkpoint" or bool(leader_epochs(replica)))
         return "the broker wrote it anew" if anew else ""
+
+
+def _unread(change: disk.Change) -> tuple[str, ...]:
+    return ("Error while reading checkpoint file", str(change.path))
 
 
 def _concerns(place: Place | None, state: PartitionView) -> bool:

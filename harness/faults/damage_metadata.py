@@ -1,10 +1,11 @@
 """What a node knows of itself and of the cluster is damaged on its disk while it is down.
 
-Seen of 4.3.1, and by design. Without meta.properties, or with a snapshot of the metadata that is corrupt, a node does
-not start: somebody has to put right what is on the disk. With another cluster's id it runs and is let in by nobody. The
-log of the metadata is read whole at every start, also after a clean stop, is cut off before the first batch that is
-wrong, and fetched again from the active controller. A replica whose partition.metadata is gone cannot tell which topic
-it is of: it is set aside as stray, and fetched again from its leader; of an only replica that would be all there is.
+Seen of 4.3.1, and by design. Without meta.properties, with half of it or with another node's id in it, or with a
+snapshot of the metadata that is corrupt, a node does not start: somebody has to put right what is on the disk. With
+another cluster's id it runs and is let in by nobody. The log of the metadata is read whole at every start, also after
+a clean stop, is cut off before the first batch that is wrong, and fetched again from the active controller. A replica
+whose partition.metadata is gone cannot tell which topic it is of: it is set aside as stray, and fetched again from its
+leader; of an only replica that would be all there is.
 """
 
 from __future__ import annotations
@@ -18,19 +19,29 @@ from typing import ClassVar, Final, Literal
 from harness.faults import controllers
 from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionExpr, Place
 from harness.faults.bite import Probe, await_recent_acks, isr_lost
-from harness.faults.disks import LogSince, await_done_without, not_whole, replica_folder
+from harness.faults.disks import LogSince, await_done_without, not_whole, refuses, replica_folder
 from harness.faults.foresight import BROKERS, CONTROLLERS, Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
-from harness.model.errors import BadInput, HarnessTimeout
-from harness.model.waiting import wait_for
+from harness.model.errors import BadInput
 
-What = Literal["meta_properties", "cluster_id", "log_flip", "log_tear", "snapshot", "partition_metadata"]
+What = Literal[
+    "meta_properties",
+    "meta_properties_cut",
+    "node_id",
+    "cluster_id",
+    "log_flip",
+    "log_tear",
+    "snapshot",
+    "partition_metadata",
+]
 # What its own log says of it then: in one line, in this order.
 SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "meta_properties": ("No readable meta.properties files found",),
+    "meta_properties_cut": ("Error: node ID not found in",),
+    "node_id": ("Stored node id",),
     "cluster_id": ("INCONSISTENT_CLUSTER_ID",),
     "log_flip": ("[LogLoader partition=__cluster_metadata-0", "Corruption found in segment"),
     "log_tear": ("[LogLoader partition=__cluster_metadata-0", "Corruption found in segment"),
@@ -38,10 +49,10 @@ SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "partition_metadata": ("marked stray and renamed to",),
 }
 # After these it does not come back by itself, and healing puts the right file back.
-REFUSED: Final = frozenset({"meta_properties", "cluster_id", "snapshot"})
+OF_THE_NODE: Final = frozenset({"meta_properties", "meta_properties_cut", "node_id", "cluster_id"})
+REFUSED: Final = OF_THE_NODE | {"snapshot"}
 LOG: Final = "__cluster_metadata-0"
 TAIL_BYTES: Final = 200
-REFUSED_DEADLINE_S: Final = 30.0
 WHOLE_DEADLINE_S: Final = 60.0
 
 
@@ -145,7 +156,7 @@ class DamageMetadata(Fault):
         return _Scene(node, since, mark, ends, change, was)
 
     def _target(self, directory: Path, replica: Path | None) -> Path | None:
-        if self.what in ("meta_properties", "cluster_id"):
+        if self.what in OF_THE_NODE:
             return directory / disk.META_PROPERTIES
         if self.what == "partition_metadata":
             return replica / disk.PARTITION_METADATA if replica else None
@@ -162,21 +173,16 @@ class DamageMetadata(Fault):
             return disk.flip_middle(target)
         if self.what == "cluster_id":
             return disk.foreign_cluster(target)
+        if self.what == "node_id":
+            return disk.foreign_node(target)
+        if self.what == "meta_properties_cut":
+            return disk.cut(target)
         return disk.remove(target)
 
     def _refused(self, stage: Stage, scene: _Scene) -> str:
         """What shows that it does not come back as it is; "" when nothing did in time."""
-        stage.cluster.start(scene.node)
         ends = self.what != "cluster_id"
-        try:
-            wait_for(
-                lambda: (stage.cluster.running(scene.node), scene.since.says(*SAYS[self.what])),
-                until=lambda seen: seen == (not ends, True),
-                deadline_s=REFUSED_DEADLINE_S,
-                what=f"node {scene.node} to say {SAYS[self.what][0]!r}" + (" and to end" if ends else ""),
-                interval_s=0.1,
-            )
-        except HarnessTimeout:
+        if not refuses(stage, scene.node, scene.since, SAYS[self.what], ends=ends):
             return ""
         return "it did not start" if ends else "it was let in by nobody"
 

@@ -14,10 +14,11 @@ from harness.faults.foresight import Foresight
 from harness.faults.process import restart
 from harness.faults.stage import Stage
 from harness.faults.waits import INTERNAL_TOPICS, POLL_S
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
 
 GONE_DEADLINE_S: Final = 30.0
+REFUSED_DEADLINE_S: Final = 30.0
 # LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.
 _ENDED: Final = r"(?:Shutdown|Halting) broker because .*\bdirs?\b"
 _FAILED: Final = r"ERROR Error while .*LogDirFailureChannel"
@@ -149,6 +150,22 @@ def not_whole(stage: Stage, node: int, ends: Mapping[Place, int]) -> dict[str, s
         elif now < end:
             behind[f"{topic}/{partition}"] = f"the log of broker {node} ends at {now}, it had ended at {end}"
     return behind
+
+
+def refuses(stage: Stage, node: int, since: LogSince, said: Sequence[str], *, ends: bool = True) -> bool:
+    """Starts a node on a disk that it cannot use: whether it says `said` in one line in time, and ends, or runs on."""
+    stage.cluster.start(node)
+    try:
+        wait_for(
+            lambda: (stage.cluster.running(node), since.says(*said)),
+            until=lambda seen: seen == (not ends, True),
+            deadline_s=REFUSED_DEADLINE_S,
+            what=f"node {node} to say {said[0]!r}" + (" and to end" if ends else ""),
+            interval_s=POLL_S,
+        )
+    except HarnessTimeout:
+        return False
+    return True
 
 
 def replica_folder(directories: Iterable[Path], place: Place) -> Path | None:

@@ -29,6 +29,7 @@ _SNAPSHOT: Final = ".snapshot"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 _CLUSTER_ID: Final = re.compile(r"cluster\.id=.*")
+_NODE_ID: Final = re.compile(rb"(?m)^node\.id=\d+")
 _FOREIGN: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _SNAPSHOT_CRC_AT: Final = 3  # behind the version (int16), in the checksum of the rest
 
@@ -40,11 +41,16 @@ class Change:
     path: Path
     told: str
     left: tuple[int, int] | None  # size and checksum of its beginning; None = gone
+    was: bytes = b""  # of small files: what stood there before
 
     @property
     def stands(self) -> bool:
         """Whether the file still is as it was left."""
         return _print(self.path) == self.left
+
+    def undo(self) -> None:
+        """Puts back what stood there."""
+        self.path.write_bytes(self.was)
 
 
 def log_end(replica: Path) -> int:
@@ -117,13 +123,18 @@ def tear(replica: Path, tail_bytes: int, *, without_indexes: bool) -> Change | N
 
 def garble(replica: Path, suffix: str, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
     """Overwrites the beginning of an index of a segment that recovery reads; its size stays."""
-    for segment in _recovered(replica, recovery_point, oldest=oldest):
-        path = segment.path.with_suffix(suffix)
-        if size := _size(path):
-            with path.open("r+b") as file:
-                file.write(rng.randbytes(min(GARBLED_BYTES, size)))
-            return _change(path, f"{path.name} was overwritten")
-    return None
+    path = beside(replica, suffix, recovery_point=recovery_point, oldest=oldest)
+    if path is None:
+        return None
+    with path.open("r+b") as file:
+        file.write(rng.randbytes(min(GARBLED_BYTES, path.stat().st_size)))
+    return _change(path, f"{path.name} was overwritten")
+
+
+def beside(replica: Path, suffix: str, *, recovery_point: int, oldest: bool) -> Path | None:
+    """The oldest or the newest index that has anything in it, of the segments that recovery reads."""
+    paths = (s.path.with_suffix(suffix) for s in _recovered(replica, recovery_point, oldest=oldest))
+    return next((path for path in paths if _size(path)), None)
 
 
 def remove_index(replica: Path, *, oldest: bool) -> Change | None:
@@ -153,10 +164,18 @@ def empty_log_starts(directory: Path, place: tuple[str, int]) -> Change | None:
     return _emptied(directory / LOG_STARTS) if place in offset_checkpoint(directory, LOG_STARTS) else None
 
 
-def spoil_snapshot(replica: Path) -> Change | None:
-    """Flips a bit of the newest producer snapshot, so that its checksum is wrong."""
+def spoil_snapshot(replica: Path, *, recovery_point: int | None = None, cut_off: bool = False) -> Change | None:
+    """Flips a bit of the newest producer snapshot, so that its checksum is wrong; or cuts half of it off.
+
+    Recovery begins at the base of the segment that holds `recovery_point`, with the newest snapshot up to there, and
+    throws those behind it away unread (LogLoader, ProducerStateManager.truncateAndReload).
+    """
+    recovered = _recovered(replica, recovery_point, oldest=True) if recovery_point is not None else []
     for path in sorted(replica.glob(f"*{_SNAPSHOT}"), reverse=True):
-        if (_size(path) or 0) > _SNAPSHOT_CRC_AT:
+        read = not recovered or int(path.stem) <= recovered[0].base_offset
+        if read and (_size(path) or 0) > _SNAPSHOT_CRC_AT:
+            if cut_off:
+                return cut(path)
             _flip_bit(path, _SNAPSHOT_CRC_AT, 0)
             return _change(path, f"the producer snapshot {path.name} was spoilt")
     return None
@@ -171,6 +190,29 @@ def flip_middle(path: Path) -> Change:
     """Flips one bit in the middle of a file."""
     _flip_bit(path, path.stat().st_size // 2, 0)
     return _change(path, f"a bit of {path.name} was flipped")
+
+
+def flip_first(path: Path) -> Change:
+    """Flips the lowest bit of the first byte of a small file: of a checkpoint, that of its version."""
+    was = path.read_bytes()
+    _flip_bit(path, 0, 0)
+    return _change(path, f"the first bit of {path.name} was flipped", was)
+
+
+def cut(path: Path) -> Change:
+    """Cuts half of a small file off, and never between two entries of an index."""
+    was = path.read_bytes()
+    path.write_bytes(was[: len(was) // 2 | 1])
+    return _change(path, f"{path.name} was cut from {len(was)} to {path.stat().st_size} bytes", was)
+
+
+def foreign_node(path: Path) -> Change:
+    """Flips the lowest bit of the node id in a meta.properties."""
+    was = path.read_bytes()
+    match = _NODE_ID.search(was)
+    if match is not None:
+        _flip_bit(path, match.end() - 1, 0)
+    return _change(path, f"a bit of the node id in {path.name} was flipped", was)
 
 
 def foreign_cluster(path: Path) -> Change:
@@ -219,8 +261,8 @@ def _flip_bit(path: Path, position: int, bit: int) -> None:
         file.write(bytes([byte ^ 1 << bit]))
 
 
-def _change(path: Path, told: str) -> Change:
-    return Change(path, told, _print(path))
+def _change(path: Path, told: str, was: bytes = b"") -> Change:
+    return Change(path, told, _print(path), was)
 
 
 def _print(path: Path) -> tuple[int, int] | None:

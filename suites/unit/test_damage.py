@@ -157,6 +157,16 @@ def test_the_newest_snapshot_is_spoilt(replica: Path) -> None:
     assert change.path.read_bytes() == b"\0\1cb" + b"c" * 18
 
 
+@pytest.mark.parametrize(("recovery_point", "spoilt"), [(26, "20"), (19, "10"), (5, None)])
+def test_recovery_reads_the_snapshot_at_the_base_of_its_first_segment(
+    replica: Path, recovery_point: int, spoilt: str | None
+) -> None:
+    for offset in (10, 20, 26):
+        (replica / f"{offset:020}.snapshot").write_bytes(b"\0\1" + b"c" * 20)
+    change = damage.spoil_snapshot(replica, recovery_point=recovery_point, cut_off=True)
+    assert (change and change.path.stem.lstrip("0")) == spoilt
+
+
 def test_where_nothing_was_nothing_is_damaged(tmp_path: Path) -> None:
     replica = tmp_path / "t-0"
     segment(replica, 0, range(0), indexes=False)
@@ -169,3 +179,31 @@ def test_where_nothing_was_nothing_is_damaged(tmp_path: Path) -> None:
     assert damage.empty_leader_epochs(replica) is None
     assert damage.empty_log_starts(tmp_path, ("t", 0)) is None
     assert damage.spoil_snapshot(replica) is None
+
+
+def test_one_bit_and_half_of_a_file_can_be_put_back(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text("0\n1\n3 0\n")
+    flipped = damage.flip_first(path)
+    assert path.read_text() == "1\n1\n3 0\n"
+    flipped.undo()
+    halved = damage.cut(path)
+    assert halved.stands
+    assert path.read_text() == "0\n1\n3"
+    halved.undo()
+    assert path.read_text() == "0\n1\n3 0\n"
+
+
+def test_an_index_is_never_cut_off_between_two_entries(replica: Path) -> None:
+    for suffix, entry_bytes in ((damage.INDEX, 8), (damage.TIME_INDEX, 12)):
+        path = damage.beside(replica, suffix, recovery_point=0, oldest=False)
+        assert path is not None
+        damage.cut(path)
+        assert path.stat().st_size % entry_bytes
+
+
+def test_a_node_becomes_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text("directory.id=node.id=7\nnode.id=12\nversion=1\n")
+    damage.foreign_node(path)
+    assert path.read_text() == "directory.id=node.id=7\nnode.id=13\nversion=1\n"

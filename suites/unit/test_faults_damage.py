@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from harness import scenarios
 from harness.faults import bite, damage, disks
 from harness.faults.conduct import conduct, doubts
-from harness.faults.damage import NOTICED, Damage
+from harness.faults.damage import CHECKPOINTS, NOTICED, Damage
 from harness.kafka.admin import PartitionState
 from harness.kafka.damage import log_end
 from harness.model.errors import BadInput
-from harness.model.scenario import Step
+from harness.model.scenario import Step, Topic
+from harness.model.scenario_toml import patched
 from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 
@@ -256,3 +258,76 @@ def test_a_partition_is_named_where_one_is_meant() -> None:
         Damage(node="broker(2)", what="flip")
     with pytest.raises(BadInput, match="leave out `of`"):
         Damage(node="broker(2)", what="wiped", of="t/0")
+
+
+class Refusing(Scripted):
+    """Ends by itself as long as the file is not as it was."""
+
+    def start(self, *nodes: int) -> None:
+        began = self.started
+        super().start(*nodes)
+        if not began:
+            self.down |= set(nodes)
+
+
+def unreadable(cluster: Scripted) -> str:
+    names = ("t-0/leader-epoch-checkpoint", "log-start-offset-checkpoint")
+    return "".join(f"ERROR Error while reading checkpoint file {cluster.data / name} (x)\n" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("what", "by", "how", "noticing"),
+    [
+        ("index", "flip", "killed", anew(".index")),
+        ("index", "cut", "killed", anew(".index")),
+        ("index", "cut", "cleanly", believes),
+        ("time_index", "flip", "killed", anew(".timeindex")),
+        ("time_index", "cut", "cleanly", believes),
+        ("producer_snapshot", "cut", "cleanly", distrusts),
+    ],
+)
+def test_a_bit_or_half_of_a_file_bites_like_all_of_it(data: Path, what: str, by: str, how: str, noticing: Any) -> None:
+    row, found = damaged(Scripted(data, noticing), what=what, by=by, how=how)
+    assert found == []
+    assert ("flipped" if by == "flip" else "was cut from") in row["resolved"]["changed"]
+    assert damaged(Scripted(data, lambda _: ""), what=what, by=by, how=how)[1] == ["no_bite"]
+
+
+@pytest.mark.parametrize("what", sorted(CHECKPOINTS))
+@pytest.mark.parametrize("by", ["flip", "cut"])
+@pytest.mark.parametrize("how", ["killed", "cleanly"])
+def test_a_checkpoint_that_does_not_parse_is_put_right_by_healing(data: Path, what: str, by: str, how: str) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    row, found = damaged(Refusing(data, unreadable), what=what, by=by, how=how)
+    assert found == []
+    assert "it did not start; its copy is whole again" in row["bite"]["because"]
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_who_starts_on_it_all_the_same_has_not_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "REFUSED_DEADLINE_S", 0.2)
+    row, found = damaged(Scripted(data, unreadable), what="leader_epoch_checkpoint", by="cut")
+    assert found == ["no_bite"]
+    assert "nothing shows that broker 2 noticed" in row["bite"]["because"]
+
+
+def test_a_shorter_index_that_costs_the_tail_has_not_bitten(data: Path) -> None:
+    cluster = Scripted(data, lambda c: loaded(c.replica, 0, 20))
+    assert damaged(cluster, what="index", by="cut", how="cleanly")[1] == ["no_bite"]
+
+
+def test_where_no_entry_is_no_checkpoint_is_changed(data: Path) -> None:
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nother 0 9\n")
+    row, found = damaged(Scripted(data, unreadable), what="start_offset_checkpoint", by="flip")
+    assert found == ["no_bite"]
+    assert row["resolved"]["changed"] == "there was nothing on it to damage"
+
+
+def test_changes_that_no_broker_looks_for_are_refused() -> None:
+    with pytest.raises(BadInput, match="by: torn_tail is changed in one way only"):
+        Damage(node="broker(2)", what="torn_tail", of="t/0", by="cut")
+    with pytest.raises(BadInput, match="by design"):
+        Damage(node="broker(2)", what="index", of="t/0", by="flip", how="cleanly")
+    step = {"do": "damage", "what": "leader_epoch_checkpoint", "by": "cut", "of": "plain/0", "node": "broker(2)"}
+    with pytest.raises(BadInput, match="leave out log_dirs"):
+        patched(scenarios.load("disk_damaged"), {"shape.log_dirs": 2, "steps.+": [step]}, scenarios.check_steps)

@@ -101,7 +101,7 @@ def data(tmp_path: Path) -> Path:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bite, "ACKS_DEADLINE_S", 0.1)
     monkeypatch.setattr(damage_metadata, "WHOLE_DEADLINE_S", 0.2)
-    monkeypatch.setattr(damage_metadata, "REFUSED_DEADLINE_S", 0.3)
+    monkeypatch.setattr(disks, "REFUSED_DEADLINE_S", 0.3)
     monkeypatch.setattr(disks, "GONE_DEADLINE_S", 0.2)
     monkeypatch.setattr(controllers, "COMMITTED_DEADLINE_S", 0.2)
 

@@ -60,7 +60,10 @@ THREE = "controllers = 3"
         ('do = "damage", what = "wiped", node = "broker(1)", segment = "oldest"', "chooses no segment; leave it out"),
         ('do = "damage", what = "wiped", node = "broker(1)", tail_bytes = 1000', "tears no tail; leave it out"),
         ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", how = "cleanly"', "set how = 'killed'"),
-        ('do = "damage", what = "producer_snapshot", of = "plain/0", node = "broker(1)"', "set how = 'cleanly'"),
+        (
+            'do = "damage", what = "index", by = "flip", how = "cleanly", of = "plain/0", node = "broker(1)"',
+            "set how = 'killed'",
+        ),
         ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", unnoticed = true', "leave out unnoticed"),
     ],
 )
