@@ -66,3 +66,11 @@ def test_raised_levels_close_the_way_back(cluster: Cluster, play: Play) -> None:
     assert f"broker 2 ended by itself on {OLD}" in refused["resolved"]["broker"]
     assert {cluster.release_of(node).version for node in (*cluster.brokers, *cluster.controllers)} == {NEW}
     assert cluster.unexpected_exits() == []
+
+
+def test_what_nobody_raised_nobody_lowers(cluster: Cluster, play: Play) -> None:
+    """On a cluster that was started by the levels that it has."""
+    (row,) = conduct(play.stage, [Step(do="downgrade_refused", name="refused", args={"node": "broker(2)"})])
+    assert "metadata.version was not raised" in row["bite"]["because"]
+    assert [name for name, _ in doubts([row])] == ["no_bite"]
+    assert cluster.running(2)
