@@ -16,7 +16,7 @@ from harness.faults.damage import CHECKPOINTS, NOTICED, Damage
 from harness.kafka.admin import PartitionState
 from harness.kafka.damage import log_end
 from harness.model.errors import BadInput
-from harness.model.scenario import Step, Topic
+from harness.model.scenario import Step
 from harness.model.scenario_toml import patched
 from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
