@@ -66,11 +66,12 @@ class ClockFile:
     def set(self, ahead_s: float, rate: float = 1.0, pid: int | None = None) -> None:
         """From now on so far ahead of the machine's clock (behind, if negative), and gaining by `rate`.
 
-        The library has a rate begin when the process did: what `pid` would have gained until now is taken off.
+        The library has a rate begin when the process did: what `pid` would have gained until now is taken off. It keeps
+        the rate that it has where the file names none.
         """
         if rate != 1.0 and pid is not None:
             ahead_s -= _age_s(pid) * (rate - 1)
-        text = f"{ahead_s:+.3f}" + (f" x{rate:.6f}" if rate != 1.0 else "") + "\n"
+        text = f"{ahead_s:+.3f} x{rate:.6f}\n"
         descriptor, name = tempfile.mkstemp(dir=self.path.parent)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(text)

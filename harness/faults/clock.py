@@ -19,6 +19,7 @@ from harness.model.clock import now_ns
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.scenario import Range
+from harness.model.waiting import wait_for
 
 # Beyond it records of clients whose clocks are right are refused: message.timestamp.after.max.ms (KIP-937).
 BACK_MAX_S: Final = 3600
@@ -28,6 +29,8 @@ AHEAD_MAX_S: Final = 12 * 3600
 SHIFT_MIN_S: Final = 2.0
 # Every node logs at least its snapshots, of the metadata log every five seconds (harness.kafka.config).
 DEADLINE_S: Final = 60.0
+# By how much the kernel may note the time of a write too early.
+GRAIN_NS: Final = 50_000_000
 _TIME: Final = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]", re.MULTILINE)
 
 
@@ -67,8 +70,10 @@ class Clock(Fault):
             stage.record_event("clock", nodes=list(victims), jump_ms=round(self.jump_s * 1000), rate=self.rate)
             yield Injection(resolved={"nodes": list(victims)}, probe=probe, nodes=victims, deadline_s=DEADLINE_S)
         finally:
+            set_ns = now_ns()
             for node in victims:
                 stage.cluster.set_clock(node, 0.0)
+        _await_right(stage, victims, set_ns)
 
     def _felt(self, stage: Stage, victims: Sequence[int]) -> Probe:
         """By its own log each victim is as far off as it was set, and load was on what it leads or follows."""
@@ -94,6 +99,21 @@ class Clock(Fault):
             return Bite(True, f"by their own logs the clocks are off, of {told}, under load on {named(busy)}", seen)
 
         return asked
+
+
+def _await_right(stage: Stage, victims: Sequence[int], set_ns: int) -> None:
+    """Until a line of each log was written by a clock that is right. Who is down finds it right when it starts."""
+
+    def wrong() -> dict[int, str]:
+        found = {}
+        for node in filter(stage.cluster.running, victims):
+            log = stage.cluster.server_log(node)
+            shift_s = ahead_s(log) - stage.zones[node]
+            if log.stat().st_mtime_ns < set_ns - GRAIN_NS or abs(shift_s) >= SHIFT_MIN_S:
+                found[node] = f"{shift_s:+.1f} s"
+        return found
+
+    wait_for(wrong, until=lambda found: not found, deadline_s=DEADLINE_S, what="clocks that are right again")
 
 
 def ahead_s(log: Path) -> float:
