@@ -16,6 +16,7 @@ ACKS_DEADLINE_S = 10.0
 STALL_S = 0.5
 METADATA_LOOKS = 4
 METADATA_LOOK_S = 0.15
+IDLE = "no partition had acks in the last second"
 Probe = Callable[[], Bite]
 
 
@@ -45,6 +46,11 @@ def await_recent_acks(stage: Stage, chosen: Callable[[PartitionView], bool]) -> 
             stage.busy |= busy
             return {place: states[place] for place in busy}
         time.sleep(0.05)
+
+
+def under_load(stage: Stage) -> dict[Place, PartitionView]:
+    """Partitions that have a leader and acks in the last second, whoever leads them; as `await_recent_acks`."""
+    return await_recent_acks(stage, lambda s: s.leader >= 0)
 
 
 def leaders_moved(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
@@ -97,7 +103,7 @@ def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
         }
         if silent:
             return Bite(True, f"acks stopped on {', '.join(sorted(silent)[:5])}", {"silent_s": silent})
-        return Bite(False, f"acks went on on {named(places)}" if places else "no partition had acks in the last second")
+        return Bite(False, f"acks went on on {named(places)}" if places else IDLE)
 
     return probe
 

@@ -15,16 +15,17 @@ from typing import ClassVar, Final
 
 from harness.faults import controllers
 from harness.faults.base import Bite, Fault, Injection, OneControllerExpr
-from harness.faults.bite import Probe, await_recent_acks
+from harness.faults.bite import IDLE, Probe, under_load
 from harness.faults.disks import LogSince, the_only
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
+from harness.kafka.ondisk import METADATA_LOG
 from harness.model.errors import BadInput
 
 CAUGHT_UP_DEADLINE_S: Final = 60.0
 # LogLoader and UnifiedLog, of the log that KRaft writes; all releases from 3.x on.
-_LOADED: Final = r"\[LogLoader partition=__cluster_metadata-0, .*Loading producer state till offset (\d+)"
+_LOADED: Final = rf"\[LogLoader partition={METADATA_LOG}, .*Loading producer state till offset (\d+)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class ControllerWiped(Fault):
             raise BadInput(
                 f"controller_wiped needs {controllers.CONTROLLERS_MIN} controllers, or no majority is left meanwhile"
             )
-        busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
+        busy = bool(under_load(stage))
         try:
             before = stage.admin.quorum()
             stage.cluster.kill(node)
@@ -70,7 +71,7 @@ def _caught_up(stage: Stage, node: int, mark: int, since: LogSince, busy: bool) 
 
     def asked() -> Bite:
         if not busy:
-            return Bite(False, "no partition had acks in the last second")
+            return Bite(False, IDLE)
         loaded = since.find(_LOADED)
         if loaded is None or int(loaded[1]) > 0:
             began = "has not said where its log ends" if loaded is None else f"still had a log up to {loaded[1]}"

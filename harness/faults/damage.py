@@ -19,7 +19,7 @@ from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr, Partition
 from harness.faults.bite import Probe, await_recent_acks, isr_lost
 from harness.faults.disks import LogSince, await_done_without, not_whole, refuses, replica_folder, the_only
 from harness.faults.foresight import Foresight
-from harness.faults.process import injection, restart
+from harness.faults.process import How, injection, restart, stop
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
@@ -37,7 +37,6 @@ What = Literal[
     "producer_snapshot",
     "wiped",
 ]
-How = Literal["killed", "cleanly"]
 By = Literal["flip", "cut"]
 
 BOTH: Final = frozenset({"killed", "cleanly"})
@@ -179,7 +178,7 @@ class Damage(Fault):
         missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(place, s)))
         change: disk.Change | None = None
         try:
-            self._stop(stage, node)
+            stop(stage, node, self.how)
             await_done_without(stage, node, None if self.what in OF_THE_DISK else place)
             felt = missed()
             scene = _scene(stage, node, place)
@@ -200,12 +199,6 @@ class Damage(Fault):
                 stage.cluster.kill(node)
                 change.undo()
             restart(stage, (node,))
-
-    def _stop(self, stage: Stage, node: int) -> None:
-        if self.how == "killed":
-            stage.cluster.kill(node)
-        else:
-            stage.cluster.terminate(node)
 
     def _change(self, stage: Stage, scene: _Scene) -> disk.Change | None:
         if self.what == "wiped":

@@ -18,13 +18,14 @@ from typing import ClassVar, Final, Literal
 
 from harness.faults import controllers
 from harness.faults.base import Bite, Fault, Injection, NodesExpr, PartitionExpr, Place
-from harness.faults.bite import Probe, await_recent_acks, isr_lost
+from harness.faults.bite import IDLE, Probe, await_recent_acks, isr_lost, under_load
 from harness.faults.disks import LogSince, await_done_without, not_whole, refuses, replica_folder
 from harness.faults.foresight import BROKERS, CONTROLLERS, Foresight
-from harness.faults.process import injection, restart
+from harness.faults.process import How, injection, restart, stop
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
+from harness.kafka.ondisk import METADATA_LOG
 from harness.model.errors import BadInput
 
 What = Literal[
@@ -43,15 +44,14 @@ SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "meta_properties_cut": ("Error: node ID not found in",),
     "node_id": ("Stored node id",),
     "cluster_id": ("INCONSISTENT_CLUSTER_ID",),
-    "log_flip": ("[LogLoader partition=__cluster_metadata-0", "Corruption found in segment"),
-    "log_tear": ("[LogLoader partition=__cluster_metadata-0", "Corruption found in segment"),
+    "log_flip": (f"[LogLoader partition={METADATA_LOG}", "Corruption found in segment"),
+    "log_tear": (f"[LogLoader partition={METADATA_LOG}", "Corruption found in segment"),
     "snapshot": ("Record is corrupt",),
     "partition_metadata": ("marked stray and renamed to",),
 }
 # After these it does not come back by itself, and healing puts the right file back.
 OF_THE_NODE: Final = frozenset({"meta_properties", "meta_properties_cut", "node_id", "cluster_id"})
 REFUSED: Final = OF_THE_NODE | {"snapshot"}
-LOG: Final = "__cluster_metadata-0"
 TAIL_BYTES: Final = 200
 WHOLE_DEADLINE_S: Final = 60.0
 
@@ -81,7 +81,7 @@ class DamageMetadata(Fault):
     node: NodesExpr
     what: What
     of: PartitionExpr = ""
-    how: Literal["killed", "cleanly"] = "killed"
+    how: How = "killed"
 
     def __post_init__(self) -> None:
         if bool(self.of) != (self.what == "partition_metadata"):
@@ -113,10 +113,7 @@ class DamageMetadata(Fault):
         before = stage.admin.quorum()
         scene: _Scene | None = None
         try:
-            if self.how == "killed":
-                stage.cluster.kill(node)
-            else:
-                stage.cluster.terminate(node)
+            stop(stage, node, self.how)
             if node in stage.cluster.brokers:
                 await_done_without(stage, node, place)
             mark = controllers.committed_without(stage, node, before, "before its disk is touched")
@@ -141,8 +138,8 @@ class DamageMetadata(Fault):
         if node in stage.cluster.brokers:
             led = await_recent_acks(stage, lambda s: node in s.isr and place in (None, (s.topic, s.partition)))
             return isr_lost(stage, [node], led)
-        busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
-        return lambda: Bite(busy, "" if busy else "no partition had acks in the last second")
+        busy = bool(under_load(stage))
+        return lambda: Bite(busy, "" if busy else IDLE)
 
     def _changed(self, stage: Stage, node: int, place: Place | None, mark: int) -> _Scene:
         directories = stage.cluster.log_directories(node)
@@ -161,8 +158,8 @@ class DamageMetadata(Fault):
         if self.what == "partition_metadata":
             return replica / disk.PARTITION_METADATA if replica else None
         if self.what == "snapshot":
-            return max((directory / LOG).glob("*.checkpoint"), default=None)
-        return next(iter(disk.last_written(directory / LOG)), None)
+            return max((directory / METADATA_LOG).glob("*.checkpoint"), default=None)
+        return next(iter(disk.last_written(directory / METADATA_LOG)), None)
 
     def _change(self, stage: Stage, target: Path) -> disk.Change | None:
         if self.what == "log_flip":

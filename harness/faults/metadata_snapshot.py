@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Final
 
 from harness.faults import process
 from harness.faults.base import Bite, ControllersExpr, Fault, Injection, Place
-from harness.faults.bite import Probe, await_recent_acks
+from harness.faults.bite import IDLE, Probe, under_load
 from harness.faults.disks import LogSince
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
+from harness.kafka.ondisk import METADATA_LOG
 from harness.model.scenario import Deadline
 from harness.model.waiting import wait_for
 
@@ -43,7 +44,7 @@ class MetadataSnapshot(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         victims = stage.nodes(self.node)
         snapshots = _await_snapshots(stage, victims, self.deadline_s)
-        known, busy = Metadata.of(stage), bool(await_recent_acks(stage, lambda s: s.leader >= 0))
+        known, busy = Metadata.of(stage), bool(under_load(stage))
         since = {node: LogSince(stage.cluster.server_log(node)) for node in victims}
         try:
             stage.cluster.kill(*victims)
@@ -96,7 +97,7 @@ def _newest(stage: Stage, node: int) -> int:
     names = (
         path.name
         for directory in stage.cluster.log_directories(node)
-        for path in (directory / "__cluster_metadata-0").glob("*.checkpoint")
+        for path in (directory / METADATA_LOG).glob("*.checkpoint")
     )
     return max((int(match[1]) for name in names if (match := _FILE.fullmatch(name))), default=-1)
 
@@ -120,7 +121,7 @@ def _loaded(
 
     def probe() -> Bite:
         if not busy:
-            return Bite(False, "no partition had acks in the last second")
+            return Bite(False, IDLE)
         said = {node: log.find(_LOADED) for node, log in since.items()}
         loaded = {node: int(match[1]) if match else -1 for node, match in said.items()}
         late = [node for node, offset in loaded.items() if offset < snapshots[node]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from harness.faults.base import Bite, Injection
 from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.foresight import CONTROLLERS, Foresight
@@ -9,6 +11,7 @@ from harness.faults.stage import Stage
 from harness.model.errors import BadInput
 
 RESTART_DEADLINE_S = 90.0
+How = Literal["killed", "cleanly"]
 
 
 def foresee(plan: Foresight, node: str) -> None:
@@ -66,6 +69,14 @@ def controller_moved(stage: Stage, victims: tuple[int, ...]) -> Probe:
         return Bite(True, f"the active controller moved from {before} to {now}", seen)
 
     return probe
+
+
+def stop(stage: Stage, node: int, how: How) -> None:
+    """SIGKILL, or a clean end."""
+    if how == "killed":
+        stage.cluster.kill(node)
+    else:
+        stage.cluster.terminate(node)
 
 
 def restart(stage: Stage, victims: tuple[int, ...]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from harness.faults.base import Bite, ControllersExpr, Fault, Injection
-from harness.faults.bite import Probe, await_recent_acks, named
+from harness.faults.bite import IDLE, Probe, named, under_load
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection, restart
 from harness.faults.stage import Stage
@@ -62,7 +62,7 @@ def _nobody_decides(stage: Stage, victims: Collection[int]) -> Probe:
 
     That alone may be an election that takes its time, so the victims must be a majority, too.
     """
-    busy = await_recent_acks(stage, lambda s: s.leader >= 0)
+    busy = under_load(stage)
     before = stage.admin.quorum()
     controllers = stage.cluster.controllers
     left = sorted(set(controllers) - set(victims))
@@ -70,7 +70,7 @@ def _nobody_decides(stage: Stage, victims: Collection[int]) -> Probe:
     def asked() -> Bite:
         seen: dict[str, Any] = {"active_controller": [before.leader, -1]}
         if not busy:
-            return Bite(False, "no partition had acks in the last second", seen)
+            return Bite(False, IDLE, seen)
         if len(left) > len(controllers) // 2:
             return Bite(False, f"{left} are a majority without the victims", seen)
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.base import Action, Bite, Done
-from harness.faults.bite import await_recent_acks
+from harness.faults.bite import IDLE, under_load
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.waits import POLL_S
@@ -33,7 +33,7 @@ class RaiseFeatures(Action):
             raise BadInput('no node was upgraded before, so all levels are as high as they get; add { do = "roll" }')
 
     def perform(self, stage: Stage) -> Done:
-        busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
+        busy = bool(under_load(stage))
         before, known = stage.admin.features(), stage.admin.supported_features()
         goal = {n: level for n, level in known.items() if level > before.get(n, 0) and n not in _LEFT_ALONE}
         levels = {name: [before.get(name, 0), level] for name, level in goal.items()}
@@ -65,6 +65,6 @@ def _bite(levels: dict[str, list[int]], refused: str | None, busy: bool) -> Bite
     if refused is not None:
         return Bite(False, f"the active controller refused: {refused}", dict(levels))
     if not busy:
-        return Bite(False, "no partition had acks in the last second", dict(levels))
+        return Bite(False, IDLE, dict(levels))
     texts = (f"{name} from {old} to {new}" for name, (old, new) in levels.items())
     return Bite(True, f"under load, {', '.join(texts)}", dict(levels))

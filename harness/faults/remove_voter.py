@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from harness.faults import controllers
 from harness.faults.base import Bite, Fault, Injection, OneControllerExpr
-from harness.faults.bite import Probe, await_recent_acks
+from harness.faults.bite import IDLE, Probe, under_load
 from harness.faults.disks import LogSince, the_only
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
@@ -39,7 +39,7 @@ class RemoveVoter(Fault):
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         node = the_only(stage.nodes(self.node), stage.cluster.controllers, "remove_voter")
-        busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
+        busy = bool(under_load(stage))
         before = stage.admin.quorum()
         directory = before.directories[node]
         since = {c: LogSince(stage.cluster.server_log(c)) for c in _running(stage)}
@@ -65,7 +65,7 @@ def _removed(stage: Stage, node: int, before: Any, since: Mapping[int, LogSince]
 
     def probe() -> Bite:
         if not busy:
-            return Bite(False, "no partition had acks in the last second")
+            return Bite(False, IDLE)
         now = stage.admin.quorum()
         told = {controller: _last_voters(log) for controller, log in since.items()}
         seen: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 from harness.clusters.base import START
 from harness.faults import controllers
 from harness.faults.base import Action, Bite, Done, NodesExpr
-from harness.faults.bite import await_recent_acks
+from harness.faults.bite import IDLE, under_load
 from harness.faults.disks import LogSince
 from harness.faults.foresight import CONTROLLERS, Foresight
 from harness.faults.process import restart
@@ -85,7 +85,7 @@ def _swap_broker(stage: Stage, node: int, to: str) -> _Swapped:
 
 def _swap_controller(stage: Stage, node: int, to: str) -> _Swapped:
     """Whether it leads or follows, the others commit without it, and it has all of that before the next one goes."""
-    busy = bool(await_recent_acks(stage, lambda s: s.leader >= 0))
+    busy = bool(under_load(stage))
     before = stage.admin.quorum()
     try:
         stage.cluster.terminate(node)
@@ -102,7 +102,7 @@ def _swap_controller(stage: Stage, node: int, to: str) -> _Swapped:
         interval_s=0.1,
     )
     WaitHealthy().perform(stage)
-    return _Swapped(missed if busy else Bite(False, "no partition had acks in the last second"), since)
+    return _Swapped(missed if busy else Bite(False, IDLE), since)
 
 
 def _told(stage: Stage, node: int, before: str, swapped: _Swapped) -> Bite:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.clusters.base import party
 from harness.faults.base import Bite, PartitionView, Place
-from harness.faults.bite import Probe, await_recent_acks, metadata_late, named
+from harness.faults.bite import IDLE, Probe, await_recent_acks, metadata_late, named, under_load
 from harness.faults.links import Link
 from harness.faults.shapes import Shape
 from harness.faults.slow import replicated_late
@@ -121,14 +121,14 @@ def _replaced(place: Place, before: PartitionView, now: PartitionView | None, fo
 
 def _of_controllers(stage: Stage, apart: Collection[frozenset[str]]) -> Probe:
     """Under load: another controller leads, or in another epoch, or none, or some lag all the while."""
-    busy = await_recent_acks(stage, lambda s: s.leader >= 0)
+    busy = under_load(stage)
     before = stage.admin.quorum()
     deaf = [node for node in stage.cluster.controllers if _apart(apart, before.leader, node)]
     lagging = metadata_late(stage, deaf)
 
     def asked() -> Bite:
         if not busy:
-            return Bite(False, "no partition had acks in the last second")
+            return Bite(False, IDLE)
         if not deaf:
             return Bite(False, f"no controller has lost the active one, {before.leader}")
         try:

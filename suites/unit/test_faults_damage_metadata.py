@@ -12,8 +12,9 @@ import pytest
 from harness import scenarios
 from harness.faults import bite, controllers, damage_metadata, disks
 from harness.faults.conduct import conduct, doubts
-from harness.faults.damage_metadata import LOG, REFUSED, SAYS
+from harness.faults.damage_metadata import REFUSED, SAYS
 from harness.kafka.admin import PartitionState
+from harness.kafka.ondisk import METADATA_LOG
 from harness.model.errors import BadInput
 from harness.model.scenario import Step
 from harness.model.scenario_toml import patched
@@ -91,8 +92,8 @@ def data(tmp_path: Path) -> Path:
     folder.mkdir()
     segment(folder / "t-0", 0, range(26))
     (folder / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: i")
-    segment(folder / LOG, 0, range(40))
-    (folder / LOG / f"{30:020}-{1:010}.checkpoint").write_bytes(b"snapshot " * 20)
+    segment(folder / METADATA_LOG, 0, range(40))
+    (folder / METADATA_LOG / f"{30:020}-{1:010}.checkpoint").write_bytes(b"snapshot " * 20)
     (folder / "meta.properties").write_text(PROPERTIES)
     return folder
 
@@ -169,7 +170,9 @@ def test_without_load_nothing_bites(data: Path) -> None:
         assert "acks in the last second" in row["bite"]["because"]
 
 
-@pytest.mark.parametrize(("what", "gone"), [("snapshot", f"{LOG}/*.checkpoint"), ("partition_metadata", "t-0/part*")])
+@pytest.mark.parametrize(
+    ("what", "gone"), [("snapshot", f"{METADATA_LOG}/*.checkpoint"), ("partition_metadata", "t-0/part*")]
+)
 def test_where_there_is_nothing_to_damage_nothing_bites(data: Path, what: str, gone: str) -> None:
     for path in data.glob(gone):
         path.unlink()
