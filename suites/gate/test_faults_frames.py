@@ -80,7 +80,8 @@ def test_a_request_that_is_only_slow_comes_in_its_order(play: Play) -> None:
 
 
 def test_without_a_frame_of_the_kind_nothing_bites(play: Play) -> None:
-    assert "no such frame came: EndTxn of held" in play.doubt(("late", OF_HELD | {"for_s": 1.0}))
+    over = ("over", {"do": "heal", "fault": "late"})
+    assert "no such frame came: EndTxn of held" in play.doubt(("late", OF_HELD), over)
 
 
 def test_healed_too_soon_it_only_came_slowly(play: Play) -> None:
