@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.faults.again import Again
-from harness.faults.base import DisksView, Fault, Injection, OneBrokerExpr
-from harness.faults.bite import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
+from harness.faults.base import Bite, DisksView, Fault, Injection, OneBrokerExpr
+from harness.faults.bite import STALL_S, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.disks import disks_of, foresee_own_disks, the_only
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
@@ -36,7 +36,7 @@ class DiskStalled(Fault):
         node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
         directories = stage.cluster.log_directories(node)
         stalling = Again(lambda: _frozen(disks, directories), "the disk stood still", self.freeze_s, self.thaw_s)
-        probe = stalling.felt(_felt(stage, node), "stalls")
+        probe = stalling.felt(_felt(stage, node, self.freeze_s), "stalls")
         with stalling.running():
             yield Injection(resolved={"nodes": [node]}, probe=probe, nodes=(node,))
 
@@ -52,9 +52,17 @@ def _frozen(disks: DisksView, directories: Sequence[Path]) -> Iterator[None]:
             disks.thaw(directory)
 
 
-def _felt(stage: Stage, node: int) -> Probe:
-    """Acks stood still where its replicas are in sync, or it left the ISR, or the leadership."""
+def _felt(stage: Stage, node: int, freeze_s: float) -> Probe:
+    """Acks stood still where its replicas are in sync, or it left the ISR, or the leadership.
+
+    A pause in acks that no freeze lasts as long as has other reasons.
+    """
     concerned = await_recent_acks(stage, lambda s: node in s.isr)
     led = {place: state for place, state in concerned.items() if state.leader == node}
     moved = [leaders_moved(stage, led)] if led else []
-    return any_of(acks_stalled(stage, tuple(concerned)), isr_lost(stage, [node], concerned), *moved)
+    paused = acks_stalled(stage, tuple(concerned)) if freeze_s >= STALL_S else _too_short(freeze_s)
+    return any_of(paused, isr_lost(stage, [node], concerned), *moved)
+
+
+def _too_short(freeze_s: float) -> Probe:
+    return lambda: Bite(False, f"acks do not stop for as little as {freeze_s:g} s")
