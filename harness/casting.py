@@ -45,8 +45,9 @@ def cast_of(
     cast: dict[str, str] = {}
     nobody: dict[str, str] = {}
     for scenario in wanted:
-        reason = _not_of(tested, played(scenario, weakened))
-        refused = {backend: reason or _undoable(played(scenario, weakened), backend) for backend in backends}
+        as_played = played(scenario, weakened)
+        reason = _not_of(tested, as_played)
+        refused = {backend: reason or _undoable(as_played, backend) for backend in backends}
         fit = next((backend for backend, why in refused.items() if why is None), None)
         if fit is not None:
             cast[scenario.name] = fit

@@ -65,7 +65,6 @@ class _Scene:
     mark: int  # committed without it
     ends: Mapping[Place, int]
     change: disk.Change | None
-    was: bytes  # what stood in the file that was changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +130,7 @@ class DamageMetadata(Fault):
         finally:
             if scene is not None and scene.change is not None and self.what in REFUSED:
                 stage.cluster.kill(node)
-                scene.change.path.write_bytes(scene.was)
+                scene.change.undo()
             restart(stage, (node,))
 
     def _felt(self, stage: Stage, node: int, place: Place | None) -> Probe:
@@ -148,9 +147,9 @@ class DamageMetadata(Fault):
         ends = {p: disk.log_end(folder) for p, folder in folders.items()}
         since = LogSince(stage.cluster.server_log(node))
         target = self._target(directories[0], folders.get(place) if place else None)
-        was = target.read_bytes() if target is not None and target.is_file() else b""
-        change = self._change(stage, target) if was and target is not None else None
-        return _Scene(node, since, mark, ends, change, was)
+        filled = target if target is not None and target.is_file() and target.stat().st_size else None
+        change = self._change(stage, filled) if filled is not None else None
+        return _Scene(node, since, mark, ends, change)
 
     def _target(self, directory: Path, replica: Path | None) -> Path | None:
         if self.what in OF_THE_NODE:

@@ -188,8 +188,9 @@ def last_written(replica: Path) -> list[Path]:
 
 def flip_middle(path: Path) -> Change:
     """Flips one bit in the middle of a file."""
-    _flip_bit(path, path.stat().st_size // 2, 0)
-    return _change(path, f"a bit of {path.name} was flipped")
+    was = path.read_bytes()
+    _flip_bit(path, len(was) // 2, 0)
+    return _change(path, f"a bit of {path.name} was flipped", was)
 
 
 def flip_first(path: Path) -> Change:
@@ -217,14 +218,16 @@ def foreign_node(path: Path) -> Change:
 
 def foreign_cluster(path: Path) -> Change:
     """Writes the id of another cluster into a meta.properties."""
-    path.write_text(_CLUSTER_ID.sub(f"cluster.id={_FOREIGN}", path.read_text("utf-8")), "utf-8")
-    return _change(path, f"the cluster id in {path.name} became another one")
+    was = path.read_bytes()
+    path.write_text(_CLUSTER_ID.sub(f"cluster.id={_FOREIGN}", was.decode("utf-8")), "utf-8")
+    return _change(path, f"the cluster id in {path.name} became another one", was)
 
 
 def remove(path: Path) -> Change:
     """Deletes a file."""
+    was = path.read_bytes()
     path.unlink()
-    return _change(path, f"{path.name} was deleted")
+    return _change(path, f"{path.name} was deleted", was)
 
 
 def _recovered(replica: Path, recovery_point: int, *, oldest: bool) -> Sequence[Segment]:
