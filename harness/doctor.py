@@ -141,6 +141,7 @@ def _own_disks() -> Ailment:
     if own_disks.OWN in missing:
         return Ailment("disks to break", f"none: {missing[own_disks.OWN]}")
     said = [missing.get(own_disks.capability(file_system), file_system) for file_system in DISKS]
+    said += [f"none is slow: {missing[own_disks.SLOW]}"] if own_disks.SLOW in missing else []
     return Ailment("disks to break", "; ".join(said))
 
 

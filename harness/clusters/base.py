@@ -122,6 +122,14 @@ class Disks(Protocol):
         """Idempotent."""
         ...
 
+    def slow(self, directory: Path, writes_per_s: int | None) -> None:
+        """What reaches it does so in so many writes a second ("disk.slow"); None = as fast as it can. Idempotent."""
+        ...
+
+    def flush_s(self, directory: Path) -> float:
+        """How long a small file takes to be on it, in seconds."""
+        ...
+
     def turn_read_only(self, directory: Path) -> None:
         """It meets an error and takes no more writes, with EROFS, until it is mounted again ("disk.ext4")."""
         ...
@@ -135,7 +143,7 @@ class Disks(Protocol):
         ...
 
     def heal(self, directories: Sequence[Path]) -> None:
-        """None is frozen or full any more. Idempotent."""
+        """None is frozen, slow or full any more. Idempotent."""
         ...
 
 

@@ -14,12 +14,13 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.clusters.unmount import Mount, mounts_below, thaw, unmount
+from harness.clusters.unmount import GROUPS, V1, Mount, limit_writes, mounts_below, thaw, unmount
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import DISKS, FileSystem
 
@@ -31,6 +32,7 @@ _MKFS_S: Final = 60.0
 _CAP_SYS_ADMIN: Final = 21  # capabilities(7)
 _BALLAST: Final = ".ballast"  # no folder, so no broker takes it for a log
 _PACKAGES: Final[Mapping[str, str]] = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
+_OWN_GROUPS: Final = Path("/proc/self/cgroup")
 _LOOP_CONTROL: Final = Path("/dev/loop-control")
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
@@ -43,13 +45,18 @@ def capability(file_system: str) -> str:
 OWN: Final = "disk.own"  # some file system can be had
 # Root may write on where ext4 is full for everybody else, and a broker may be root.
 _WITHOUT_RESERVE: Final[Mapping[FileSystem, tuple[str, ...]]] = {"ext4": ("-m", "0")}
-ALL: Final = frozenset({OWN, *map(capability, DISKS)})
+SLOW: Final = "disk.slow"  # it can be made to take its time
+ALL: Final = frozenset({OWN, SLOW, *map(capability, DISKS)})
 
 
 def missing() -> dict[str, str]:
     """Why this machine lacks capabilities of disks, with the remedy, by capability; empty when it lacks none."""
     reasons = {capability(file_system): why for file_system in DISKS if (why := _lacking(file_system))}
-    return reasons | ({OWN: next(iter(reasons.values()))} if len(reasons) == len(DISKS) else {})
+    if len(reasons) == len(DISKS):
+        return dict.fromkeys((OWN, SLOW), next(iter(reasons.values()))) | reasons
+    if not _slowing():
+        reasons[SLOW] = "no control group limits what this process writes: systemd-run --scope -p IOAccounting=yes"
+    return reasons
 
 
 def _lacking(file_system: str) -> str:
@@ -153,6 +160,22 @@ class OwnDisks:
         """See `base.Disks`."""
         thaw(directory)
 
+    def slow(self, directory: Path, writes_per_s: int | None) -> None:
+        """See `base.Disks`."""
+        limit_writes(self._own(directory), writes_per_s)
+
+    def flush_s(self, directory: Path) -> float:
+        """See `base.Disks`."""
+        with self._guarded(directory):
+            descriptor = os.open(directory, os.O_WRONLY | os.O_TMPFILE, 0o600)
+        try:
+            os.write(descriptor, b"\0" * 4096)
+            began = time.monotonic()
+            os.fsync(descriptor)
+            return time.monotonic() - began
+        finally:
+            os.close(descriptor)
+
     def turn_read_only(self, directory: Path) -> None:
         """See `base.Disks`. Only ext4 does so by itself when it meets an error; this makes it meet one."""
         mount = self._own(directory)
@@ -206,9 +229,11 @@ class OwnDisks:
         self._mount(directory)
 
     def heal(self, directories: Sequence[Path]) -> None:
-        """Nothing is frozen or full. Idempotent."""
+        """Nothing is frozen, slow or full. Idempotent."""
         for directory in directories:
             self.thaw(directory)
+            with contextlib.suppress(HarnessFailure):  # not mounted just now
+                self.slow(directory, None)
             with contextlib.suppress(OSError):  # shut down, or read-only: the fault that did it mends it
                 self.make_room(directory)
 
@@ -232,6 +257,14 @@ class OwnDisks:
             if mount.path == path and mount.backing == image:
                 return mount
         raise HarnessFailure(f"{directory} is not the mount of its disk: it is left alone")
+
+
+def _slowing() -> bool:
+    """Whether the writes of this process, and of its children, can be limited."""
+    if next(GROUPS.glob(V1[0]), None):
+        return True
+    lines = _OWN_GROUPS.read_text("ascii").splitlines()
+    return any((GROUPS / line.removeprefix("0::/") / "io.max").exists() for line in lines if line.startswith("0::/"))
 
 
 def _mkfs(file_system: str) -> str:

@@ -21,6 +21,11 @@ from pathlib import Path
 _FITHAW = 0xC0045878  # linux/fs.h
 _LOOP_MAJOR = 7  # Documentation/admin-guide/devices.txt
 _MOUNTS = Path("/proc/self/mountinfo")
+# What limits the writes that reach a device, and not those that the page cache takes: a file in each control group, of
+# cgroup v1 or v2, and how it says so many a second, and all.
+GROUPS = Path("/sys/fs/cgroup")
+V1 = ("blkio/**/blkio.throttle.write_iops_device", "{device} {per_s}", "{device} 0")
+V2 = ("**/io.max", "{device} wiops={per_s}", "{device} wiops=max")
 _FREE_S = 8.0  # a process that was killed closes its files when it is scheduled again
 _LOOK_S = 0.05
 
@@ -70,9 +75,19 @@ def thaw(mount: Path) -> None:
 
 
 def thaw_below(directory: Path) -> None:
-    """Thaws whatever a run has mounted."""
+    """Thaws whatever a run has mounted, and lets it be as fast as it can."""
     for mount in mounts_below(directory):
+        limit_writes(mount, None)
         thaw(mount.path)
+
+
+def limit_writes(mount: Mount, per_s: int | None) -> None:
+    """Of whoever writes to the device of a mount, None = no limit. Outlives the mount, and its image on the device."""
+    files, some, every = V1 if next(GROUPS.glob(V1[0]), None) else V2
+    text = (every if per_s is None else some).format(device=mount.device, per_s=per_s)
+    for control in GROUPS.glob(files):
+        with contextlib.suppress(OSError):  # of a container that ended; and a disk that stays as it was is no bite
+            control.write_text(f"{text}\n", "ascii")
 
 
 def unmount(mount: Mount) -> None:
@@ -80,6 +95,7 @@ def unmount(mount: Mount) -> None:
 
     Raises OSError when the kernel refuses.
     """
+    limit_writes(mount, None)
     thaw(mount.path)
     give_up_at = time.monotonic() + _FREE_S
     while said := _umount(mount.path):

@@ -36,7 +36,7 @@ class DiskStalled(Fault):
         node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
         directories = stage.cluster.log_directories(node)
         stalling = Again(lambda: _frozen(disks, directories), "the disk stood still", self.freeze_s, self.thaw_s)
-        probe = stalling.felt(_felt(stage, node, self.freeze_s), "stalls")
+        probe = stalling.felt(felt_waiting(stage, node, self.freeze_s), "stalls")
         with stalling.running():
             yield Injection(resolved={"nodes": [node]}, probe=probe, nodes=(node,))
 
@@ -52,7 +52,7 @@ def _frozen(disks: DisksView, directories: Sequence[Path]) -> Iterator[None]:
             disks.thaw(directory)
 
 
-def _felt(stage: Stage, node: int, freeze_s: float) -> Probe:
+def felt_waiting(stage: Stage, node: int, freeze_s: float = STALL_S) -> Probe:
     """Acks stood still where its replicas are in sync, or it left the ISR, or the leadership.
 
     A pause in acks that no freeze lasts as long as has other reasons.

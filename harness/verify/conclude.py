@@ -28,7 +28,7 @@ NOT_COVERED: Final = (
 _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
     "power loss: a SIGKILL keeps what the operating system has buffered": frozenset({"power_loss"}),
     "disks that fail, turn read-only or stall while a broker runs": frozenset(
-        {"disk_failed", "disk_read_only", "disk_stalled"}
+        {"disk_failed", "disk_read_only", "disk_stalled", "disk_slow"}
     ),
     "disks that change while a broker is down": frozenset({"damage"}),
     "disks that fill up": frozenset({"disk_full", "disk_filled"}),

@@ -12,9 +12,10 @@ import pytest
 from harness.clusters import own_disks
 from harness.clusters.jvms import JvmCluster
 from harness.clusters.unmount import mounts_below
+from harness.faults import disk_failed, disk_filled
 from harness.model.errors import HarnessFailure
 from harness.model.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, running
+from suites.gate.playing import Play, playing, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -165,3 +166,52 @@ def test_no_disk_but_that_of_a_broker_is_broken(cluster: JvmCluster, what: str) 
         with pytest.raises(HarnessFailure, match="is left alone"):
             breaking(directory, *([0] if what == "fill" else []))
     (cluster.log_directories(1)[0] / "inside").rmdir()
+
+
+def test_a_disk_with_room_left_ends_nobody(play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_filled, "DEADLINE_S", 3.0)
+    full = ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 1 << 20})
+    assert "runs on: nothing that it wrote was refused" in play.doubt(full)
+    assert cluster.running(1)
+
+
+def test_nobody_misses_a_read_only_disk_without_load(
+    play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cluster.shape.disk != "ext4":
+        pytest.skip("XFS never turns read-only by itself")
+    monkeypatch.setattr(disk_failed, "DEADLINE_S", 3.0)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    fixed = ("fixed", {"do": "disk_read_only", "node": "broker(1)", "log_dir": 2})
+    assert "data-2" in play.doubt(IDLE, fixed, ("mend", {"do": "heal", "fault": "fixed"}))
+
+
+@pytest.fixture
+def synced(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
+    """Acknowledgements that wait for disks, and with them for that of broker 1."""
+    topic = Topic(name="synced", partitions=2, assignment=((1, 2, 3), (1, 3, 2)), config={"flush.messages": "1"})
+    with playing(
+        cluster, tmp_path / "bundle", (topic,), (Producer(name="synced", topics=("synced",), rate_per_s=400),)
+    ) as stage:
+        yield stage
+        assert cluster.unexpected_exits() == []
+
+
+def needs_slow() -> None:
+    if reason := own_disks.missing().get(own_disks.SLOW):
+        pytest.skip(reason)
+
+
+def test_a_flush_takes_long_on_a_slow_disk(synced: Play, cluster: JvmCluster) -> None:
+    needs_slow()
+    slow, *_ = synced(("slow", {"do": "disk_slow", "node": "leader(synced/0)", "for_s": 3.0}))
+    usual_s, flush_s = slow["bite"]["seen"]["flush_s"]
+    assert flush_s > max(0.1, 2 * usual_s)
+    disks: Any = cluster.disks
+    assert disks.flush_s(cluster.log_directories(1)[0]) < flush_s
+
+
+def test_a_disk_that_is_fast_enough_makes_nobody_wait(synced: Play) -> None:
+    needs_slow()
+    fast = {"do": "disk_slow", "node": "leader(synced/0)", "writes_per_s": 1000, "for_s": 1.0}
+    assert "a flush took 0.0" in synced.doubt(("fast", fast))

@@ -49,3 +49,12 @@ def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
     monkeypatch.setattr(out_of_memory, "DEADLINE_S", 3.0)
     assert "runs on" in play.doubt(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}))
     assert cluster.running(1)
+
+
+def test_nobody_misses_what_the_kernel_kills_without_load(cluster: Cluster, play: Play) -> None:
+    if "memory.limit" not in cluster.capabilities:
+        pytest.skip("this backend cannot limit the memory of a node")
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    still = ("still", {"do": "hold", "seconds": 1.5})
+    killed = ("killed", {"do": "oom_killed", "node": "broker(2)"})
+    assert "acks in the last second" in play.doubt(still, killed, ("up", {"do": "heal", "fault": "killed"}))

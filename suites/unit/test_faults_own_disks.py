@@ -22,7 +22,7 @@ from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Ste
 from suites.unit.scripted import stage_on
 from suites.unit.test_damage import segment
 
-SHUT, FROZEN, READ_ONLY = "shut", "frozen", "read-only"
+SHUT, FROZEN, READ_ONLY, SLOW = "shut", "frozen", "read-only", "slow"
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Scripted:
     unflushed: bool = True  # whether the power takes what stands in the second segment
     ends_by_itself: bool = False
     last_words: str = "ERROR Shutdown broker because all log dirs in /x have failed\n"
+    slows: bool = True  # whether a disk that is to be slow is
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2)
     controllers: tuple[int, ...] = (101,)
@@ -108,6 +109,14 @@ class Scripted:
 
     def thaw(self, directory: Path) -> None:
         self.state.pop(directory, None)
+
+    def slow(self, directory: Path, writes_per_s: int | None) -> None:
+        self.state.pop(directory, None)
+        if writes_per_s is not None:
+            self.state[directory] = SLOW
+
+    def flush_s(self, directory: Path) -> float:
+        return 0.4 if self.state.get(directory) == SLOW and self.slows else 0.01
 
     def fill(self, directory: Path, spare_kb: int) -> int:
         self._fail(directory, "full")
@@ -278,6 +287,18 @@ def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, mo
     assert cluster.state == {}  # and nobody freezes it any more
 
 
+@pytest.mark.parametrize(("slows", "felt"), [(True, True), (True, False), (False, True)])
+def test_a_slow_disk_bites_when_it_is_slow_and_felt(
+    cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, felt: bool
+) -> None:
+    cluster.slows = slows
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: bite.Bite(felt, "acks"))
+    monkeypatch.setattr("harness.faults.conduct.wait_for", lambda probe, **_: probe())
+    (row,) = played(cluster, Step(do="disk_slow", name="s", args={"node": "broker(1)", "for_s": 0.1}))
+    assert row["bite"]["held"] is (slows and felt)
+    assert row["resolved"]["flush_s"] == [0.01, 0.4 if slows else 0.01]
+
+
 # --- at load ----------------------------------------------------------------------------------------------------------
 
 
@@ -314,6 +335,10 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
     "committed offsets that nobody flushes": (
         lambda: foreseen(power(node="brokers"), group="g", disk="xfs"),
         "leave groups and transactions away",
+    ),
+    "nobody flushes": (
+        lambda: foreseen(Step(do="disk_slow", name="s", args={"node": "broker(1)"}), disk="xfs"),
+        "no acknowledgement waits for a flush",
     ),
     "no lie": (
         lambda: foreseen(power(lying_since="dark"), {"dark": power()}, disk="xfs"),

@@ -16,6 +16,8 @@ from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import DISKS
 from harness.scenarios import load
 
+SLOWING = own_disks._slowing
+
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
@@ -25,6 +27,7 @@ def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.setattr(own_disks, "_tool", lambda name: f"/sbin/{name}")
     monkeypatch.setattr(own_disks, "_LOOP_CONTROL", tmp_path)
     monkeypatch.setattr(own_disks, "_known", lambda: {"ext4", "xfs"})
+    monkeypatch.setattr(own_disks, "_slowing", lambda: True)
     return monkeypatch
 
 
@@ -121,3 +124,36 @@ def test_nor_one_that_is_not_where_it_seems(able: pytest.MonkeyPatch, tmp_path: 
     able.setattr(own_disks, "mounts_below", lambda _: [Mount(data, "7:0", str(tmp_path / "disks" / "b1-data.img"))])
     with pytest.raises(HarnessFailure, match="is left alone"):
         disks.freeze(data)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "slow", "well"),
+    [
+        ("blkio", "blkio.throttle.write_iops_device", "7:3 5\n", "7:3 0\n"),
+        ("system.slice", "io.max", "7:3 wiops=5\n", "7:3 wiops=max\n"),
+    ],
+)
+def test_a_disk_is_slowed_down_by_every_group_that_writes_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, name: str, slow: str, well: str
+) -> None:
+    groups = [tmp_path / folder, tmp_path / folder / "docker" / "b1"]
+    monkeypatch.setattr(unmount, "GROUPS", tmp_path)
+    for group in groups:
+        group.mkdir(parents=True)
+        (group / name).touch()
+    for per_s, said in ((5, slow), (None, well)):
+        unmount.limit_writes(Mount(tmp_path, "7:3", "/x.img"), per_s)
+        assert {(group / name).read_text() for group in groups} == {said}
+
+
+def test_without_a_group_that_limits_it_no_disk_is_slow(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    able.setattr(own_disks, "_slowing", SLOWING)
+    able.setattr(own_disks, "GROUPS", tmp_path / "groups")
+    able.setattr(own_disks, "_OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("4:memory:/\n0::/user.slice/a.scope\n")
+    ((what, why),) = missing().items()
+    assert what == own_disks.SLOW
+    assert "systemd-run" in why
+    (tmp_path / "groups" / "user.slice" / "a.scope").mkdir(parents=True)
+    (tmp_path / "groups" / "user.slice" / "a.scope" / "io.max").touch()
+    assert missing() == {}
