@@ -252,8 +252,8 @@ class Cluster(Protocol):
         """Of a node that is down: "exit code 3", "signal SIGKILL", and what else is known; empty while it runs."""
         ...
 
-    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
-        """From now on so far ahead of the machine's (behind, if negative), and gaining or losing by `rate` ("clock").
+    def set_clock(self, node: int, ahead_s: float) -> None:
+        """From now on so far ahead of the machine's, or behind it if negative ("clock").
 
         Takes effect within a second, and lasts until it is set anew. HarnessFailure unless the shape asked for it.
         """

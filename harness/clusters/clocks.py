@@ -1,8 +1,10 @@
 """Clocks that a fault can set: libfaketime, loaded before everything else into the processes of a cluster.
 
 A file of each node's own says how far its clock is off; the library looks at it once a second. Only the wall clock is
-touched: with another monotonic one a JVM sleeps for ever. A call that asks for the time costs some microseconds then,
-so only clusters whose shape asks for it get the library.
+touched: with another monotonic one a JVM sleeps for ever. So it does at a rate of the library's own, where waits by
+the monotonic clock are reckoned from the wall clock (0.9.10): they end decades later, or at once. A clock that gains is
+set again and again instead. To ask for the time costs some microseconds more, so only clusters whose shape asks for it
+get the library.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import os
 import re
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,6 @@ import psutil
 from harness.model.errors import HarnessFailure
 
 CLOCK: Final = "clock"  # the capability
-LOOK_S: Final = 1  # how long a process goes by what it last saw in the file
 _LIBRARY: Final = "libfaketimeMT.so.1"
 _FOLDERS: Final = ("/usr/lib/{}/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
 _SHARED: Final = Path("/dev/shm")
@@ -56,25 +56,18 @@ class ClockFile:
         return {
             "LD_PRELOAD": str(found),
             "FAKETIME_TIMESTAMP_FILE": str(self.path),
-            "FAKETIME_CACHE_DURATION": str(LOOK_S),
+            "FAKETIME_CACHE_DURATION": "0",  # looks whenever another second has begun
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             # Or waits by the monotonic clock end at once: every thread of a JVM that waits would spin.
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-            "LC_ALL": "C.UTF-8",  # a rate is read by the locale's decimal separator
+            "LC_ALL": "C.UTF-8",  # a number is read by the locale's decimal separator
         }
 
-    def set(self, ahead_s: float, rate: float = 1.0, pid: int | None = None) -> None:
-        """From now on so far ahead of the machine's clock (behind, if negative), and gaining by `rate`.
-
-        The library has a rate begin when the process did: what `pid` would have gained until now is taken off. It keeps
-        the rate that it has where the file names none.
-        """
-        if rate != 1.0 and pid is not None:
-            ahead_s -= _age_s(pid) * (rate - 1)
-        text = f"{ahead_s:+.3f} x{rate:.6f}\n"
+    def set(self, ahead_s: float) -> None:
+        """From now on so far ahead of the machine's clock (behind, if negative)."""
         descriptor, name = tempfile.mkstemp(dir=self.path.parent)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
+            file.write(f"{ahead_s:+.3f}\n")
         Path(name).chmod(0o644)
         Path(name).replace(self.path)
 
@@ -92,10 +85,3 @@ def _left_behind() -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError):
             if match and path.stat().st_uid == os.getuid() and not psutil.pid_exists(int(match[1])):
                 yield path
-
-
-def _age_s(pid: int) -> float:
-    try:
-        return float(time.time() - psutil.Process(pid).create_time())
-    except psutil.NoSuchProcess:
-        return 0.0

@@ -242,12 +242,11 @@ class JvmCluster:
         process = self._process(node)
         return "" if process.alive else process.status
 
-    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
+    def set_clock(self, node: int, ahead_s: float) -> None:
         """See `base.Cluster`."""
         if not self.shape.clock:
             raise HarnessFailure("the clocks of this cluster cannot be set: its shape did not ask for it")
-        process = self._process(node)
-        self._nodes[node].clock.set(ahead_s, rate, process.pid if process.alive else None)
+        self._nodes[node].clock.set(ahead_s)
 
     def squeeze_memory(self, node: int) -> int:
         """See `base.Cluster`."""

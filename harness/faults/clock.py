@@ -1,16 +1,20 @@
-"""Clocks that are wrong: nodes whose wall clock jumps ahead or back, or runs faster or slower than the others'."""
+"""Clocks that are wrong: nodes whose wall clock jumps ahead or back, or runs faster or slower than the others'.
+
+What gains or loses does it in steps, for a process looks at how far off it is once a second.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from harness.clusters.nodes import tail
+from harness.faults.again import Again
 from harness.faults.base import Bite, Fault, Injection, NodesExpr
 from harness.faults.bite import Probe, await_recent_acks, named
 from harness.faults.foresight import Foresight
@@ -29,6 +33,8 @@ AHEAD_MAX_S: Final = 12 * 3600
 SHIFT_MIN_S: Final = 2.0
 # Every node logs at least its snapshots, of the metadata log every five seconds (harness.kafka.config).
 DEADLINE_S: Final = 60.0
+# How often a clock that gains or loses is set.
+STEP_S: Final = 0.5
 # By how much the kernel may note the time of a write too early.
 GRAIN_NS: Final = 50_000_000
 _TIME: Final = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]", re.MULTILINE)
@@ -63,17 +69,28 @@ class Clock(Fault):
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         victims = stage.nodes(self.node)
-        probe = self._felt(stage, victims)
-        try:
+        probe, began_ns = self._felt(stage, victims), now_ns()
+
+        @contextmanager
+        def off() -> Iterator[None]:
             for node in victims:
-                stage.cluster.set_clock(node, self.jump_s, self.rate)
-            stage.record_event("clock", nodes=list(victims), jump_ms=round(self.jump_s * 1000), rate=self.rate)
-            yield Injection(resolved={"nodes": list(victims)}, probe=probe, nodes=victims, deadline_s=DEADLINE_S)
+                stage.cluster.set_clock(node, self._meant_s(began_ns))
+            yield
+
+        try:
+            with off():
+                stage.record_event("clock", nodes=list(victims), jump_ms=round(self.jump_s * 1000), rate=self.rate)
+            drifting = nullcontext() if self.rate == 1.0 else Again(off, "clocks were set", STEP_S).running()
+            with drifting:
+                yield Injection(resolved={"nodes": list(victims)}, probe=probe, nodes=victims, deadline_s=DEADLINE_S)
         finally:
             set_ns = now_ns()
             for node in victims:
                 stage.cluster.set_clock(node, 0.0)
         _await_right(stage, victims, set_ns)
+
+    def _meant_s(self, began_ns: int) -> float:
+        return self.jump_s + (self.rate - 1) * (now_ns() - began_ns) / 1e9
 
     def _felt(self, stage: Stage, victims: Sequence[int]) -> Probe:
         """By its own log each victim is as far off as it was set, and load was on what it leads or follows."""
@@ -87,7 +104,7 @@ class Clock(Fault):
         def asked() -> Bite:
             if not busy:
                 return Bite(False, "no partition of theirs had acks in the last second")
-            meant_s = self.jump_s + (self.rate - 1) * (now_ns() - began_ns) / 1e9
+            meant_s = self._meant_s(began_ns)
             for node, log in logs.items():
                 shift_s = ahead_s(log) - right[node]
                 if _is_meant(shift_s, self.jump_s, meant_s):

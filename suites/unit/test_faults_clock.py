@@ -31,24 +31,11 @@ HERE = pytest.mark.skipif(clocks.library() is None, reason="libfaketime is not i
 # --- the library ---
 
 
-@pytest.mark.parametrize(
-    ("ahead_s", "rate", "text"),
-    [(0, 1.0, "+0.000 x1.000000\n"), (-0.5, 1.0, "-0.500 x1.000000\n"), (1, 1.5, "+1.000 x1.500000\n")],
-)
-def test_the_file_says_how_far_off_the_clock_is(tmp_path: Path, ahead_s: float, rate: float, text: str) -> None:
-    ClockFile(tmp_path / "clock").set(ahead_s, rate)
+@pytest.mark.parametrize(("ahead_s", "text"), [(0, "+0.000\n"), (-0.5, "-0.500\n"), (600, "+600.000\n")])
+def test_the_file_says_how_far_off_the_clock_is(tmp_path: Path, ahead_s: float, text: str) -> None:
+    ClockFile(tmp_path / "clock").set(ahead_s)
     assert (tmp_path / "clock").read_text() == text
     assert [path.name for path in tmp_path.iterdir()] == ["clock"]
-
-
-def test_what_a_process_would_have_gained_since_it_began_is_taken_off(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        time.sleep(0.3)
-        ClockFile(tmp_path / "clock").set(10, 2.0, process.pid)
-        process.kill()
-    ahead, rate = (tmp_path / "clock").read_text().split()
-    assert 5 < float(ahead) < 9.8
-    assert rate == "x2.000000"
 
 
 ANSWERS = "import sys, time\nfor line in sys.stdin:\n    print(time.time() - time.clock_gettime(7), flush=True)"
@@ -81,8 +68,6 @@ def test_a_process_goes_by_its_file_within_a_second(tmp_path: Path) -> None:
             for jump_s in (600.0, -600.0):
                 file.set(jump_s)
                 assert shift(process, lambda s, jump_s=jump_s: abs(s - jump_s) < 1)
-            file.set(0, 2.0, process.pid)
-            assert shift(process, lambda s: 1 < s < 5)
             file.set(0)
             assert shift(process, lambda s: abs(s) < 0.3)
         finally:
@@ -101,22 +86,28 @@ libc.pthread_cond_init(condition, attributes)
 libc.pthread_mutex_init(mutex, None)
 libc.pthread_mutex_lock(mutex)
 began = time.monotonic()
-until = (ctypes.c_long * 2)(int(began) + 1, 0)
+until = (ctypes.c_long * 2)(int(began) + 3, 0)
 while libc.pthread_cond_timedwait(condition, mutex, until) == 0:
     pass
-print(int(began) + 1 - time.monotonic())
+print(time.monotonic() - int(began) - 3)
 """
 
 
 @HERE
-@pytest.mark.parametrize("ahead_s", [0, 600, -600])
-def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: float) -> None:
+@pytest.mark.parametrize(("ahead_s", "rate"), [(0, 1), (600, 1), (-600, 1), (0, 5), (0, 0.2)])
+def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: float, rate: float) -> None:
     """As a JVM waits; libfaketime's remedy for another library of C has such a wait end at once."""
-    file = ClockFile(tmp_path / "clock")
+    file, began = ClockFile(tmp_path / "clock"), time.monotonic()
     file.set(ahead_s)
     arguments = [sys.executable, "-I", "-S", "-c", WAITS]
-    done = subprocess.run(arguments, env={**file.environment()}, capture_output=True, text=True, check=True, timeout=60)
-    assert float(done.stdout) <= 0
+    with subprocess.Popen(arguments, env={**file.environment()}, stdout=subprocess.PIPE, text=True) as waiting:
+        while waiting.poll() is None and time.monotonic() - began < 60:
+            file.set(ahead_s + (rate - 1) * (time.monotonic() - began))
+            time.sleep(0.05)
+        waiting.kill()
+        assert waiting.stdout is not None
+        late_s = float(waiting.stdout.read())
+    assert 0 <= late_s < 10
 
 
 def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,11 +188,11 @@ class Scripted:
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101,)
-    told: list[tuple[int, float, float]] = field(default_factory=list)
+    told: list[tuple[int, float]] = field(default_factory=list)
 
-    def set_clock(self, node: int, ahead_s: float, rate: float = 1.0) -> None:
-        self.told.append((node, ahead_s, rate))
-        if ahead_s or rate != 1.0:
+    def set_clock(self, node: int, ahead_s: float) -> None:
+        self.told.append((node, ahead_s))
+        if ahead_s:
             line(self.log, (ahead_s if self.obeys else 0.0) + self.wrong_s)
         elif not self.down:
             line(self.log, 600.0 if self.stays_wrong else 0.0)
@@ -231,7 +222,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     rows = conduct(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
-    assert cluster.told[-1] == (1, 0.0, 1.0)
+    assert cluster.told[-1] == (1, 0.0)
     return rows[0], [name for name, _ in doubts(rows)]
 
 
@@ -239,7 +230,7 @@ def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, 
 def test_a_clock_that_jumped_under_load_bites_and_is_set_right(cluster: Scripted, jump_s: float) -> None:
     row, found = played(cluster, jump_s=jump_s)
     assert found == []
-    assert cluster.told[0] == (1, jump_s, 1.0)
+    assert cluster.told[0] == (1, jump_s)
     assert f"off, of 1 by {jump_s:+.1f} s, under load on t/0" in row["bite"]["because"]
     (event,) = row["events"]
     assert event | {"at_ns": 0} == {"kind": "clock", "nodes": [1], "jump_ms": jump_s * 1000, "rate": 1.0, "at_ns": 0}
@@ -277,12 +268,16 @@ def test_who_is_down_finds_its_clock_right_when_it_starts(cluster: Scripted) -> 
 def test_the_clock_of_who_follows_nothing_does_not_bite(cluster: Scripted) -> None:
     with pytest.raises(AssertionError):
         played(cluster, node="broker(3)", jump_s=600.0)
-    assert cluster.told == [(3, 600.0, 1.0), (3, 0.0, 1.0)]
+    assert cluster.told == [(3, 600.0), (3, 0.0)]
 
 
 def test_a_clock_that_gains_has_to_have_gained(cluster: Scripted) -> None:
     cluster.wrong_s = 3.0
     assert played(cluster, rate=10.0)[1] == []
+    *shifts, last = [ahead_s for _, ahead_s in cluster.told]
+    assert 0 <= shifts[0] < shifts[-1]
+    assert shifts == sorted(shifts)
+    assert last == 0.0
     cluster.wrong_s = 0.5
     assert played(cluster, rate=10.0)[1] == ["no_bite"]
 
