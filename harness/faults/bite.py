@@ -96,16 +96,18 @@ def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
 
     def probe() -> Bite:
         now = now_ns()
-        silent = {
-            f"{t}/{p}": round((now - ack) / 1e9, 3)
-            for t, p in places
-            if (ack := stage.load.last_ack_ns(t, p)) is not None and now - ack >= STALL_S * 1e9
-        }
+        silent = {f"{t}/{p}": round((now - ack) / 1e9, 3) for (t, p), ack in _silent_since(stage, places, now).items()}
         if silent:
             return Bite(True, f"acks stopped on {', '.join(sorted(silent)[:5])}", {"silent_s": silent})
         return Bite(False, f"acks went on on {named(places)}" if places else IDLE)
 
     return probe
+
+
+def _silent_since(stage: Stage, places: Iterable[Place], now: int) -> dict[Place, int]:
+    """The last acks of those that had none for half a second and more."""
+    last = {place: stage.load.last_ack_ns(*place) for place in places}
+    return {place: ack for place, ack in last.items() if ack is not None and now - ack >= STALL_S * 1e9}
 
 
 def lone_stalled(stage: Stage, led: Collection[Place]) -> Probe:
@@ -115,9 +117,13 @@ def lone_stalled(stage: Stage, led: Collection[Place]) -> Probe:
     stalled = acks_stalled(stage, mine)
 
     def probe() -> Bite:
-        bite, going_on = stalled(), with_recent_acks(stage, others)
+        bite = stalled()
         if not bite.held:
             return bite
+        # Acks of the last second may be of before everybody's ceased: they have to be of after mine had.
+        stopped_ns = max(_silent_since(stage, mine, now_ns()).values(), default=now_ns())
+        since_ns = stopped_ns + int(STALL_S * 1e9)
+        going_on = {place for place in others if (stage.load.last_ack_ns(*place) or 0) >= since_ns}
         if not going_on:
             return Bite(False, "acks stopped for everybody, not for the lone client only", bite.seen)
         return Bite(True, f"{bite.because}, and went on for the others on {named(going_on)}", bite.seen)

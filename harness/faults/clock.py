@@ -33,6 +33,7 @@ AHEAD_MAX_S: Final = 12 * 3600
 SHIFT_MIN_S: Final = 2.0
 # Every node logs at least its snapshots, of the metadata log every five seconds (harness.kafka.config).
 DEADLINE_S: Final = 60.0
+RIGHT_S: Final = 60.0  # until it logs by the right time again
 # How often a clock that gains or loses is set.
 STEP_S: Final = 0.5
 # By how much the kernel may note the time of a write too early.
@@ -130,7 +131,7 @@ def _await_right(stage: Stage, victims: Sequence[int], set_ns: int) -> None:
                 found[node] = f"{shift_s:+.1f} s"
         return found
 
-    wait_for(wrong, until=lambda found: not found, deadline_s=DEADLINE_S, what="clocks that are right again")
+    wait_for(wrong, until=lambda found: not found, deadline_s=RIGHT_S, what="clocks that are right again")
 
 
 def ahead_s(log: Path) -> float:

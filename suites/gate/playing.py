@@ -13,6 +13,7 @@ from typing import Any
 from harness import clusters, truth
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
+from harness.faults.bite import with_recent_acks
 from harness.faults.conduct import conduct, doubts
 from harness.faults.registry import check_steps
 from harness.faults.stage import Stage
@@ -20,6 +21,7 @@ from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
+from harness.model.waiting import wait_for
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
 
@@ -47,6 +49,16 @@ class Play:
         plan = tuple(Step(do=args["do"], name=name, args=_without_do(args)) for name, args in every)
         check_steps(Scenario(**{**plain(self.scenario), "steps": plan}))
         return conduct(self.stage, plan)
+
+    def without_load(self) -> None:
+        """Stops the producers; what they were acknowledged last is no recent load any more afterwards."""
+        self.stage.load.stop_producers()  # type: ignore[attr-defined]
+        wait_for(
+            lambda: with_recent_acks(self.stage, self.stage.places(())),
+            until=lambda busy: not busy,
+            deadline_s=10,
+            what="the last acks to be of more than a second ago",
+        )
 
     def doubt(self, *steps: tuple[str, dict[str, Any]]) -> str:
         """Why the only one of the steps that did not bite did not."""

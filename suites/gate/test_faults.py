@@ -173,7 +173,7 @@ def test_records_are_deleted_up_to_the_offset_that_is_told(play: Play, admin: Ad
 
 
 def test_a_fault_without_load_does_not_bite(cluster: Cluster, admin: AdminView, play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     rows = conduct(play.stage, [Step(do="kill", name="down", args={"node": "leader(busy/0)"})])
     ((name, text),) = doubts(rows)
     assert name == "no_bite"
@@ -245,7 +245,7 @@ def test_a_full_disk_ends_a_broker_and_room_brings_it_back(cluster: Cluster, pla
 def test_a_disk_that_nobody_writes_to_is_not_full(cluster: Cluster, play: Play) -> None:
     if "disk.full" not in cluster.capabilities:
         pytest.skip("this backend cannot fill a disk")
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     rows = conduct(play.stage, [Step(do="disk_full", name="full", args={"node": "broker(1)"})])
     assert [name for name, _ in doubts(rows)] == ["no_bite"]
     assert cluster.running(1)

@@ -63,7 +63,7 @@ def test_a_disk_that_is_wiped_is_another_voter(cluster: Cluster, play: Play, adm
 
 @pytest.mark.parametrize("do", ["remove_voter", "metadata_snapshot"])
 def test_controllers_that_nobody_needs_are_not_missed(play: Play, admin: AdminView, do: str) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     rows = conduct(play.stage, [Step(do=do, name="it", args={"node": "controller"})])
     ((name, text),) = doubts(rows)
     assert name == "no_bite"

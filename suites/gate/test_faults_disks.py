@@ -31,9 +31,6 @@ PRODUCERS = (
     Producer(name="flushed", topics=("flushed",), when="steps"),
 )
 
-# Acks of the last second are over then.
-IDLE = ("idle", {"do": "hold", "seconds": 1.5})
-
 
 @pytest.fixture(scope="module", params=["ext4", "xfs"])
 def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Any]:
@@ -101,9 +98,9 @@ def test_disks_that_only_pretend_to_flush_lose_what_was_flushed(play: Play) -> N
 
 
 def test_without_load_nobody_misses_who_lost_power(play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     dark = ("dark", {"do": "power_loss", "node": "broker(1)"})
-    said = play.doubt(IDLE, dark, ("mend", {"do": "heal", "fault": "dark"}))
+    said = play.doubt(dark, ("mend", {"do": "heal", "fault": "dark"}))
     assert "acks in the last second" in said or "no log lost a record" in said
 
 
@@ -123,9 +120,9 @@ def test_one_of_two_disks_fails_and_its_broker_lives_on(play: Play) -> None:
 
 
 def test_a_disk_that_nobody_writes_to_is_not_missed(play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     dead = ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2})
-    assert play.doubt(IDLE, dead, ("mend", {"do": "heal", "fault": "dead"}))
+    assert play.doubt(dead, ("mend", {"do": "heal", "fault": "dead"}))
 
 
 def test_a_disk_turns_read_only(play: Play, cluster: JvmCluster) -> None:
@@ -181,9 +178,9 @@ def test_nobody_misses_a_read_only_disk_without_load(
     if cluster.shape.disk != "ext4":
         pytest.skip("XFS never turns read-only by itself")
     monkeypatch.setattr(disk_failed, "DEADLINE_S", 3.0)
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     fixed = ("fixed", {"do": "disk_read_only", "node": "broker(1)", "log_dir": 2})
-    assert "data-2" in play.doubt(IDLE, fixed, ("mend", {"do": "heal", "fault": "fixed"}))
+    assert "data-2" in play.doubt(fixed, ("mend", {"do": "heal", "fault": "fixed"}))
 
 
 @pytest.fixture

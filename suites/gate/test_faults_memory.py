@@ -37,9 +37,8 @@ def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: C
 
 
 def test_nobody_misses_a_node_that_nobody_writes_to(play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    still = ("still", {"do": "hold", "seconds": 1.5})
-    assert "acks in the last second" in play.doubt(still, ("full", {"do": "out_of_memory", "node": "broker(2)"}))
+    play.without_load()
+    assert "acks in the last second" in play.doubt(("full", {"do": "out_of_memory", "node": "broker(2)"}))
 
 
 def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
@@ -54,7 +53,6 @@ def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
 def test_nobody_misses_what_the_kernel_kills_without_load(cluster: Cluster, play: Play) -> None:
     if "memory.limit" not in cluster.capabilities:
         pytest.skip("this backend cannot limit the memory of a node")
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    still = ("still", {"do": "hold", "seconds": 1.5})
+    play.without_load()
     killed = ("killed", {"do": "oom_killed", "node": "broker(2)"})
-    assert "acks in the last second" in play.doubt(still, killed, ("up", {"do": "heal", "fault": "killed"}))
+    assert "acks in the last second" in play.doubt(killed, ("up", {"do": "heal", "fault": "killed"}))

@@ -111,6 +111,6 @@ def test_partitions_that_are_added_are_written_to_and_read(play: Play, admin: Ad
 
 
 def test_partitions_that_nobody_writes_to_do_not_bite(play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     grow = {"do": "create_partitions", "topic": "moved", "total": 3, "deadline_s": 2.0}
     assert "for acks on moved/2" in play.doubt(("grow", grow))

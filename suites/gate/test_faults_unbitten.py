@@ -145,13 +145,12 @@ TURN = {"do": "reconfigure", "topic": "busy", "config": {"segment.bytes": "10485
 def test_settings_come_and_go_under_load(play: Play) -> None:
     turned, *_ = play(("turned", TURN | {"for_s": 1.0}))
     assert "with acks on busy/0, busy/1" in turned["bite"]["because"]
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    still = ("still", {"do": "hold", "seconds": bite.ACK_WINDOW_S + 0.1})
-    assert "no partition had acks meanwhile" in play.doubt(still, ("idle", TURN | {"for_s": 1.5}))
+    play.without_load()
+    assert "no partition had acks meanwhile" in play.doubt(("idle", TURN | {"for_s": 1.5}))
 
 
 def test_a_topic_that_is_made_anew_is_written_to_or_not_missed(play: Play) -> None:
     again, *_ = play(("again", {"do": "recreate_topic", "topic": "busy"}))
     assert "had acks until the topic was deleted" in again["bite"]["because"]
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     assert "acks of the new busy" in play.doubt(("once", {"do": "recreate_topic", "topic": "busy", "deadline_s": 2.0}))

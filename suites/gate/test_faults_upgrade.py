@@ -42,7 +42,7 @@ def test_a_roll_that_changes_nothing_is_none(play: Play) -> None:
 
 
 def test_a_broker_that_nobody_needs_is_not_missed(play: Play) -> None:
-    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play.without_load()
     rows = conduct(play.stage, [Step(do="roll", name="up", args={"node": "broker(1)"})])
     assert [name for name, _ in doubts(rows)] == ["no_bite"]
     assert play.stage.cluster.release_of(1).version == NEW

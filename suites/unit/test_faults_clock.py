@@ -215,6 +215,7 @@ class Scripted:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     monkeypatch.setattr(bite, "ACKS_DEADLINE_S", 0.1)
     monkeypatch.setattr(clock, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(clock, "RIGHT_S", 0.2)
     line(tmp_path / "server.log", 0)
     return Scripted(tmp_path / "server.log")
 

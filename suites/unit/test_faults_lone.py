@@ -112,6 +112,8 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
         (2.0, 0.1, True, "acks stopped on t/0, and went on for the others on t/1"),
         (0.1, 0.1, False, "acks went on on t/0"),
         (2.0, 2.0, False, "acks stopped for everybody"),
+        (0.7, 0.7, False, "acks stopped for everybody"),
+        (0.9, 0.6, False, "acks stopped for everybody"),
     ],
 )
 def test_acks_stop_for_the_lone_client_only(
