@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.clusters.unmount import GROUPS, V1, Mount, limit_writes, mounts_below, thaw, unmount
+from harness.clusters.unmount import GROUPS, V1, Mount, limit_writes, limits_of_groups, mounts_below, thaw, unmount
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import DISKS, FileSystem
 
@@ -261,7 +261,7 @@ class OwnDisks:
 
 def _slowing() -> bool:
     """Whether the writes of this process, and of its children, can be limited."""
-    if next(GROUPS.glob(V1[0]), None):
+    if limits_of_groups(V1[0]):
         return True
     lines = _OWN_GROUPS.read_text("ascii").splitlines()
     return any((GROUPS / line.removeprefix("0::/") / "io.max").exists() for line in lines if line.startswith("0::/"))

@@ -24,8 +24,8 @@ _MOUNTS = Path("/proc/self/mountinfo")
 # What limits the writes that reach a device, and not those that the page cache takes: a file in each control group, of
 # cgroup v1 or v2, and how it says so many a second, and all.
 GROUPS = Path("/sys/fs/cgroup")
-V1 = ("blkio/**/blkio.throttle.write_iops_device", "{device} {per_s}", "{device} 0")
-V2 = ("**/io.max", "{device} wiops={per_s}", "{device} wiops=max")
+V1 = ("blkio.throttle.write_iops_device", "{device} {per_s}", "{device} 0")
+V2 = ("io.max", "{device} wiops={per_s}", "{device} wiops=max")
 _FREE_S = 8.0  # a process that was killed closes its files when it is scheduled again
 _LOOK_S = 0.05
 
@@ -83,11 +83,17 @@ def thaw_below(directory: Path) -> None:
 
 def limit_writes(mount: Mount, per_s: int | None) -> None:
     """Of whoever writes to the device of a mount, None = no limit. Outlives the mount, and its image on the device."""
-    files, some, every = V1 if next(GROUPS.glob(V1[0]), None) else V2
+    old = limits_of_groups(V1[0])
+    name, some, every = V1 if old else V2
     text = (every if per_s is None else some).format(device=mount.device, per_s=per_s)
-    for control in GROUPS.glob(files):
+    for control in old or limits_of_groups(name):
         with contextlib.suppress(OSError):  # of a container that ended; and a disk that stays as it was is no bite
             control.write_text(f"{text}\n", "ascii")
+
+
+def limits_of_groups(name: str) -> list[Path]:
+    """The files of this name. Groups come and go meanwhile, as containers do."""
+    return [Path(folder) / name for folder, _, names in os.walk(GROUPS) if name in names]
 
 
 def unmount(mount: Mount) -> None:

@@ -148,7 +148,8 @@ def test_a_disk_is_slowed_down_by_every_group_that_writes_to_it(
 
 def test_without_a_group_that_limits_it_no_disk_is_slow(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
     able.setattr(own_disks, "_slowing", SLOWING)
-    able.setattr(own_disks, "GROUPS", tmp_path / "groups")
+    for module in (own_disks, unmount):
+        able.setattr(module, "GROUPS", tmp_path / "groups")
     able.setattr(own_disks, "_OWN_GROUPS", tmp_path / "own")
     (tmp_path / "own").write_text("4:memory:/\n0::/user.slice/a.scope\n")
     ((what, why),) = missing().items()
