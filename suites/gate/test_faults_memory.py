@@ -38,7 +38,8 @@ def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: C
 
 def test_nobody_misses_a_node_that_nobody_writes_to(play: Play) -> None:
     play.without_load()
-    assert "acks in the last second" in play.doubt(("full", {"do": "out_of_memory", "node": "broker(2)"}))
+    full = ("full", {"do": "out_of_memory", "node": "broker(2)"})
+    assert "acks in the last second" in play.doubt(full, ("up", {"do": "heal", "fault": "full"}))
 
 
 def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
