@@ -49,6 +49,7 @@ def test_the_active_controller_hands_over(play: Play) -> None:
     down, moved, *_ = play(
         ("down", {"do": "kill", "node": "controller"}),
         ("moved", {"do": "wait_elsewhere", "node": "controller", "since": "down"}),
+        ("up", {"do": "heal", "fault": "down"}),
     )
     (old,) = down["resolved"]["nodes"]
     assert moved["resolved"]["nodes"] != [old]
@@ -56,14 +57,18 @@ def test_the_active_controller_hands_over(play: Play) -> None:
 
 
 def test_every_broker_is_killed_and_comes_back(play: Play) -> None:
-    down, *_ = play(("down", {"do": "kill", "node": "brokers"}))
+    down, *_ = play(("down", {"do": "kill", "node": "brokers"}), ("up", {"do": "heal", "fault": "down"}))
     assert down["resolved"]["nodes"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
 def test_a_cut_follower_leaves_the_isr(play: Play, mode: str) -> None:
     arguments = {"do": "cut", "src": "follower(busy/0)", "dst": "leader(busy/0)", "mode": mode}
-    cut, *_ = play(("cut", arguments))
+    cut, *_ = play(
+        ("cut", arguments),
+        ("out", {"do": "wait_out_of_sync", "on": ["busy/0"], "node": "broker(2)"}),
+        ("mended", {"do": "heal", "fault": "cut"}),
+    )
     assert cut["resolved"]["links"] == [["b2", "b1"]]
     assert "[2] left the ISR" in cut["bite"]["because"]
 
