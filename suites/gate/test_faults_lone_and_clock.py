@@ -81,7 +81,7 @@ def test_a_clock_that_is_set_without_load_does_not_bite(play: Play, monkeypatch:
 def test_one_client_alone_is_cut_off(play: Play, arguments: dict[str, str]) -> None:
     cut, *_ = play(("cut", {"do": "cut", "src": "lone", "dst": "brokers", **arguments}))
     assert cut["resolved"]["links"] == [["lone", "b1"], ["lone", "b2"], ["lone", "b3"]]
-    assert "and went on for the others on busy/0, busy/1" in cut["bite"]["because"]
+    assert "and went on for the others on busy/" in cut["bite"]["because"]
 
 
 def test_everybody_cut_off_is_not_one_alone(play: Play) -> None:
