@@ -38,11 +38,8 @@ def cluster(backend: str) -> Iterator[Cluster]:
     assert [name for name in shared if not psutil.pid_exists(int(name.rpartition("_")[2]))] == []
 
 
-# An active controller may fence and elect nobody for as long as its clock went back, which it does when healed, too.
-JUMPS = [("leader(busy/0)", 600.0), ("leader(busy/0)", -600.0), ("controller", -30.0), ("controller", 30.0)]
-
-
-@pytest.mark.parametrize(("node", "jump_s"), JUMPS)
+@pytest.mark.parametrize("node", ["leader(busy/0)", "controller"])
+@pytest.mark.parametrize("jump_s", [600.0, -600.0])
 def test_a_clock_jumps_and_is_right_again(play: Play, node: str, jump_s: float) -> None:
     jumped, *_ = play(("jumped", {"do": "clock", "node": node, "jump_s": jump_s}))
     (shift_s,) = jumped["bite"]["seen"]["ahead_s"].values()
