@@ -51,6 +51,8 @@ class Containers:
     shared: list[Path]  # what every node may read
     supervision: Supervision
     limits: Limits = NO_LIMITS
+    folders: Mapping[str, str] = field(default_factory=dict)  # by places: names of folders of whoever has such
+    _commands: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what each was made with
     _made: dict[str, Any] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))
 
@@ -80,12 +82,17 @@ class Containers:
         return _published(container)
 
     def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
-        """See `Runner`. A container that has ended is started again, with its address and its disk."""
+        """See `Runner`. A container that has ended is started again, with its address and its disk; to run anything
+        else it is made anew, for it keeps its command and its variables."""
+        command = (tuple(argv), cwd, output, dict(env))
         with asking(f"start {name}"):
-            if name in self._made:
+            if self._commands.get(name) == command:
                 self._made[name].start()
             else:
+                if name in self._made:
+                    self._made[name].remove(v=True)
                 self._made[name] = self._run(name, argv, cwd, output, env, {path: str(path) for path in self.shared})
+                self._commands[name] = command
         return _state_of(self._made[name]).pid
 
     def _run(
@@ -120,6 +127,9 @@ class Containers:
         container.with_volume_mapping(cwd, str(cwd), "rw")
         for path, place in reads.items():
             container.with_volume_mapping(path, place, "ro")
+        for place, folder in self.folders.items():
+            if (cwd / folder).is_dir():
+                container.with_volume_mapping(cwd / folder, place, "rw")
         container.ports = dict(ports or {})  # pairs of address and port, which its own methods do not take
         return container.start().get_wrapped_container()
 
