@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.clusters.format import build_key, copy_formatted
+from harness.clusters.launch import Settings
 from harness.clusters.nodes import LogWatch, Site
 from harness.clusters.runner import ProcessState
 from harness.kafka.cache import Cache, Progress
-from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties, properties_text
+from harness.kafka.config import JVM_FLAGS, combined_properties, logging_properties
 from harness.kafka.ids import new_uuid
 from harness.kafka.java import Java
 from harness.model.errors import HarnessFailure
@@ -54,14 +55,15 @@ class _Training:
         self._ended("write a class-data archive")
         _adopt(made, archive)
 
-    def _node(self) -> tuple[Path, LogWatch]:
+    def _node(self) -> tuple[Settings, LogWatch]:
         """The settings of a whole cluster in one process, and what watches its log."""
         node, data, log = self.site.plan.controllers[0], self.directory / "data", self.directory / "server.log"
-        copy_formatted(self.site.formatted.later, data, node=node, cluster_id=new_uuid())
+        cluster_id = new_uuid()
+        copy_formatted(self.site.formatted.later, data, node=node, cluster_id=cluster_id)
         address = self.site.plan.node(node)
-        settings = self.directory / "server.properties"
         properties = combined_properties(self.site.release, node=node, address=address, data=data)
-        settings.write_text(properties_text(properties), "utf-8")
+        settings = Settings(self.directory / "server.properties", properties, cluster_id)
+        settings.write()
         _, text = logging_properties(self.site.release, log)
         self._logging.write_text(text, "utf-8")
         return settings, LogWatch(log)
@@ -70,7 +72,7 @@ class _Training:
     def _logging(self) -> Path:
         return self.directory / "logging.properties"
 
-    def _start(self, settings: Path, flags: Sequence[str]) -> None:
+    def _start(self, settings: Settings, flags: Sequence[str]) -> None:
         key, _ = logging_properties(self.site.release, self.directory / "server.log")
         logging = f"-D{key}={self._logging.as_uri()}"
         command = self.site.launch.prepare(self.directory, settings, [*JVM_FLAGS, *flags, logging])

@@ -1,4 +1,4 @@
-"""Images of brokers, as their makers ship them: fetched if need be, looked into, and run by their own scripts.
+"""Images of brokers, as their makers ship them: fetched if need be, and looked into.
 
 What is in an image is read from a container that is made of it and never started. Nodes then run as the user of the
 harness, whatever user the image names: their files lie on this machine, and whoever runs the harness has to read them
@@ -8,7 +8,7 @@ while they are written and to remove them without being root.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from harness.clusters.engine import NoEngine, asking, engine, image_of, passing,
 from harness.clusters.format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
 from harness.clusters.runner import Runner
 from harness.kafka.cache import Cache
-from harness.kafka.layout import BrokerImage, find_kafka
+from harness.kafka.layout import BrokerImage, Found, find_kafka
 from harness.kafka.release import IMAGE, Release
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
@@ -39,19 +39,29 @@ def image_release(spec: str, cache: Path, progress: Progress) -> Release:
     except NoEngine as none:
         raise BadInput(f"{spec} runs in containers only, and {none.why}: {none.remedy}") from None
     try:
-        identity = _had(client, spec, reference, progress)
+        had = _had(client, spec, reference, progress)
         progress(f"looking into {spec}")
-        with _unstarted(client, identity) as container, Cache(cache).scratch() as scratch:
+        with _unstarted(client, str(had.id)) as container, Cache(cache).scratch() as scratch:
             found = find_kafka(_Files(container, Cache(cache)), spec, scratch)
     finally:
         client.close()
-    image = BrokerImage(reference, identity, found.layout)
-    source = f"{spec} ({identity[:19]}, laid out as {found.layout.makers})"
+    image = broker_image(reference, str(had.id), had.attrs.get("Config") or {}, found)
+    source = f"{spec} ({image.id[:19]}, laid out as {found.layout.makers}, started {image.way})"
     return Release(found.version, found.commit, source, found.jars, image=image)
 
 
-def _had(client: Any, spec: str, reference: str, progress: Progress) -> str:
-    """The id of the image, which is there by then and of the engine's own architecture."""
+def broker_image(reference: str, identity: str, config: Mapping[str, Any], found: Found) -> BrokerImage:
+    """What is known of an image by its own description and by what was found in it.
+
+    Whatever it says it runs is run, where the makers' entry point is in it: it may stand behind another of its user's.
+    """
+    entry = tuple(map(str, [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())])) if found.has_run else ()
+    variables = tuple(variable.partition("=")[0] for variable in config.get("Env") or ())
+    return BrokerImage(reference, identity, found.layout, entry, variables)
+
+
+def _had(client: Any, spec: str, reference: str, progress: Progress) -> Any:
+    """The image, which is there by then and of the engine's own architecture."""
     image = image_of(client, reference)
     if image is None:
         progress(f"pulling {reference}")
@@ -67,7 +77,7 @@ def _had(client: Any, spec: str, reference: str, progress: Progress) -> str:
     built_for = image.attrs.get("Architecture", "")
     if built_for and own and built_for != own:  # an emulator may run it, at a pace that looks like faults
         raise BadInput(f"{spec} is built for {built_for}, and this engine runs {own}: pull it for linux/{own}")
-    return str(image.id)
+    return image
 
 
 @dataclass(frozen=True, slots=True)

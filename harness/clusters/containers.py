@@ -23,7 +23,7 @@ from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, check_limits,
 from harness.clusters.format import StorageTool, formatted, java_tool
 from harness.clusters.images import Images, images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means
-from harness.clusters.launch import ImageLaunch, JavaLaunch, Launch
+from harness.clusters.launch import EntryLaunch, ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.processes import abandon, own_disks, supervised
@@ -89,6 +89,7 @@ def start_containers(
             _readable(releases.values(), shape, Cache(cache)),
             supervision,
             limits,
+            release.image.layout.folders if release.image else {},
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
         state = replace(state, bootstrap=plan.bootstrap())
@@ -125,7 +126,7 @@ def _cluster(
             disks=disks,
             host=party,
         )
-        sites[which] = with_fast_start(site, cache, progress)
+        sites[which] = _by_entry_point(site, cache, progress) or with_fast_start(site, cache, progress)
     means = Means(
         runner=runner,
         plan=plan,
@@ -136,6 +137,21 @@ def _cluster(
         memory=runner,
     )
     return JvmCluster(sites, state, means, write_nodes(sites))
+
+
+def _by_entry_point(site: Site, cache: Cache, progress: Progress) -> Site | None:
+    """The same where an image's entry point starts its nodes; None where they start otherwise."""
+    image = site.release.image
+    if image is None or not image.entry:
+        return None
+    if site.shape.voters == "dynamic":
+        progress(
+            f"{image.spec}: nodes start by its start scripts, for its entry point refuses storage whose voters are not "
+            f"among the settings (KIP-853)"
+        )
+        return None
+    fast = site if image.layout.own_archive else with_fast_start(site, cache, progress)
+    return replace(fast, launch=EntryLaunch(image))
 
 
 def _by_image(image: BrokerImage, runner: Containers) -> tuple[Launch, StorageTool]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from harness.clusters.base import party
 from harness.clusters.clocks import ClockFile
-from harness.clusters.format import Formatted, first_directory, format_node
-from harness.clusters.launch import NOTHING, Command, Launch
+from harness.clusters.format import Formatted, first_directory, format_node, identity_of
+from harness.clusters.launch import NOTHING, Command, Launch, Settings
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
-from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties, properties_text
+from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties
 from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
 
@@ -94,7 +94,7 @@ def write_node(node: int, site: Site, *, cluster_id: str) -> NodeFiles:
 
 def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
     """Writes what starts `node` on the release of `site`, over what was there; its disk and its log stay."""
-    settings = Node(
+    wanted = Node(
         node=node,
         address=site.plan.node(node),
         advertised=_advertised(node, site.plan) if node in site.plan.brokers else None,
@@ -105,12 +105,16 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
         voters=site.shape.voters,
         config=site.shape.config,
     )
-    properties = files.directory / "server.properties"
-    properties.write_text(properties_text(node_properties(site.release, settings)), "utf-8")
+    settings = Settings(
+        files.directory / "server.properties",
+        node_properties(site.release, wanted),
+        identity_of(files.data)["cluster.id"],
+    )
+    settings.write()
     hosts = files.directory / "hosts"
     hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
     flags = [*_flags(site.release, files, hosts), *site.fast_start]
-    command = site.launch.prepare(files.directory, properties, flags)
+    command = site.launch.prepare(files.directory, settings, flags)
     if site.shape.clock:
         files.clock.set(0)
         command = replace(command, env={**command.env, **files.clock.environment()})

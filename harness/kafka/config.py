@@ -204,9 +204,13 @@ def _of_version(release: Release, brokers: int) -> dict[str, str]:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """As a Java properties file; backslashes and line breaks of values are escaped."""
-    escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in properties.items()}
-    return "".join(f"{key}={escaped[key]}\n" for key in sorted(escaped))
+    """As a Java properties file."""
+    return "".join(f"{key}={escaped(properties[key])}\n" for key in sorted(properties))
+
+
+def escaped(value: str) -> str:
+    """As a value stands in a Java properties file: backslashes and line breaks would be read as something else."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def logging_properties(release: Release, log_file: Path) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
@@ -14,34 +14,71 @@ from harness.model.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to lay Kafka out: the folder of its jars, and the scripts that start a node and format storage."""
+    """One way to lay Kafka out: the folder of its jars, and the scripts that start a node and format storage.
+
+    `run` is what the makers' entry point runs. It reads and writes `folders`, by their places in the image: each node
+    has its own there, of that name among its files, for those of the image belong to the image's user.
+    `settings_file` is where among its files `run` finds settings that a user gives it; None: it takes variables only.
+    `own_archive` tells whether it has the JVM take a class-data archive of the image, whichever else it was told of.
+    """
 
     makers: str
     jars: str
     start: str
     storage: str
+    run: str
+    folders: Mapping[str, str] = field(hash=False)
+    settings_file: str | None = None
+    own_archive: bool = False
 
 
+# Sources: docker/jvm and docker/resources of apache/kafka; kafka/include/etc/confluent/docker of
+# confluentinc/kafka-images, and `ub` of confluentinc/common-docker.
 LAYOUTS: Final = (
     Layout(
-        "apache/kafka", "/opt/kafka/libs", "/opt/kafka/bin/kafka-server-start.sh", "/opt/kafka/bin/kafka-storage.sh"
+        "apache/kafka",
+        jars="/opt/kafka/libs",
+        start="/opt/kafka/bin/kafka-server-start.sh",
+        storage="/opt/kafka/bin/kafka-storage.sh",
+        run="/etc/kafka/docker/run",
+        folders={"/opt/kafka/config": "config", "/mnt/shared/config": "given"},
+        settings_file="given/server.properties",
+        own_archive=True,
     ),
-    Layout("confluentinc/cp-kafka", "/usr/share/java/kafka", "/usr/bin/kafka-server-start", "/usr/bin/kafka-storage"),
+    Layout(
+        "confluentinc/cp-kafka",
+        jars="/usr/share/java/kafka",
+        start="/usr/bin/kafka-server-start",
+        storage="/usr/bin/kafka-storage",
+        run="/etc/confluent/docker/run",
+        folders={"/etc/kafka": "config", "/etc/kafka/secrets": "secrets"},
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """An image that an engine has. `id` is of its content, so that a tag that moves is another image."""
+    """An image that an engine has. `id` is of its content, so that a tag that moves is another image.
+
+    `entry` is its ENTRYPOINT and CMD where it has the makers' entry point; empty where its nodes start by the start
+    script alone. `variables` are the names of those that it sets itself.
+    """
 
     reference: str
     id: str
     layout: Layout
+    entry: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
     @property
     def spec(self) -> str:
         """What its user wrote."""
         return f"image:{self.reference}"
+
+    @property
+    def way(self) -> str:
+        """How its nodes start, for its user."""
+        return "by its entry point" if self.entry else "by its start scripts"
 
 
 class Files(Protocol):
@@ -54,12 +91,13 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an image holds. `jars` are paths inside it."""
+    """What an image holds. `jars` are paths inside it; has_run: the makers' entry point is there."""
 
     layout: Layout
     version: str
     commit: str
     jars: tuple[Path, ...]
+    has_run: bool
 
 
 def find_kafka(files: Files, spec: str, scratch: Path) -> Found:
@@ -87,7 +125,8 @@ def _found(layout: Layout, files: Files, spec: str, jars: Path) -> Found:
     except (tarfile.TarError, KeyError) as error:
         raise BadInput(f"{where} cannot be read ({error}): pull or build the image again") from error
     _check_scripts(layout, files, spec, jars.parent)
-    return Found(layout, version, commit, tuple(Path(layout.jars) / name for name in names))
+    has_run = not _missing([layout.run], files, jars.parent)
+    return Found(layout, version, commit, tuple(Path(layout.jars) / name for name in names), has_run)
 
 
 def _check_scripts(layout: Layout, files: Files, spec: str, scratch: Path) -> None:

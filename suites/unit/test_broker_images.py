@@ -15,12 +15,12 @@ import pytest
 
 from harness.clusters import choose, find_release, only_in_containers, refuse_as_processes, start
 from harness.clusters import engine as module
-from harness.clusters.broker_images import STORAGE, image_tool
+from harness.clusters.broker_images import STORAGE, broker_image, image_tool
 from harness.clusters.container_runner import _taking
 from harness.clusters.engine import check_held, is_passing, passing, pull
 from harness.clusters.format import build_key
 from harness.clusters.runner import ProcessState
-from harness.kafka.layout import LAYOUTS, BrokerImage
+from harness.kafka.layout import LAYOUTS, BrokerImage, Found
 from harness.kafka.release import Release
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
@@ -89,6 +89,26 @@ def test_the_same_tag_on_another_image_is_another_build() -> None:
     moved = BrokerImage(IMAGE.reference, "sha256:2", IMAGE.layout)
     keys = [build_key(Release("4.1.0", "c", "here", (), image=image)) for image in (IMAGE, moved, IMAGE)]
     assert keys[0] == keys[2] != keys[1]
+
+
+CONFIG = {"Entrypoint": ["/before"], "Cmd": ["/etc/kafka/docker/run", "A=b"], "Env": ["PATH=/bin:/b=c", "KAFKA_X="]}
+
+
+@pytest.mark.parametrize(
+    ("config", "has_run", "entry", "way"),
+    [
+        (CONFIG, True, ("/before", "/etc/kafka/docker/run", "A=b"), "by its entry point"),
+        (CONFIG | {"Entrypoint": None}, True, ("/etc/kafka/docker/run", "A=b"), "by its entry point"),
+        (CONFIG, False, (), "by its start scripts"),
+        ({}, True, (), "by its start scripts"),  # nothing runs it
+    ],
+)
+def test_how_the_nodes_of_an_image_start(
+    config: Mapping[str, Any], has_run: bool, entry: tuple[str, ...], way: str
+) -> None:
+    image = broker_image("x:1", "sha256:1", config, Found(LAYOUTS[0], "4.1.0", "c", (), has_run))
+    assert (image.entry, image.way) == (entry, way)
+    assert image.variables == (("PATH", "KAFKA_X") if config else ())
 
 
 @contextmanager

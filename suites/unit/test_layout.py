@@ -59,6 +59,13 @@ def test_each_layout_is_known_again(layout: Layout, tmp_path: Path) -> None:
     assert found.layout == layout
     assert (found.version, found.commit) == ("4.3.1", COMMIT)
     assert found.jars == tuple(Path(layout.jars) / name for name in sorted(libs()))
+    assert not found.has_run
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.makers)
+def test_the_makers_entry_point_is_looked_for(layout: Layout, tmp_path: Path) -> None:
+    found = find_kafka(Inside(laid_out(layout) | {layout.run: b"#!/bin/sh"}), "image:x", tmp_path)
+    assert found.has_run
 
 
 def test_confluents_names_for_a_version_and_links_beside_the_jars(tmp_path: Path) -> None:
