@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ import pytest
 from harness import cli
 from harness.clusters import find_release
 from harness.clusters.engine import PULL_SILENCE_S, RUN_LABEL, engine, passing
+from harness.clusters.format import identity_of
 from harness.clusters.images import images
 from harness.clusters.jvms import TOXIPROXY, JvmCluster
 from harness.kafka.cache import default_cache
+from harness.kafka.ids import new_uuid
 from harness.kafka.layout import LAYOUTS
 from harness.kafka.release import Release, resolve
 from harness.model.backend import CONTAINERS
+from harness.model.errors import HarnessFailure
 from harness.model.exits import Exit
 from harness.model.limits import MIB, Limits
 from harness.model.scenario import ClusterShape
@@ -88,6 +92,26 @@ def orphans(client: Any) -> set[str]:
     return {volume.name for volume in client.volumes.list(filters={"dangling": True})}
 
 
+@pytest.fixture(scope="module")
+def somebodys(client: Any, base: str, jars: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    """An image whose jars and start scripts are laid out as a maker's, and whose entry point is no maker's."""
+    reference = f"kafka-durability-test/own:{RELEASE}"
+    build(client, reference, base, LAYOUTS[0], jars, tmp_path_factory.mktemp("own"), entry=False)
+    yield find(f"image:{reference}")
+    client.images.remove(reference, force=True)
+
+
+def test_an_image_without_the_makers_entry_point_starts_by_its_scripts(somebodys: Release, tmp_path: Path) -> None:
+    assert "started by its start scripts" in somebodys.line()
+    with start(tmp_path, ClusterShape(brokers=1, controllers=1), backend=CONTAINERS, release=somebodys) as cluster:
+        create_topic(cluster)
+        assert produce(cluster.bootstrap()) is None
+        assert "RUN_AS" not in psutil.Process(cluster.pid(1)).environ()
+        cluster.kill(1)
+        cluster.start(1)
+        cluster.wait_started(1, 60)
+
+
 def find(spec: str) -> Release:
     return find_release(spec, maven_repo=None, cache=default_cache(), progress=print)
 
@@ -98,6 +122,45 @@ def test_an_image_is_the_build_that_its_jars_say(brokers: Release, jars: Release
     assert sorted(path.name for path in brokers.classpath) == sorted(path.name for path in jars.classpath)
     assert {str(path.parent) for path in brokers.classpath} == {brokers.image.layout.jars}
     assert brokers.line().startswith(f"Kafka {RELEASE} (commit {jars.commit}) from image:kafka-durability-test/")
+
+
+def test_nodes_are_what_the_images_entry_point_became(cluster: JvmCluster) -> None:
+    image = cluster.release.image
+    assert image is not None
+    assert "started by its entry point" in cluster.release.line()
+    for node in (*cluster.brokers, *cluster.controllers):
+        process = psutil.Process(cluster.pid(node))
+        environment = process.environ()
+        assert environment["RUN_AS"] == f"{image.layout.run} 1"  # the first process of its container
+        assert environment.get("ENTERED_BY", image.layout.run) == image.entry[0]
+        assert environment["CLUSTER_ID"] == identity_of(cluster.log_directories(node)[0])["cluster.id"]
+        assert "lready formatted" in cluster.console_log(node).read_text("utf-8")
+        settings = process.cmdline()[-1]
+        assert settings.startswith(tuple(image.layout.folders))
+        assert told(cluster, node, Path(settings).name).items() >= given(cluster, node).items()
+
+
+def files(cluster: JvmCluster, node: int) -> Path:
+    return cluster.log_directories(node)[0].parent
+
+
+def told(cluster: JvmCluster, node: int, name: str) -> dict[str, str]:
+    """The settings that the entry point wrote."""
+    return settings_in(files(cluster, node) / "config" / name)
+
+
+def given(cluster: JvmCluster, node: int) -> dict[str, str]:
+    """Those that it was given. A controller may not say in a variable what it advertises: it listens by that name."""
+    settings = settings_in(files(cluster, node) / "server.properties")
+    assert cluster.release.image is not None
+    if cluster.release.image.layout.settings_file is None and node in cluster.controllers:
+        settings["listeners"] = settings.pop("advertised.listeners")
+    return settings
+
+
+def settings_in(path: Path) -> dict[str, str]:
+    lines = path.read_text("utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def test_a_cluster_of_an_image_serves_and_survives_a_kill(cluster: JvmCluster) -> None:
@@ -127,6 +190,28 @@ def test_nodes_run_the_images_jars_with_the_harnesss_arguments_as_its_user(clust
         assert {"-Xmx384m", "@java.args"} <= set(command)
         assert process.uids().real == os.getuid()
         assert cluster.log_directories(node)[0].stat().st_uid == os.getuid()
+
+
+def test_an_entry_point_that_is_told_something_else_refuses(cluster: JvmCluster) -> None:
+    """A cluster id that is not the storage's, and none at all: else a node would serve whatever it was told."""
+    right = cluster._nodes[3]
+    without = {name: value for name, value in right.command.env.items() if name != "CLUSTER_ID"}
+    cluster.terminate(3)
+    for env, said in (
+        ({**without, "CLUSTER_ID": new_uuid()}, "Invalid cluster.id"),
+        (without, "luster"),  # one of the makers takes an id of its own, the other an empty one
+    ):
+        written = right.console.stat().st_size
+        cluster._nodes[3] = replace(right, command=replace(right.command, env=env))
+        cluster.start(3)
+        cluster.let_end(3)
+        with pytest.raises(HarnessFailure, match=r"b3 ended before it had started \(exit code 1\)"):
+            cluster.wait_started(3, 60)
+        assert said in right.console.read_text("utf-8")[written:]
+    cluster._nodes[3] = right
+    cluster.start(3)
+    cluster.wait_started(3, 60)
+    wait_for(lambda: isr(cluster), until=lambda seen: len(seen[1]) == 3, deadline_s=60, what="a full ISR")
 
 
 # cgroups of version 2, then of version 1. A shell that has no programs reads files by itself.
