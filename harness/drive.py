@@ -21,7 +21,9 @@ from harness.model.contract import Contract
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario import Scenario
+from harness.model.scenario_tier import SEGMENTS_MIN
 from harness.model.verdict import Doubt
+from harness.tier_looks import TierLooks
 from harness.windows import Windows, targets_of, windows_of
 from harness.workload.drain import DrainPlan, drain
 from harness.workload.load import Load
@@ -33,6 +35,8 @@ FLOWING_DEADLINE_S: Final = 45.0
 FLOOR_DEADLINE_S: Final = 40.0
 # The longest transaction.timeout.ms plus the coordinator's clean-up interval, and a starved machine's margin.
 TRANSACTIONS_DEADLINE_S: Final = 105.0
+# Of each partition in the remote tier before anything breaks.
+SEGMENTS_BEFORE: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,11 @@ class _Record:
     def doubt(self, name: str, text: str) -> None:
         self.doubts.append({"name": name, "text": text})
 
+    def tiered(self, settled: settle.Settled) -> None:
+        """What is not in the remote tier is not read back from it, so nothing was shown of that."""
+        if not settled.ok:
+            self.doubt("tier_unfilled", settled.last_seen)
+
     def windows(self) -> Windows:
         return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
 
@@ -150,6 +159,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
     looks = AdminLooks(admin, scenario, record.bundle)
     looks.begin(TOPICS_DEADLINE_S)
+    tier = TierLooks(cluster, admin, scenario, record.bundle)
     load = Load(
         scenario,
         bootstrap=cluster.bootstrap(),
@@ -163,7 +173,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     record.snapshots.append(admin.snapshot("start", topics, groups))
     load.start()
     try:
-        _under_load(record, admin, load, say)
+        _under_load(record, admin, load, tier, say)
     finally:
         say("stopping the load")
         load.stop_producers()
@@ -172,14 +182,16 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         record.load = load.stats()
         record.doubts.extend(load.doubts())
         record.notes.extend(load.notes())
-    _settle_and_drain(record, admin, load, looks, groups, say)
+    _settle_and_drain(record, admin, load, looks, tier, groups, say)
     record.finished = True
 
 
-def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
+def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierLooks, say: Say) -> None:
     scenario = record.scenario
     load.wait_flowing(FLOWING_DEADLINE_S)
     _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
+    record.tiered(tier.filled(SEGMENTS_BEFORE))
+    tier.look("loaded")
     stage = Stage(
         cluster=record.cluster,
         admin=admin,
@@ -199,6 +211,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, say: Say) -> None
     record.recovered = settled.as_dict()
     _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
     _spend_budget(record, load)
+    record.tiered(tier.filled(SEGMENTS_MIN))
 
 
 def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, served: bool) -> None:
@@ -232,7 +245,13 @@ def _spend_budget(record: _Record, load: Load) -> None:
 
 
 def _settle_and_drain(
-    record: _Record, admin: AdminView, load: Load, looks: AdminLooks, groups: Sequence[str], say: Say
+    record: _Record,
+    admin: AdminView,
+    load: Load,
+    looks: AdminLooks,
+    tier: TierLooks,
+    groups: Sequence[str],
+    say: Say,
 ) -> None:
     cluster, bundle = record.cluster, record.bundle
     topics = [topic.name for topic in record.scenario.topics]
@@ -241,6 +260,8 @@ def _settle_and_drain(
     settled = settle.isr_full(cluster, admin, topics)
     if not settled.ok:  # it did recover, or `recovered` says that it did not: an ISR may shrink again
         record.doubt("isr_not_full", settled.last_seen)
+    record.tiered(tier.at_rest())
+    tier.look("healed")
     record.snapshots.append(settle.snapshot(admin, "healed", topics, groups))
     looks.look("healed", load.admins)
     if unseen := settle.not_told(record.snapshots[-1], record.scenario.topics):
@@ -256,6 +277,7 @@ def _settle_and_drain(
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
     looks.look("drained", load.admins)
+    tier.look("end")
     say("reading batch headers on every disk")
     disks = truth.read_disks(cluster, topics, bundle)
     for damage in disks.damage:

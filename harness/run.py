@@ -6,6 +6,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -19,6 +20,8 @@ from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
+from harness.kafka.tier_jars import with_tier_jars
+from harness.model import scenario_tier
 from harness.model.backend import PROCESSES
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessError
@@ -81,6 +84,10 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
 
 def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOptions, progress: Progress) -> Releases:
     """With those that clusters begin on, fetched and said. BadInput where one cannot be had, or cannot be upgraded."""
+    with_jars = partial(with_tier_jars, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
+    tiered = any(shape.tier for shape in shapes)
+    if tiered:
+        tested = with_jars(tested)
     earlier: dict[str, Release] = {}
     for shape in shapes:
         if shape.starts_on is not None and shape.starts_on not in earlier:
@@ -88,7 +95,7 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
                 shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
             )
             assert found is not None
-            earlier[shape.starts_on] = found
+            earlier[shape.starts_on] = with_jars(found) if tiered else found
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
 
@@ -115,6 +122,7 @@ def _task(
 ) -> Task:
     shares = records_of(whole, options.records)
     records = shares.get(scenario.name) or options.records // max(1, len(whole))
+    records = max(records, scenario_tier.records_min(casting.played(scenario, weakened)))
     rng = Random(f"{options.seed}/{scenario.name}")
     start = releases.start(casting.played(scenario, weakened).shape)
     return Task(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.clusters.base import Cluster
+from harness.faults.waits import INTERNAL_TOPICS
 from harness.kafka.admin import AdminView, PartitionState, Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
@@ -22,7 +23,6 @@ from harness.model.waiting import wait_for
 RECOVERY_DEADLINE_S = 90.0
 SNAPSHOT_DEADLINE_S = 30.0
 _INTERVAL_S = 0.25
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 class Acks(Protocol):
@@ -60,7 +60,7 @@ def recovered(
         been_full.update((state.topic, state.partition) for state in states if _full(state))
         return _nodes_down(cluster) or _isr_not_full(states, topics, been_full) or _no_acks(load, flowing, healed_ns)
 
-    return _settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
+    return settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
 
 
 def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
@@ -69,7 +69,7 @@ def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settl
     def pending() -> str:
         return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
 
-    return _settled(pending, what="every ISR to be full", deadline_s=RECOVERY_DEADLINE_S)
+    return settled(pending, what="every ISR to be full", deadline_s=RECOVERY_DEADLINE_S)
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
@@ -87,7 +87,7 @@ def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float
         ]
         return f"no answer about {sorted(missing)}" if missing else ", ".join([*silent, *stuck][:5])
 
-    return _settled(pending, what="transactions to be over", deadline_s=deadline_s)
+    return settled(pending, what="transactions to be over", deadline_s=deadline_s)
 
 
 def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
@@ -120,7 +120,8 @@ def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
     )
 
 
-def _settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
+def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
+    """Waits until nothing is pending any more; what is, if it is late."""
     started = time.monotonic()
     try:
         wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.clusters.upgrading import Releases, find_start, refuse_upgrade
 from harness.kafka.cache import default_cache
 from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
+from harness.kafka.tier_jars import with_tier_jars
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
@@ -77,13 +79,17 @@ def start(
 
     `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
     the harness; `limits` hold for each node; `starts_on` is the release of `shape.starts_on`, looked for in Maven
-    Central if it is not given. Raises BadInput for a backend, a shape or limits that cannot be had,
-    HarnessFailure when it does not come up.
+    Central if it is not given, and so are the jars of a remote tier that the release lacks. Raises BadInput for a
+    backend, a shape or limits that cannot be had, HarnessFailure when it does not come up.
     """
     if backend not in BACKENDS:
         raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
     check_release(release, shape)
     cache = cache or default_cache()
+    starts_on = starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress)
+    if shape.tier:
+        with_jars = partial(with_tier_jars, maven_repo=None, cache=cache, progress=progress)
+        release, starts_on = with_jars(release), starts_on and with_jars(starts_on)
     return BACKENDS[backend](
         release,
         shape,
@@ -92,5 +98,5 @@ def start(
         progress=progress,
         cache=cache,
         limits=limits,
-        starts_on=starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress),
+        starts_on=starts_on,
     )

@@ -159,6 +159,7 @@ class Cluster(Protocol):
     controllers: tuple[int, ...]
     links: Links
     disks: Disks | None  # None where log directories lie on the file system of the machine
+    tier_store: Path | None  # the folder that brokers share as their remote tier, where the shape has one
 
     def bootstrap(self) -> str:
         """Where clients of the load start: through every fault."""

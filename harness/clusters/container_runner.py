@@ -51,6 +51,7 @@ class Containers:
     shared: list[Path]  # what every node may read
     supervision: Supervision
     limits: Limits = NO_LIMITS
+    written: list[Path] = field(default_factory=list)  # what every node may write beside its own files
     folders: Mapping[str, str] = field(default_factory=dict)  # by places: names of folders of whoever has such
     _commands: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what each was made with
     _made: dict[str, Any] = field(default_factory=dict)
@@ -125,6 +126,8 @@ class Containers:
         container = DockerContainer(image).with_name(f"{self.state.run}-{name}").with_command(list(argv))
         container.with_envs(**env).with_kwargs(**{**settings, **more})
         container.with_volume_mapping(cwd, str(cwd), "rw")
+        for path in () if name == TOXIPROXY else self.written:
+            container.with_volume_mapping(path, str(path), "rw")
         for path, place in reads.items():
             container.with_volume_mapping(path, place, "ro")
         for place, folder in self.folders.items():

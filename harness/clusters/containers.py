@@ -30,6 +30,7 @@ from harness.clusters.processes import abandon, own_disks, supervised
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
+from harness.clusters.tier import make_store
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
@@ -89,6 +90,7 @@ def start_containers(
             _readable(releases.values(), shape, Cache(cache)),
             supervision,
             limits,
+            make_store(state.directory, shape),
             release.image.layout.folders if release.image else {},
         )
         plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
@@ -171,7 +173,8 @@ def _readable(releases: Iterable[Release], shape: ClusterShape, cache: Cache) ->
     Jars of each release that the cluster may run: a container keeps the mounts that it was made with.
     """
     clocks = library() if shape.clock else None
-    jars = {_common(release) for release in releases if not release.image}
+    jars = {_common(release.classpath) for release in releases if not release.image}
+    jars |= {_common(release.tier_jars) for release in releases if shape.tier}
     return [cache.root / "tools", *sorted(jars), *([clocks] if clocks else [])]
 
 
@@ -198,6 +201,6 @@ def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:
         return Network(docker_network_kw=settings).create()
 
 
-def _common(release: Release) -> Path:
-    """The folder that holds the whole classpath."""
-    return Path(os.path.commonpath([entry if entry.is_dir() else entry.parent for entry in release.classpath]))
+def _common(classpath: Iterable[Path]) -> Path:
+    """The folder that holds all of a classpath."""
+    return Path(os.path.commonpath([entry if entry.is_dir() else entry.parent for entry in classpath]))

@@ -19,6 +19,7 @@ from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
+from harness.clusters.tier import store_of
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.kafka.release import Release
 from harness.model.errors import HarnessFailure
@@ -58,6 +59,7 @@ class JvmCluster:
         self.brokers = means.plan.brokers
         self.controllers = means.plan.controllers
         self.disks: Disks | None = means.disks
+        self.tier_store = store_of(state.directory) if self.shape.tier else None
         self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
         self._means = means
         self._runner = means.runner

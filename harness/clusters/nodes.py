@@ -14,6 +14,7 @@ from harness.clusters.launch import NOTHING, Command, Launch, Settings
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
+from harness.clusters.tier import tier_of
 from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties
 from harness.kafka.release import Release
 from harness.model.scenario import ClusterShape
@@ -103,6 +104,7 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
         data=files.data,
         more_data=files.log_directories[1:],
         voters=site.shape.voters,
+        tier=tier_of(site.directory, site.shape, site.release),
         config=site.shape.config,
     )
     settings = Settings(

@@ -22,6 +22,7 @@ from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
 from harness.clusters.sweep import sweep
+from harness.clusters.tier import make_store
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
@@ -74,6 +75,7 @@ def start_processes(
             formatted=builds.get(START, builds[TESTED]).formatted.later,
             disks=own_disks(shape, state, supervision),
         )
+        make_store(state.directory, shape)
         _start_toxiproxy(proxy_binary, state.directory, means)
         sites = {
             which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)

@@ -29,6 +29,7 @@ _CONTRACT: Final = {
             "delete_records": "bool",
             "flush_messages?": "int",
             "flush_ms?": "int",
+            "tiered?": "bool",
             "last_replica?": "bool",
         }
     ),

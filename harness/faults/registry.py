@@ -17,6 +17,7 @@ from harness.faults import (
     cut,
     damage,
     damage_metadata,
+    damage_object,
     disk_failed,
     disk_filled,
     disk_full,
@@ -52,6 +53,8 @@ from harness.faults import (
     split,
     terminate,
     throttle,
+    tier,
+    tier_outage,
     waits,
 )
 from harness.faults.base import Action, Fault, Kind, StepRef
@@ -103,6 +106,8 @@ KINDS: tuple[type[Kind], ...] = (
     power_loss.PowerLoss,
     out_of_memory.OutOfMemory,
     out_of_memory.OomKilled,
+    tier_outage.TierOutage,
+    damage_object.DamageObject,
     clock.Clock,
     quorum_lost.QuorumLost,
     controller_wiped.ControllerWiped,
@@ -129,6 +134,7 @@ KINDS: tuple[type[Kind], ...] = (
     records.WaitRolled,
     records.WaitLogStart,
     records.WaitCompacted,
+    tier.WaitTiered,
     reassign.WaitReassigning,
     reassign.WaitReassigned,
     waits.WaitLeaderChanged,

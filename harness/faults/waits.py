@@ -21,12 +21,13 @@ from harness.faults.base import (
 )
 from harness.faults.bite import named
 from harness.faults.stage import Stage
+from harness.kafka.tier import METADATA_TOPIC
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Count, Deadline, Seconds
 from harness.model.waiting import wait_for
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", METADATA_TOPIC)
 POLL_S = 0.1
 COMMIT_LOOK_S = 0.005
 

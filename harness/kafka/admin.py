@@ -23,13 +23,14 @@ from harness.kafka import (
     admin_topics,
 )
 from harness.kafka.admin_cluster import Reassignment
+from harness.kafka.admin_fetch import Served, fetch
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin_log_dirs import LogDirectories, ReplicaDirectory
-from harness.kafka.admin_offsets import EpochEnd
+from harness.kafka.admin_offsets import EpochEnd, TieredReplica
 from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_seen import Seen
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
-from harness.kafka.wire import Wire, versions_call
+from harness.kafka.wire import Unanswered, Wire, versions_call
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import Did
@@ -120,6 +121,18 @@ class AdminView:
     def replica_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int, int], tuple[int, int]]:
         """(topic, partition, broker) -> (log start, log end) of each replica's own log."""
         return admin_offsets.replica_offsets(self._wire, self.partitions(topics))
+
+    def tiered_replicas(self, topics: Iterable[str]) -> dict[tuple[str, int, int], TieredReplica]:
+        """(topic, partition, broker) -> where each replica says that its log and the remote tier begin and end."""
+        return admin_offsets.tiered_replicas(self._wire, self.partitions(topics))
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
+        """What the leader serves a consumer from an offset on; None when there is none, or no answer."""
+        leader = next((s.leader for s in self.partitions([topic]) if s.partition == partition), -1)
+        try:
+            return fetch(self._wire, leader, topic, partition, offset, max_bytes) if leader >= 0 else None
+        except Unanswered:
+            return None
 
     def watermarks(self, topics: Iterable[str]) -> dict[Place, tuple[int, int]]:
         """(topic, partition) -> (high watermark, last stable offset) of the leader."""

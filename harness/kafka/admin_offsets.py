@@ -11,7 +11,7 @@ from kafka.protocol.admin import DeleteRecordsRequest
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
 
 from harness.kafka.admin_topics import PartitionState, Place
-from harness.kafka.wire import ANSWER_S, Call, Wire, call, error_name
+from harness.kafka.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
@@ -19,7 +19,9 @@ from harness.model.waiting import wait_for
 # (ListOffsetsRequest.DEBUGGING_REPLICA_ID in Kafka).
 _DEBUGGING_REPLICA: Final = -2
 _CONSUMER: Final = -1
-_NEWEST_LIST_OFFSETS: Final = 7  # all that is asked here; later ones add tiered storage
+_NEWEST_LIST_OFFSETS: Final = 7  # all that is asked of logs without a remote tier
+# From which version on a word about the tier means something; brokers of before take it for a timestamp (KIP-1005).
+_TIER_SINCE: Final = {OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,10 @@ def replica_offsets(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[tuple[str, int, int], tuple[int, int]]:
     """(topic, partition, broker) -> (log start, log end), told by each replica's own broker about its own log."""
-    asked: dict[int, list[Place]] = defaultdict(list)
-    for state in states:
-        for broker in state.replicas:
-            if broker in wire.brokers:
-                asked[broker].append((state.topic, state.partition))
     answers = wire.gather(
         {
             broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
-            for broker, places in asked.items()
+            for broker, places in _by_replica(wire, states).items()
         },
         timeout_s,
     )
@@ -50,6 +47,43 @@ def replica_offsets(
     for broker, (starts, ends) in answers.items():
         start, end = _offsets(starts), _offsets(ends)
         found.update({(*place, broker): (start[place], end[place]) for place in start.keys() & end.keys()})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TieredReplica:
+    """What a replica says of its log and of the remote tier, each as an offset. `log_start` counts what is in the tier.
+
+    highest_tiered: -1 = nothing is there yet; None = the release has no word for it (before 3.9).
+    """
+
+    log_start: int
+    local_log_start: int
+    log_end: int
+    highest_tiered: int | None
+
+
+def tiered_replicas(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[tuple[str, int, int], TieredReplica]:
+    """(topic, partition, broker) -> what each replica's own broker tells. Absent: one that does not answer."""
+    asked = _by_replica(wire, states)
+    logs = (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST)
+    answers = wire.gather(
+        {broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in logs] for broker, places in asked.items()},
+        timeout_s,
+    )
+    tiered = wire.gather(
+        {broker: [_list(places, OffsetSpec.LATEST_TIERED, _DEBUGGING_REPLICA)] for broker, places in asked.items()},
+        timeout_s,
+    )
+    found = {}
+    for broker, told in answers.items():
+        starts, locals_, ends = (_offsets(answer) for answer in told)
+        highest = _offsets(tiered[broker][0]) if broker in tiered else {}
+        for place in starts.keys() & locals_.keys() & ends.keys():
+            offsets = (starts[place], locals_[place], ends[place], highest.get(place))
+            found[*place, broker] = TieredReplica(*offsets)
     return found
 
 
@@ -128,6 +162,15 @@ def require(found: Mapping[Place, Any], wanted: Iterable[Place], what: str) -> N
         raise HarnessTimeout(f"{what}: no answer about {missing}")
 
 
+def _by_replica(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
+    asked: dict[int, list[Place]] = defaultdict(list)
+    for state in states:
+        for broker in state.replicas:
+            if broker in wire.brokers:
+                asked[broker].append((state.topic, state.partition))
+    return asked
+
+
 def _by_leader(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
     asked: dict[int, list[Place]] = defaultdict(list)
     for state in states:
@@ -144,20 +187,24 @@ def _by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
 
 
 def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    return call(
-        ListOffsetsRequest,
-        _NEWEST_LIST_OFFSETS,
-        replica_id=replica,
-        isolation_level=int(isolation),
-        topics=[
-            topic(
-                name=name,
-                partitions=[topic.ListOffsetsPartition(partition_index=i, timestamp=int(spec)) for i in indexes],
-            )
-            for name, indexes in _by_topic(places).items()
-        ],
-    )
+    topic, since = ListOffsetsRequest.ListOffsetsTopic, _TIER_SINCE.get(OffsetSpec(spec), 0)
+
+    def build(version: int) -> Any:
+        if version < since:
+            raise Unanswered(f"ListOffsets of version {version} has no {OffsetSpec(spec).name}")
+        return ListOffsetsRequest(
+            replica_id=replica,
+            isolation_level=int(isolation),
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[topic.ListOffsetsPartition(partition_index=i, timestamp=int(spec)) for i in indexes],
+                )
+                for name, indexes in _by_topic(places).items()
+            ],
+        )
+
+    return Call(ListOffsetsRequest, build, max(since, _NEWEST_LIST_OFFSETS))
 
 
 def _offsets(answer: Any) -> dict[Place, int]:

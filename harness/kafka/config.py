@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.kafka.release import Release
+from harness.kafka.tier import Tier, tier_properties
 from harness.model.limits import HEAP, MIB
 from harness.model.scenario import Voters
 
@@ -18,6 +19,7 @@ CONTROLLER_PORT = 21093
 CLIENT_PORT = 21094
 DIRECT_PORT = 21095
 LONE_PORT = 21096
+_INTERNAL = "REPL"  # the listener by which brokers reach each other
 
 JVM_FLAGS = (
     f"-Xmx{HEAP // MIB}m",
@@ -95,6 +97,7 @@ class Node:
     data: Path  # with the metadata log
     more_data: tuple[Path, ...] = ()  # further log directories (KIP-858)
     voters: Voters = "static"
+    tier: Tier | None = None
     config: Mapping[str, str] = field(default_factory=dict)  # on top of everything else
 
 
@@ -115,6 +118,7 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **_BEHAVIOUR,
         **_replication(node.brokers),
         **_of_version(release, node.brokers),
+        **(tier_properties(node.tier, node.brokers, _INTERNAL) if node.tier else {}),
         "node.id": str(node.node),
         **_directories(node),
         **_quorum(node),
@@ -149,7 +153,7 @@ def _broker(node: Node, advertised: Advertised) -> dict[str, str]:
     return {
         "process.roles": "broker",
         "broker.rack": f"r{node.node}",
-        "inter.broker.listener.name": "REPL",
+        "inter.broker.listener.name": _INTERNAL,
         "listeners": f"REPL://{node.address}:{REPLICATION_PORT},CLIENT://{node.address}:{CLIENT_PORT},"
         f"DIRECT://{node.address}:{DIRECT_PORT}" + (f",LONE://{node.address}:{LONE_PORT}" if lone else ""),
         "advertised.listeners": f"REPL://{host_name(node.node)}:{REPLICATION_PORT},"

@@ -44,7 +44,8 @@ _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, o
 class Release:
     """A Kafka build that can be run. `version` and `commit` are what the build itself says.
 
-    `classpath` lies on this machine, or within `image` where the build is one of brokers.
+    `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
+    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need.
     """
 
     version: str
@@ -53,6 +54,8 @@ class Release:
     classpath: tuple[Path, ...]
     notes: tuple[str, ...] = ()
     image: BrokerImage | None = None
+    place: Path | None = None
+    tier_jars: tuple[Path, ...] = ()
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""
@@ -173,7 +176,7 @@ class _Maven:
         """`version`, from the cache as far as possible. Raises NotPublished when the repository lacks a part of it."""
         key = self.key(version)
         with self.cache.locked(key, self.progress), self.repository:
-            jars = _recorded(self.cache.read_record(key))
+            jars = recorded(self.cache.read_record(key))
             notes: list[str] = []
             if jars and not self.is_central:
                 jars = self._unchanged(jars, notes)
@@ -235,7 +238,7 @@ class _Maven:
             return jars
 
     def _made(self, version: str, jars: Sequence[Jar], notes: Sequence[str]) -> Release:
-        classpath = _classpath(jars, self.cache)
+        classpath = classpath_in(jars, self.cache)
         said, commit = identity(classpath)
         odd = [] if said == version else [f"its jars say version {said}, not {version}"]
         name = "Maven Central" if self.is_central else "the Maven repository"
@@ -269,8 +272,8 @@ def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
     return replace(release, notes=(note, *release.notes))
 
 
-def _recorded(record: dict[str, Any] | None) -> list[Jar]:
-    """The jars of a record, none when it is of another format or not as we write it: it is then made anew."""
+def recorded(record: dict[str, Any] | None) -> list[Jar]:
+    """The jars of a record of the cache; none when it is not as we write it, and then it is made anew."""
     if not record or record.get("format") != _FORMAT:
         return []
     try:
@@ -279,7 +282,8 @@ def _recorded(record: dict[str, Any] | None) -> list[Jar]:
         return []
 
 
-def _classpath(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
+def classpath_in(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
+    """Where the cache has these jars."""
     return tuple(cache.path(jar.digest, jar.name) for jar in jars)
 
 
@@ -294,7 +298,7 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     version, commit = identity(classpath, tarball)
     binding = fitting_binding(jar.name for jar in classpath)
     if binding is None:
-        return Release(version, commit, source, classpath)
+        return Release(version, commit, source, classpath, place=path.absolute())
     try:
         added = _fetched_binding(binding, cache, progress)
     except BadInput as error:
@@ -303,14 +307,15 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
             f"{binding.version}.jar cannot be had: {error}"
         ) from error
     note = f"with {binding.artifact} {binding.version} added, for brokers write no log without it"
-    return Release(version, commit, source, (*classpath, *_classpath(added, cache)), (note,))
+    classpath = (*classpath, *classpath_in(added, cache))
+    return Release(version, commit, source, classpath, (note,), place=path.absolute())
 
 
 def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> list[Jar]:
     key = f"binding-{binding.artifact}-{binding.version}"
     with cache.locked(key, progress), Repository(CENTRAL) as central:
         sources = Sources(central, None)
-        jars = _recorded(cache.read_record(key))
+        jars = recorded(cache.read_record(key))
         if not jars:
             jars = locate(sources, [binding])
         download(sources, jars, cache, progress)
@@ -322,12 +327,12 @@ def _unpacked(tarball: Path, cache: Cache, progress: Progress) -> tuple[Path, ..
     digest = Digest.of_file(tarball)
     key = f"tarball-{digest.hex[:32]}"
     with cache.locked(key, progress):
-        jars = _recorded(cache.read_record(key))
+        jars = recorded(cache.read_record(key))
         if not jars or any(cache.find(jar.digest, jar.name) is None for jar in jars):
             progress(f"unpacking {tarball}")
             jars = unpack(tarball, cache)
-            classpath = _classpath(jars, cache)
+            classpath = classpath_in(jars, cache)
             version, commit = identity(classpath, tarball)
             record = {"format": _FORMAT, "version": version, "tarball": digest.hex, "commit": commit}
             cache.write_record(key, record | {"jars": [jar.as_dict() for jar in jars]})
-        return _classpath(jars, cache)
+        return classpath_in(jars, cache)

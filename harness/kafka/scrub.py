@@ -25,6 +25,7 @@ from harness.kafka.ondisk import (
 from harness.kafka.records import Batch, Walk, oddities
 
 _ROWS: Final = 20_000  # batches that are written at once
+REMOTE_TIER: Final = -1  # where a row tells of a batch in the remote tier, in the place of a broker
 DAMAGE_MAX: Final = 1000  # a replica that is broken throughout is told once too often otherwise
 
 
@@ -143,10 +144,10 @@ def _scrub_segment(
             seen.batches += 1
             rows.append(batch)
             if len(rows) >= _ROWS:
-                _write(rows, segment, common, table)
+                table.append({**common, **batch_columns(rows, segment.base_offset)})
                 rows = []
     if rows:
-        _write(rows, segment, common, table)
+        table.append({**common, **batch_columns(rows, segment.base_offset)})
     if walk.tail is not None:
         tail = walk.tail
         what = f"{tail.size_bytes} bytes behind the last batch: {tail.reason}"
@@ -155,28 +156,27 @@ def _scrub_segment(
     return before
 
 
-def _write(rows: Sequence[Batch], segment: Segment, common: Mapping[str, Any], table: Rows) -> None:
+def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, Any]:
+    """Columns of the table `batches`, all but those of the replica; `segment` is the base offset of its file."""
+
     def column(name: str, kind: type = np.int64) -> np.ndarray[Any, Any]:
         return np.fromiter((getattr(batch, name) for batch in rows), dtype=kind, count=len(rows))
 
-    table.append(
-        {
-            **common,
-            "segment": segment.base_offset,
-            "base_offset": column("base_offset"),
-            "last_offset": column("last_offset"),
-            "count": column("records", np.int32),
-            "leader_epoch": column("leader_epoch", np.int32),
-            "producer_id": column("producer_id"),
-            "producer_epoch": column("producer_epoch", np.int32),
-            "base_sequence": column("base_sequence", np.int32),
-            "transactional": column("transactional", np.bool_),
-            "control": [batch.control for batch in rows],
-            "codec": [batch.codec for batch in rows],
-            "timestamp_type": [batch.timestamp_type for batch in rows],
-            "max_timestamp_ms": column("max_timestamp_ms"),
-            "size_bytes": column("size_bytes"),
-            "crc_ok": column("crc_ok", np.bool_),
-            "digest": column("digest"),
-        }
-    )
+    return {
+        "segment": segment,
+        "base_offset": column("base_offset"),
+        "last_offset": column("last_offset"),
+        "count": column("records", np.int32),
+        "leader_epoch": column("leader_epoch", np.int32),
+        "producer_id": column("producer_id"),
+        "producer_epoch": column("producer_epoch", np.int32),
+        "base_sequence": column("base_sequence", np.int32),
+        "transactional": column("transactional", np.bool_),
+        "control": [batch.control for batch in rows],
+        "codec": [batch.codec for batch in rows],
+        "timestamp_type": [batch.timestamp_type for batch in rows],
+        "max_timestamp_ms": column("max_timestamp_ms"),
+        "size_bytes": column("size_bytes"),
+        "crc_ok": column("crc_ok", np.bool_),
+        "digest": column("digest"),
+    }

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput
 from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Step, Topic
+from harness.model.scenario_tier import is_tiered
 
 # Kafka's own defaults where they decide what is promised.
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
@@ -68,6 +69,7 @@ class TopicContract:
     # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
     flush_messages: int = _NEVER
     flush_ms: int = _NEVER
+    tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
     last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
 
 
@@ -178,6 +180,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         delete_records=scenario.permits.delete_records,
         flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
         flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
+        tiered=is_tiered(topic),
         last_replica=scenario.permits.last_replica,
     )
 

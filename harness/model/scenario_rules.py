@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from harness.model import scenario_tier
 from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
@@ -64,6 +65,7 @@ def check(scenario: Scenario, where: str) -> None:
     _steps(scenario, where)
     _since(scenario, where)
     _upgraded(scenario, where)
+    scenario_tier.check(scenario, where)
     _judged(scenario, topics, where)
 
 

@@ -133,6 +133,63 @@ ADMIN_VIEWS: Final[Columns] = {
     "at_ns": "int64",  # answered
 }
 
+# One row an object of the remote tier (KIP-405) at one look, where the tier itself can be read, past the brokers.
+TIER_OBJECTS: Final[Columns] = {
+    "look": "string",  # "loaded", "healed", "end"
+    "looked_ns": "int64",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "segment_id": "string",
+    "base_offset": "int64",  # in its name
+    "kind": "string",  # "log", "index", "timeindex", "snapshot", "leader_epoch_checkpoint", "txnindex"
+    "size_bytes": "int64",
+    "sha256": "string",
+    "records": "int64?",  # of a log, as of the next three: found by reading every batch
+    "first_offset": "int64?",
+    "last_offset": "int64?",
+    "faulty": "string?",  # what no broker writes, as text; null = nothing
+}
+
+# One row a replica of a partition in the tier at one look, told by its own broker.
+TIER_REPLICAS: Final[Columns] = {
+    "look": "string",
+    "looked_ns": "int64",
+    "broker": "int32",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "log_start": "int64",  # what is in the tier counts
+    "local_log_start": "int64",
+    "log_end": "int64",
+    "highest_tiered": "int64?",  # -1 = nothing yet; null = the release does not say
+    "epochs": "string",  # leader epochs with their first offsets, `0:0,3:1500`
+}
+
+# One row a record of __remote_log_metadata: what brokers told each other of the tier. Read twice around the objects.
+TIER_METADATA: Final[Columns] = {
+    "read": "int32",  # 1: it was there before the objects were looked at, 2: only afterwards
+    "partition": "int32",  # of that topic, as is the offset
+    "offset": "int64",
+    "timestamp_ms": "int64",
+    "kind": "string",  # "segment", "segment_update", "partition_delete", "unreadable"
+    "topic": "string?",  # as all that follows null where the record does not say it
+    "topic_id": "string?",
+    "topic_partition": "int32?",
+    "segment_id": "string?",
+    "broker": "int32?",
+    "event_ms": "int64?",
+    "state": "string?",  # as Kafka names it, "COPY_SEGMENT_STARTED"
+    "base_offset": "int64?",
+    "end_offset": "int64?",  # inclusive
+    "max_timestamp_ms": "int64?",
+    "size_bytes": "int64?",
+    "epochs": "string?",  # leader epochs with their first offsets within the segment, `0:0,3:1500`
+    "custom_bytes": "int64?",  # size of metadata of the store's own
+    "txn_index_empty": "bool?",  # true = it has no transaction index; never told by releases before 4.0
+    "why": "string?",  # of one that is unreadable
+}
+
 # Columns that a table may lack altogether; then they are null.
 OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {"observations": frozenset({"leader_epoch"})}
 
@@ -145,11 +202,16 @@ TABLES: Final[dict[str, Columns]] = {
     "batches": BATCHES,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
+    "tier_metadata": TIER_METADATA,
+    "tier_objects": TIER_OBJECTS,
+    "tier_replicas": TIER_REPLICAS,
 }
 
 ACKS: Final = ("all", "1", "0")
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 TIMESTAMP_TYPES: Final = ("create", "append")
+TIER_KINDS: Final = ("segment", "segment_update", "partition_delete", "unreadable")
+LOOKS: Final = ("loaded", "healed", "end")  # at the remote tier
 PHASES: Final = ("start", "healed", "drained")  # of snapshots, and of what nodes say of an admin's things
 _OUTCOMES: Final = tuple(word.value for word in Outcome)
 
@@ -163,6 +225,9 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
+    "tier_metadata": {"kind": TIER_KINDS},
+    "tier_objects": {"look": LOOKS},
+    "tier_replicas": {"look": LOOKS},
 }
 
 # Columns that count from 0. What cannot be decoded has its -1 in other ones.
@@ -175,6 +240,9 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "batches": ("partition", "base_offset", "last_offset"),
     "admin_ops": ("op",),
     "admin_views": ("node",),
+    "tier_metadata": ("partition", "offset"),
+    "tier_objects": ("partition", "base_offset", "size_bytes"),
+    "tier_replicas": ("partition", "log_start", "local_log_start", "log_end"),
 }
 
 # JSON documents of a bundle. The first group must be there for a bundle to be judged at all.

@@ -1,0 +1,42 @@
+"""The folder that all brokers of a run share as their remote tier (KIP-405)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from harness.kafka.release import Release
+from harness.kafka.tier import SINCE, Tier
+from harness.model.errors import BadInput
+from harness.model.scenario import ClusterShape
+
+_STORE: Final = "tier"
+
+
+def store_of(run: Path) -> Path:
+    """Where it is, within the directory of a run; so it goes with that."""
+    return run / _STORE
+
+
+def make_store(run: Path, shape: ClusterShape) -> list[Path]:
+    """Makes it, before anybody mounts it; none where the shape has no tier."""
+    if not shape.tier:
+        return []
+    store = store_of(run)
+    store.mkdir()
+    return [store]
+
+
+def tier_of(run: Path, shape: ClusterShape, release: Release) -> Tier | None:
+    """What nodes of this release are told of it."""
+    return Tier(release.tier_jars, store_of(run)) if shape.tier else None
+
+
+def check_tier(release: Release, shape: ClusterShape) -> None:
+    """BadInput for a release that has no remote tier."""
+    if shape.tier and release.numbers < SINCE:
+        since = ".".join(map(str, SINCE))
+        raise BadInput(
+            f'shape: tier = "{shape.tier}": Kafka {release.version} has no remote storage (KIP-405): give a release '
+            f"from {since} on, or leave tier away"
+        )

@@ -1,0 +1,110 @@
+"""What the faults of the remote tier share, and the wait for it (KIP-405)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from harness.faults.base import Action, Bite, Done, PartitionsExpr, Place
+from harness.faults.bite import Probe, await_recent_acks
+from harness.faults.disks import LogSince, replica_folder
+from harness.faults.foresight import Foresight
+from harness.faults.stage import Stage
+from harness.faults.waits import POLL_S
+from harness.kafka.admin_offsets import TieredReplica
+from harness.kafka.ondisk import segments
+from harness.model.errors import BadInput
+from harness.model.scenario import Deadline, Topic
+from harness.model.scenario_tier import is_tiered
+from harness.model.waiting import wait_for
+
+# RemoteLogManager, of copies: what is given up on, and from 4.0 on what will be tried again.
+_FAILED: Final = r"Error occurred while copying log segments of partition|Copy failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitTiered(Action):
+    """Waits until all that each partition had rolled when the wait began is in the remote tier."""
+
+    do: ClassVar[str] = "wait_tiered"
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr = ()
+    deadline_s: Deadline = 90.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        foresee_tier(plan, self.do, plan.topics_of(self.on) if self.on else ())
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on) if self.on else tiered_places(stage)
+        rolled, started = _rolled(stage, places), time.monotonic()
+
+        def behind() -> dict[str, str]:
+            told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
+            reached = {
+                place: max((_in_the_tier(r) for (t, p, _), r in told.items() if (t, p) == place), default=0)
+                for place in places
+            }
+            late = [place for place in places if reached[place] < rolled[place]]
+            return {f"{t}/{p}": f"in the tier below {reached[t, p]} of {rolled[t, p]}" for t, p in late}
+
+        what = "rolled segments to be in the remote tier"
+        wait_for(behind, until=lambda late: not late, deadline_s=self.deadline_s, what=what, interval_s=POLL_S)
+        ends = {f"{topic}/{partition}": end for (topic, partition), end in rolled.items()}
+        return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
+
+
+def foresee_tier(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
+    """BadInput without a tier, or for topics that are not in it."""
+    if not plan.scenario.shape.tier:
+        raise BadInput(f'{what} is about the remote tier: say tier = "local" in [shape]')
+    for topic in topics:
+        if not is_tiered(topic):
+            raise BadInput(f"{what}: topic {topic.name} is not in the remote tier; name one that is")
+
+
+def store_of(stage: Stage) -> Path:
+    """BadInput where this cluster has no tier."""
+    if stage.cluster.tier_store is None:
+        raise BadInput("this cluster has no remote tier that could be broken")
+    return stage.cluster.tier_store
+
+
+def tiered_places(stage: Stage) -> list[Place]:
+    """Every partition whose segments go to the tier."""
+    return [(topic.name, p) for topic in stage.topics if is_tiered(topic) for p in range(topic.partitions)]
+
+
+def copies_failed(stage: Stage) -> Probe:
+    """Since now a broker failed to copy a segment of a partition under load to the tier, and said so in its log."""
+    names = {topic.name for topic in stage.topics if is_tiered(topic)}
+    busy = await_recent_acks(stage, lambda state: state.topic in names)
+    logs = {broker: LogSince(stage.cluster.server_log(broker)) for broker in stage.cluster.brokers}
+
+    def probe() -> Bite:
+        if not busy:
+            return Bite(False, "no partition of the remote tier had acks in the last second")
+        failed = sorted(broker for broker, log in logs.items() if log.find(_FAILED))
+        if not failed:
+            return Bite(False, "no broker has failed to copy a segment to the remote tier")
+        return Bite(True, f"brokers {failed} failed to copy segments to the remote tier", {"failed": failed})
+
+    return probe
+
+
+def _in_the_tier(replica: TieredReplica) -> int:
+    """Below which offset; a release that has no word for it deletes only what is there."""
+    return replica.local_log_start if replica.highest_tiered is None else replica.highest_tiered + 1
+
+
+def _rolled(stage: Stage, places: Iterable[Place]) -> dict[Place, int]:
+    """Where the segment begins that each partition's leader writes to."""
+    found = {}
+    for place, state in stage.states(list(places)).items():
+        folder = replica_folder(stage.cluster.log_directories(state.leader), place) if state.leader >= 0 else None
+        bases = [segment.base_offset for segment in segments(folder)] if folder else []
+        found[place] = max(bases, default=0)
+    return {place: found.get(place, 0) for place in places}

@@ -1,0 +1,41 @@
+"""Settings of brokers with a remote tier (KIP-405), so small that segments go there within a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+METADATA_TOPIC: Final = "__remote_log_metadata"
+# The first release that has it, early access then (KIP-405).
+SINCE: Final = (3, 6)
+_LOCAL: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Kafka's own tier in a folder that all brokers share. `jars` lie where the brokers run."""
+
+    jars: tuple[Path, ...]
+    store: Path
+
+
+def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
+    """For every node: a controller that is not told of the tier refuses topics that are to have one.
+
+    listener: by which a broker reaches the topic of the tier's metadata.
+    """
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": _LOCAL,
+        "remote.log.storage.manager.class.path": ":".join(map(str, tier.jars)),
+        "remote.log.metadata.manager.listener.name": listener,
+        "rsm.config.dir": str(tier.store),
+        "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, brokers)),
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+        "remote.log.manager.task.interval.ms": "500",
+        # A copy that failed is tried again after this, up to that; the defaults are 500 ms and 30 s.
+        "remote.log.manager.task.retry.backoff.ms": "500",
+        "remote.log.manager.task.retry.backoff.max.ms": "2000",
+    }

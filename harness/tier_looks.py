@@ -1,0 +1,225 @@
+"""What the remote tier holds and what brokers say of it: after the load, after healing, and at the end (KIP-405).
+
+The tier is looked at where it lies, past the brokers: what they serve from it is what readers see anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness import settle
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka import tier_store
+from harness.kafka.admin import AdminView
+from harness.kafka.ondisk import DamagedFile, PartitionDirectory, leader_epochs, partition_directories, segments
+from harness.kafka.remote_log import TierRecord, decode
+from harness.kafka.scrub import REMOTE_TIER, batch_columns
+from harness.kafka.tier import METADATA_TOPIC
+from harness.model.clock import now_ns
+from harness.model.scenario import Scenario, Topic
+from harness.model.scenario_tier import is_tiered
+from harness.model.schemas import TIER_METADATA
+from harness.model.waiting import wait_for
+from harness.workload.raw import RawRecord, read_all
+
+# Segments go there within a second of being rolled; a starved machine's margin, and some tries after a fault.
+REST_DEADLINE_S: Final = 60.0
+FILLED_DEADLINE_S: Final = 60.0
+METADATA_DEADLINE_S: Final = 60.0
+END: Final = "end"
+_METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
+
+Place = tuple[str, int]
+
+
+class TierLooks:
+    """Writes `tier_metadata`, `tier_objects` and `tier_replicas`; of a scenario without a tier nothing."""
+
+    def __init__(self, cluster: Cluster, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
+        self._cluster = cluster
+        self._admin = admin
+        self._bundle = bundle
+        self._topics: tuple[Topic, ...] = tuple(t for t in scenario.topics if is_tiered(t))
+        self._names = [topic.name for topic in self._topics]
+        # What only steps write to has as much as they write.
+        self._fed = {name for p in scenario.producers if p.when == "always" for name in p.topics}
+
+    def lacking(self, segments_n: int) -> str:
+        """Partitions of which fewer segments are in the tier, as text; empty when there is none."""
+        if not self._topics:
+            return ""
+        counts = self._in_the_tier()
+        places = ((t.name, p) for t in self._topics if t.name in self._fed for p in range(t.partitions))
+        few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
+        return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
+
+    def filled(self, segments_n: int) -> settle.Settled:
+        """Waits until so many segments of every partition are in the tier."""
+        what = "segments of every partition to be in the remote tier"
+        return settle.settled(lambda: self.lacking(segments_n), what=what, deadline_s=FILLED_DEADLINE_S)
+
+    def at_rest(self) -> settle.Settled:
+        """Waits until all that may leave the brokers has left them, on every replica."""
+        return settle.settled(self._underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
+
+    def look(self, name: str) -> None:
+        """Writes what there is now. At the end metadata is read before the rest and after it, to tell what moved."""
+        if not self._topics:
+            return
+        known = self._metadata() if name == END else []
+        self._look_at_replicas(name)
+        self._look_at_objects(name)
+        if name == END:
+            self._write_metadata(known, self._metadata())
+
+    # --- waiting ---
+
+    def _in_the_tier(self) -> Counter[Place]:
+        """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
+        ids = {state.topic_id for state in self._admin.partitions(self._names)}
+        found = (one for one in self._objects() if one.kind == tier_store.LOG and one.topic_id in ids)
+        logs = {(one.topic, one.partition, one.base_offset) for one in found}
+        return Counter((topic, partition) for topic, partition, _ in logs)
+
+    def _objects(self) -> list[tier_store.TierObject]:
+        assert self._cluster.tier_store is not None
+        return tier_store.objects_of(self._cluster.tier_store, self._names)
+
+    def _underway(self) -> str:
+        if not self._topics:
+            return ""
+        told = self._admin.tiered_replicas(self._names)
+        wanted = {(t.name, p) for t in self._topics for p in range(t.partitions)}
+        silent = wanted - {(topic, partition) for topic, partition, _ in told}
+        pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
+        for broker in self._cluster.brokers:
+            for replica in partition_directories(self._cluster.log_directories(broker), self._names):
+                key = (replica.topic, replica.partition, broker)
+                bases = _bases(replica)
+                if key not in told or not bases:
+                    pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
+                    continue
+                where = f"{replica.topic}-{replica.partition} of broker {broker}"
+                highest, active = told[key].highest_tiered, bases[-1]
+                if highest is not None and highest + 1 < active:
+                    pending.append(f"{where}: in the tier up to {highest}, rolled up to {active - 1}")
+                elif len(bases) > 1 and self._keeps_one(replica.topic):
+                    pending.append(f"{where}: segments {bases} are still there")
+        return "; ".join(pending[:5])
+
+    def _keeps_one(self, topic: str) -> bool:
+        """Whether a broker keeps no segment of it but the one that is written to."""
+        config = next(t.config for t in self._topics if t.name == topic)
+        return int(config.get("local.retention.bytes", -2)) == 1
+
+    # --- tables ---
+
+    def _metadata(self) -> list[RawRecord]:
+        states = wait_for(
+            lambda: self._admin.partitions([METADATA_TOPIC]),
+            until=bool,
+            deadline_s=METADATA_DEADLINE_S,
+            what=f"a broker to say which partitions {METADATA_TOPIC} has",
+        )
+        partitions = {state.partition for state in states}
+        return read_all(self._cluster.bootstrap_direct(), METADATA_TOPIC, partitions, METADATA_DEADLINE_S)
+
+    def _write_metadata(self, before: Sequence[RawRecord], after: Sequence[RawRecord]) -> None:
+        """Of this run's topics; others may have been on the cluster before."""
+        table = self._bundle.table("tier_metadata", END)
+        known = {(record.partition, record.offset) for record in before}
+        for record in after:
+            said = decode(record.value)
+            if said.topic is None or said.topic in self._names:
+                row = _metadata_columns(said)
+                row |= {"partition": record.partition, "offset": record.offset, "timestamp_ms": record.timestamp_ms}
+                table.append(row | {"read": [1 if (record.partition, record.offset) in known else 2]})
+        table.close()
+
+    def _look_at_replicas(self, look: str) -> None:
+        table = self._bundle.table("tier_replicas", look)
+        looked_ns, told = now_ns(), self._admin.tiered_replicas(self._names)
+        ids = {(s.topic, s.partition): s.topic_id for s in self._admin.partitions(self._names)}
+        lineages = {
+            (replica.topic, replica.partition, broker): _lineage(replica.path)
+            for broker in self._cluster.brokers
+            for replica in partition_directories(self._cluster.log_directories(broker), self._names)
+        }
+        for (topic, partition, broker), replica in sorted(told.items()):
+            table.append(
+                {
+                    "look": [look],
+                    "looked_ns": looked_ns,
+                    "broker": broker,
+                    "topic": topic,
+                    "topic_id": ids.get((topic, partition), ""),
+                    "partition": partition,
+                    "log_start": replica.log_start,
+                    "local_log_start": replica.local_log_start,
+                    "log_end": replica.log_end,
+                    "highest_tiered": replica.highest_tiered,
+                    "epochs": lineages.get((topic, partition, broker), ""),
+                }
+            )
+        table.close()
+
+    def _look_at_objects(self, look: str) -> None:
+        table = self._bundle.table("tier_objects", look)
+        batches = self._bundle.table("batches", "tier") if look == END else None
+        for one in self._objects():
+            content = tier_store.read_object(one)
+            if content is None:
+                continue
+            table.append(_object_columns(one, content) | {"look": look, "looked_ns": now_ns()})
+            if batches is not None and content.batches:
+                batches.append(_replica_columns(one) | batch_columns(content.batches, one.base_offset))
+        table.close()
+        if batches is not None:
+            batches.close()
+
+
+def _metadata_columns(said: TierRecord) -> dict[str, Any]:
+    row = {name: getattr(said, name) for name in _METADATA_COLUMNS}
+    epochs = None if said.epochs is None else ",".join(f"{epoch}:{start}" for epoch, start in said.epochs)
+    return row | {"topic_partition": said.partition, "epochs": epochs}
+
+
+def _object_columns(one: tier_store.TierObject, content: tier_store.Content) -> dict[str, Any]:
+    log = one.kind == tier_store.LOG
+    return {
+        "topic": [one.topic],
+        "topic_id": one.topic_id,
+        "partition": one.partition,
+        "segment_id": one.segment_id,
+        "base_offset": one.base_offset,
+        "kind": one.kind,
+        "size_bytes": content.size_bytes,
+        "sha256": content.sha256,
+        "records": content.records if log else None,
+        "first_offset": content.first_offset,
+        "last_offset": content.last_offset,
+        "faulty": content.faulty or None,
+    }
+
+
+def _replica_columns(one: tier_store.TierObject) -> dict[str, Any]:
+    return {"broker": REMOTE_TIER, "topic": one.topic, "topic_id": one.topic_id, "partition": one.partition}
+
+
+def _bases(replica: PartitionDirectory) -> list[int]:
+    try:
+        return [segment.base_offset for segment in segments(replica.path)]
+    except FileNotFoundError:  # the replica was taken away meanwhile
+        return []
+
+
+def _lineage(replica: Path) -> str:
+    """Leader epochs with their first offsets, as `0:0,3:1500`."""
+    try:
+        return ",".join(f"{epoch}:{start}" for epoch, start in leader_epochs(replica))
+    except DamagedFile as damaged:
+        return f"unreadable: {damaged}"

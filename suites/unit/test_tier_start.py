@@ -1,0 +1,77 @@
+"""Who starts clusters with a remote tier gives their releases its jars, and nobody else is asked for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters, run
+from harness.clusters.containers import _readable
+from harness.clusters.tier import make_store, store_of, tier_of
+from harness.kafka.cache import Cache
+from harness.kafka.release import Release
+from harness.kafka.tier import Tier
+from harness.model.scenario import ClusterShape
+from harness.options import GateOptions
+
+PLAIN, TIERED = ClusterShape(), ClusterShape(tier="local", starts_on="3.9.1")
+JARS = (Path("/jars/storage-test.jar"), Path("/jars/clients-test.jar"))
+
+
+def release(version: str = "4.3.1") -> Release:
+    return Release(version, "c", "s", (Path("/libs/kafka.jar"),))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
+    """Which releases were given jars, and out of which repository."""
+    found: list[tuple[str, str | None]] = []
+
+    def with_jars(of: Release, *, maven_repo: str | None, **_: Any) -> Release:
+        found.append((of.version, maven_repo))
+        return replace(of, tier_jars=JARS)
+
+    for module in (clusters, run):
+        monkeypatch.setattr(module, "with_tier_jars", with_jars)
+    monkeypatch.setattr(clusters, "find_start", _start)
+    return found
+
+
+def _start(shape: ClusterShape, *_: Any, **__: Any) -> Release | None:
+    return release(shape.starts_on) if shape.starts_on else None
+
+
+def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str | None]]) -> None:
+    progress: Any = type("Said", (), {"line": lambda self, text: None})()
+    options = GateOptions(seed=1, maven_repo="https://staging")
+    found = run._releases([PLAIN, TIERED], release(), options, progress)
+    assert asked == [("4.3.1", "https://staging"), ("3.9.1", "https://staging")]
+    assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
+    asked.clear()
+    assert run._releases([PLAIN], release(), options, progress).tested.tier_jars == ()
+    assert asked == []
+
+
+def test_and_so_does_whoever_starts_a_cluster_without_one(
+    asked: list[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setitem(clusters.BACKENDS, "processes", lambda of, shape, **how: given.append((of, how["starts_on"])))
+    for shape in (TIERED, PLAIN):
+        clusters.start(release(), shape, backend="processes", progress=print, cache=tmp_path, root=tmp_path)
+    assert [(of.tier_jars, start and start.tier_jars) for of, start in given] == [(JARS, JARS), ((), None)]
+    assert asked == [("4.3.1", None), ("3.9.1", None)]
+
+
+def test_the_store_is_a_folder_of_the_run_that_containers_share(tmp_path: Path) -> None:
+    assert make_store(tmp_path, PLAIN) == []
+    assert tier_of(tmp_path, PLAIN, release()) is None
+    assert make_store(tmp_path, TIERED) == [store_of(tmp_path)]
+    assert store_of(tmp_path).is_dir()
+    given = replace(release(), tier_jars=JARS)
+    assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
+    assert Path("/jars") in _readable([given], TIERED, Cache(tmp_path / "cache"))
+    assert Path("/jars") not in _readable([given], PLAIN, Cache(tmp_path / "cache"))
