@@ -212,6 +212,7 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
         (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
         *_operations(scores),
+        *_tier([v.facts.get("read_from_tier") for v in verdicts]),
     ]
 
 
@@ -223,6 +224,15 @@ def _operations(scores: Sequence[Score]) -> list[Line]:
     if not acked:
         return []
     return [(f"  {held:,} of {standing:,} operations of admins that had the last word held; {acked:,} acked", "dim")]
+
+
+def _tier(figures: Sequence[dict[str, int] | None]) -> list[Line]:
+    """Of scenarios with a remote tier alone: what is not read back from it says nothing of it."""
+    told = [figure for figure in figures if figure]
+    if not told:
+        return []
+    far, read = (sum(figure[name] for figure in told) for name in ("records", "of"))
+    return [(f"  {far:,} of {read:,} records of its topics read back came from the remote tier", "dim")]
 
 
 def _share(part: int, whole: int, what: str) -> str:

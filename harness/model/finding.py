@@ -30,6 +30,9 @@ class Kind(StrEnum):
     ADMIN_RESURRECTED = "admin_resurrected"  # what an acknowledged operation undid is there again
     ADMIN_PHANTOM = "admin_phantom"  # a state of the metadata that nobody asked for, or that was refused
     METADATA_DIVERGENCE = "metadata_divergence"  # nodes tell different things of the metadata, long after healing
+    TIER_GAP = "tier_gap"  # deleted by brokers, and in no finished copy of the remote tier
+    TIER_OBJECT = "tier_object"  # an object of a finished copy is missing, cut off or changed
+    TIER_STATE = "tier_state"  # a broker wrote of a copy what cannot follow on what it wrote before
 
 
 # These need no complete run: what is there is there. All others argue from absence.

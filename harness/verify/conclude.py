@@ -15,13 +15,15 @@ from harness.verify.detail import promise, seen
 from harness.verify.doubts import doubts_of
 from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
+from harness.verify.seam import judged as judged_seam
 from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
+from harness.verify.tier import tiered
+from harness.verify.tier_rows import Tier
 
 # What this harness does not try, whatever the scenario: said in every verdict.
 NOT_COVERED: Final = (
     "disks that lie about what they have written",
-    "tiered storage",
     "the release's own Java client: all load comes from librdkafka",
 )
 # What only some scenarios try, with the steps that do.
@@ -36,6 +38,7 @@ _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
     "voters that change (KIP-853)": frozenset({"remove_voter"}),
     "clocks of brokers that are wrong": frozenset({"clock"}),
 }
+UNTIERED: Final = "tiered storage"
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
@@ -50,15 +53,17 @@ class Seen:
     counts: Counts
     failed: Mapping[str, str]
     admins: Told = field(default_factory=Told)
+    tier: Tier = field(default_factory=Tier)
 
 
 def conclude(known: Seen) -> Verdict:
     """The verdict on one case."""
     case = known.case
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
-    operations = judged(case, known.admins)
-    findings = (*standing(case), *operations.findings, *(_finding(run, case) for run in told), *_cut_off(told))
-    doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts]
+    operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
+    of_records = (*(_finding(run, case) for run in told), *_cut_off(told))
+    findings = (*standing(case), *operations.findings, *seam.findings, *of_records)
+    doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
     lost, excused = _losses(told)
     promised = known.counts.total("promised")
     return Verdict(
@@ -66,7 +71,7 @@ def conclude(known: Seen) -> Verdict:
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),
-        notes=tuple(_notes(known)),
+        notes=(*_notes(known), *seam.notes),
         score=replace(
             score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
             operations_acked=operations.acked,
@@ -75,7 +80,12 @@ def conclude(known: Seen) -> Verdict:
         ),
         promised=promised - excused,
         durable=promised - lost,
-        not_covered=(*NOT_COVERED, *_untried(case), *([] if operations.standing else [UNOPERATED])),
+        not_covered=(
+            *NOT_COVERED,
+            *([] if tiered(case) else [UNTIERED]),
+            *_untried(case),
+            *([] if operations.standing else [UNOPERATED]),
+        ),
         facts=_facts(known),
     )
 
@@ -173,6 +183,7 @@ def _facts(known: Seen) -> dict[str, Any]:
         "weakened": case.run.get("weakened"),
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
+        "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
     }

@@ -15,6 +15,7 @@ from harness.verify.case import Case, Place
 from harness.verify.inputs import Inputs
 from harness.verify.prepared import Prepared
 from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.tier import reads_of_the_tier
 
 _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
 
@@ -27,7 +28,7 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read.
+    which batches were read; tier: records that the drain was given from the remote tier, and of its topics at all.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Counts:
     streams: list[dict[str, Any]] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
+    tier: tuple[int, int] = (0, 0)
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -53,6 +55,8 @@ def counts(inputs: Inputs) -> list[Counts]:
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
     _count_reads(inputs.read, out)
+    for number, read in reads_of_the_tier(given).items():
+        out[number].tier = read
     _count_ends(given, windows, out)
     _count_commits(given, windows, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():

@@ -75,6 +75,9 @@ _PROMISES: Final[dict[str, str]] = {
     Kind.ADMIN_RESURRECTED: "what an acknowledged operation unmade stays away until it is made again (KIP-500)",
     Kind.ADMIN_PHANTOM: "the metadata is what was asked for, and nothing else",
     Kind.METADATA_DIVERGENCE: "every node learns what the controllers agreed on, and tells the same (KIP-500)",
+    Kind.TIER_GAP: "a segment is deleted locally when its copy is finished, and not before (KIP-405)",
+    Kind.TIER_OBJECT: "a finished copy is whole, as the broker had it, and stays so until it is deleted (KIP-405)",
+    Kind.TIER_STATE: "a copy is begun, finished and deleted in this order (KIP-405)",
     Kind.NOT_RECOVERED: "with everything up again, ISRs fill and acks come",
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -33,7 +33,9 @@ from harness.verify.runs import collected, runs_of
 from harness.verify.session import open_session
 from harness.verify.settle import by_fate, once_for_all_readers, with_sends, without_echoes
 from harness.verify.tables import BUNDLE, Frames, read_tables
+from harness.verify.tier_rows import Tier, tiers_of
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 Progress = Callable[[str], object]
 
@@ -78,30 +80,34 @@ def judge_tables(
     with side_by_side(spark) as pool:
         inputs = Inputs(given, pool)
         counted = pool.submit(counts, inputs)
-        operated = pool.submit(operations_of, given)
+        operated, tiered = pool.submit(operations_of, given), pool.submit(tiers_of, given)
         of_check = _checked(inputs, pool, failed, progress)
         progress("putting findings together")
         rows, runs = _settled(of_check, given, failed)
         progress("counting")
         figures = counted.result()
-        admins = _operations(operated, cases, failed)
+        admins = _collected(operated, [Told() for _ in cases], "admin", failed)
+        tiers = _collected(tiered, [Tier() for _ in cases], "tier", failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
     verdicts = [
-        _concluded(Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n]))
+        _concluded(
+            Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n], tier=tiers[n])
+        )
         for n, case in enumerate(cases)
     ]
     return Judged(verdicts, rows if runs else None)
 
 
-def _operations(operated: Future[list[Told]], cases: Sequence[Case], failed: dict[str, str]) -> list[Told]:
+def _collected(rows: Future[list[T]], none: list[T], what: str, failed: dict[str, str]) -> list[T]:
+    """Rows that the driver has all of, by bundle."""
     try:
-        return operated.result()
+        return rows.result()
     except Exception as error:  # whatever it is, the checks still speak
-        log.exception("the operations of admins could not be read")
-        failed["admin"] = _words(error)
-        return [Told() for _ in cases]
+        log.exception("the rows of %s could not be read", what)
+        failed[what] = _words(error)
+        return none
 
 
 def _concluded(seen: Seen) -> Verdict:

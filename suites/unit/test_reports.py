@@ -140,6 +140,14 @@ def test_what_admins_were_promised_is_told_where_there_was_any() -> None:
     assert "operations of admins" not in text_of(gate_summary(ran("a", Status.FAIL)), given)
 
 
+def test_what_was_read_from_a_remote_tier_is_told_where_there_is_one() -> None:
+    given = verdict("a", Status.PASS)
+    far = replace(given, facts={**given.facts, "read_from_tier": {"records": 90_000, "of": 91_000}})
+    said = text_of(gate_summary(ran("a", Status.PASS)), far)
+    assert "  90,000 of 91,000 records of its topics read back came from the remote tier" in said
+    assert "remote tier" not in text_of(gate_summary(ran("a", Status.PASS)), given)
+
+
 def test_excused_losses_are_shown_under_a_pass() -> None:
     summary = gate_summary(ran("exact_loss", Status.PASS))
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")

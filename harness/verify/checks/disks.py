@@ -31,7 +31,7 @@ _COPIES: Final[Columns] = {
     "broker": "int32",
     "start": "int64",  # of this replica's log
     "end": "int64",  # the high watermark, or the end of this replica's log if that is lower
-    "moving": "bool",  # retention may have moved the start since
+    "moving": "bool",  # retention may have moved the start since; or the remote tier has what lies before its batches
 }
 _SAME: Final = (
     "last_offset",
@@ -144,8 +144,10 @@ def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for p in last["partitions"] if last and case.complete else ():
         if p["high_watermark"] is None or compacted_until(case, p["topic"]) is not None:
             continue
+        contract = case.contract.topics.get(p["topic"])
+        moving = may_delete(case, p["topic"]) or (contract is not None and contract.tiered)
         for log in p["logs"]:
             if log["broker"] in p["isr"]:
                 end = min(p["high_watermark"], log["log_end"])
                 place = (p["topic"], p["topic_id"], p["partition"])
-                yield number, *place, log["broker"], log["log_start"], end, may_delete(case, p["topic"])
+                yield number, *place, log["broker"], log["log_start"], end, moving

@@ -1,0 +1,241 @@
+"""The seam between the brokers' logs and the remote tier (KIP-405): nothing between them is missing, cut or changed.
+
+Only what nobody wrote about while it was looked at is judged. Offsets are covered by copies that were finished, each as
+far as the leader epochs of its records are those of the replica that is asked: what another leader copied before an
+unclean election covers nothing of the log that came after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Doubt
+from harness.verify.case import Case, Place
+from harness.verify.detail import promise
+from harness.verify.tier_rows import (
+    DELETED,
+    DELETING,
+    FINISHED,
+    STARTED,
+    Lineage,
+    Partition,
+    Row,
+    Segment,
+    Tier,
+    last_look,
+    lineage_of,
+    spans,
+)
+
+LISTED_MAX: Final = 50  # of a kind and partition
+MEANINGS: Final[Mapping[Kind, str]] = {
+    Kind.TIER_GAP: "Offsets that brokers have deleted, and that no finished copy in the remote tier covers.",
+    Kind.TIER_OBJECT: "An object of a finished copy is missing, cut off, changed, or not what its metadata says.",
+    Kind.TIER_STATE: "A broker wrote of a copy what cannot follow on what it wrote before.",
+}
+# What every finished copy has; an index of transactions only where the metadata does not say that it is empty.
+_ALWAYS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
+_TXN_INDEX: Final = "txnindex"
+# RemoteLogSegmentState.isValidTransition in Kafka; a state that is told again is none.
+_NEXT: Final[Mapping[str | None, frozenset[str]]] = {
+    None: frozenset({STARTED}),
+    STARTED: frozenset({FINISHED, DELETING}),
+    FINISHED: frozenset({DELETING}),
+    DELETING: frozenset({DELETED}),
+    DELETED: frozenset(),
+}
+
+
+@dataclass(slots=True)
+class Seam:
+    """What comes of it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def judged(case: Case, tier: Tier) -> Seam:
+    """The findings, doubts and notes of one case; nothing where no topic of it is tiered, or its run was cut short."""
+    out = Seam()
+    names = {name for name, topic in case.contract.topics.items() if topic.tiered}
+    if not names or not case.complete:
+        return out
+    out.doubts += _unread(names, tier)
+    # What brokers of a release before an upgrade copied they said nothing of.
+    one_release = not (case.scenario.get("shape") or {}).get("starts_on")
+    every = [s for p in tier.partitions.values() for s in p.segments.values()]
+    knows_empty = one_release and any(segment.txn_index_empty for segment in every)
+    for place, partition in sorted(tier.partitions.items()):
+        # What no replica tells of at the end is of topics that had the names before, and is on its way out of the tier.
+        if place[0] in names and last_look(partition.replicas) and not partition.deleted:
+            told = _Told(case, place, partition, knows_empty)
+            out.findings += [*told.listed(told.gaps()), *told.listed(told.objects()), *told.listed(told.states())]
+            out.notes += told.leaks()
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One partition. knows_empty: brokers of this release say when a segment has no index of transactions."""
+
+    case: Case
+    place: Place
+    partition: Partition
+    knows_empty: bool
+
+    # --- coverage ---
+
+    def gaps(self) -> Iterator[Finding]:
+        """Offsets from the start of the log to where a replica's own begins that no finished copy has."""
+        replicas = last_look(self.partition.replicas)
+        start = max((row["log_start"] for row in replicas), default=0)  # the others have not learned of it yet
+        missing: dict[tuple[int, int], list[int]] = {}
+        for row in replicas:
+            lineage = lineage_of(row["epochs"])
+            for low, high in self._uncovered(lineage, start, row["local_log_start"]) if lineage else ():
+                missing.setdefault((low, high), []).append(row["broker"])
+        for (low, high), brokers in sorted(missing.items()):
+            named = ", ".join(map(str, sorted(brokers)))
+            detail = f"deleted on broker {named}, where the log begins later, and in no finished copy of its epochs"
+            yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), f"broker {named}")
+
+    def _uncovered(self, lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
+        covered = sorted(piece for s in self.partition.segments.values() if s.copied for piece in _valid(s, lineage))
+        at = start
+        for low, high in covered:
+            if low > at and at < end:
+                yield at, min(low, end)
+            at = max(at, high)
+        if at < end:
+            yield at, end
+
+    # --- objects ---
+
+    def objects(self) -> Iterator[Finding]:
+        for segment in self.partition.segments.values():
+            if segment.state == FINISHED and segment.stable and segment.base_offset is not None:
+                for what in self._wrong(segment, self.partition.objects.get(segment.id, [])):
+                    name = f"{segment.base_offset:020d}-{segment.id}"
+                    span = (segment.base_offset, segment.end_offset or segment.base_offset)
+                    yield self._finding(Kind.TIER_OBJECT, f"{name}{what}", span, "the remote tier")
+
+    def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[str]:
+        found = {row["kind"]: row for row in last_look(rows)}
+        wanted = [*_ALWAYS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
+        for kind in wanted:
+            if kind not in found:
+                yield f".{kind} is not there, and the metadata says {segment.state}"
+        log = found.get("log")
+        if log is not None:
+            yield from (f".log {what}" for what in _log_is_wrong(segment, log))
+        for row in rows:
+            now = found.get(row["kind"])
+            written = segment.finished_ms is not None and row["looked_ns"] > segment.finished_ms * 10**6
+            if now is not None and written and row["sha256"] != now["sha256"]:
+                yield f".{row['kind']} is not what it was at the look `{row['look']}`: objects never change"
+
+    # --- states ---
+
+    def states(self) -> Iterator[Finding]:
+        """One broker contradicts itself. What two brokers write may cross when a leader is replaced."""
+        for segment in self.partition.segments.values():
+            before, writer = None, segment.told[0][1]
+            for state, broker, _ in segment.told:
+                if state != before and state not in _NEXT[before] and broker == writer:
+                    came = "of which it had not written that a copy began" if before is None else f"after {before}"
+                    detail = f"broker {broker} wrote {state} of {segment.id}, {came}"
+                    span = None if segment.base_offset is None else (segment.base_offset, segment.end_offset or 0)
+                    yield self._finding(Kind.TIER_STATE, detail, span, f"broker {broker}")
+                before, writer = state, broker
+
+    # --- leakage ---
+
+    def leaks(self) -> Iterator[str]:
+        """What takes room and is in nobody's way."""
+        where = f"{self.place[0]}-{self.place[2]}"
+        segments, objects = self.partition.segments, self.partition.objects
+        there = {id_ for id_, rows in objects.items() if last_look(rows)}
+        orphans = [id_ for id_ in there if id_ not in segments or segments[id_].state == DELETED]
+        dangling = [s for s in segments.values() if s.state == STARTED and s.stable]
+        if orphans:
+            yield f"tier: {len(orphans)} segments of {where} have objects in the remote tier that no metadata claims"
+        if dangling:
+            yield f"tier: {len(dangling)} copies of {where} began and were neither finished nor deleted"
+
+    def listed(self, findings: Iterator[Finding]) -> list[Finding]:
+        """So many, and one more that says how many there are besides."""
+        found = list(findings)
+        rest = [] if len(found) <= LISTED_MAX else [self._more(found)]
+        return [*found[:LISTED_MAX], *rest]
+
+    def _more(self, found: Sequence[Finding]) -> Finding:
+        topic, topic_id, partition = self.place
+        more = len(found) - LISTED_MAX
+        detail = f"{more} more of this partition"
+        return Finding(
+            kind=found[0].kind, topic=topic, topic_id=topic_id, partition=partition, count=more, detail=detail
+        )
+
+    def _finding(self, kind: Kind, detail: str, span: tuple[int, int] | None, reader: str) -> Finding:
+        topic, topic_id, partition = self.place
+        return Finding(
+            kind=kind,
+            topic=topic,
+            topic_id=topic_id,
+            partition=partition,
+            offset_first=span[0] if span else None,
+            offset_last=span[1] if span else None,
+            count=span[1] - span[0] + 1 if span else 1,
+            reader=reader,
+            detail=detail,
+            contract=promise(kind, topic, None, self.case.contract),
+        )
+
+
+def _valid(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
+    """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
+    if segment.base_offset is None or segment.end_offset is None:
+        return
+    end = segment.end_offset + 1
+    line = {epoch: (start, until) for epoch, start, until in spans(lineage, 1 << 62)}
+    for epoch, start, until in spans(segment.epochs, end):
+        first, last = line.get(epoch, (0, 0))
+        low, high = max(start, first, segment.base_offset), min(until, last, end)
+        if low < high:
+            yield low, high
+
+
+def _log_is_wrong(segment: Segment, log: Row) -> Iterator[str]:
+    if log["faulty"]:
+        yield f"is damaged: {log['faulty']}"
+    if log["size_bytes"] != segment.size_bytes:
+        yield f"has {log['size_bytes']} bytes, and {segment.size_bytes} by its metadata"
+    held, told = (log["first_offset"], log["last_offset"]), (segment.base_offset, segment.end_offset)
+    if held == (None, None):
+        yield "is empty"
+    elif held != told:
+        yield f"has offsets {held[0]} to {held[1]}, and {told[0]} to {told[1]} by its metadata"
+
+
+def _unread(names: set[str], tier: Tier) -> Iterator[Doubt]:
+    """What was not looked at proves nothing."""
+    if tier.unreadable:
+        first = tier.unreadable[0]
+        where = f"partition {first['partition']}, offset {first['offset']}"
+        text = f"{len(tier.unreadable)} records of the tier's metadata cannot be read, the first at {where}"
+        yield Doubt("tier_unreadable", f"{text}: {first['why']}")
+    known = (s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values())
+    if not any(segment.finished_ms for segment in known):
+        yield Doubt("tier_unread", "the metadata of the remote tier was not read, or tells of no finished copy")
+    by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
+    for name, partitions in sorted(by_topic.items()):
+        if not any(last_look(p.replicas) for p in partitions):
+            yield Doubt("tier_unread", f"no broker told at the end where its logs of {name} and the remote tier meet")
+        if not any(last_look(rows) for p in partitions for rows in p.objects.values()):
+            yield Doubt("tier_unread", f"not one object of {name} was seen in the remote tier at the end")
+        if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
+            yield Doubt("tier_unread", f"the leader epochs of {len(lacking)} replicas of {name} are not known")

@@ -1,0 +1,140 @@
+"""Rows of a remote tier (KIP-405) by partition: what brokers wrote of it, what lies in it, and what replicas say.
+
+Rows are of segments and of replicas, never of records, so the driver has them all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from harness.model.errors import BadEvidence
+from harness.verify.case import Place
+from harness.verify.prepared import Prepared
+from harness.verify.tables import BUNDLE
+
+ROWS_MAX: Final = 2_000_000  # of all bundles together; a segment has one object of each kind, at three looks
+STARTED: Final = "COPY_SEGMENT_STARTED"
+FINISHED: Final = "COPY_SEGMENT_FINISHED"
+DELETING: Final = "DELETE_SEGMENT_STARTED"
+DELETED: Final = "DELETE_SEGMENT_FINISHED"
+
+Row = Mapping[str, Any]
+Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
+
+
+@dataclass(slots=True)
+class Segment:
+    """One copy of a segment, as brokers wrote of it. `told`: state, broker and read of each record, in their order.
+
+    `size_bytes` and the offsets are None where no record says that its copy began.
+    """
+
+    id: str
+    base_offset: int | None = None
+    end_offset: int | None = None
+    size_bytes: int | None = None
+    epochs: Lineage = ()
+    txn_index_empty: bool | None = None
+    told: list[tuple[str, int, int]] = field(default_factory=list)
+    finished_ms: int | None = None
+
+    @property
+    def state(self) -> str:
+        return self.told[-1][0]
+
+    @property
+    def stable(self) -> bool:
+        """Nothing was written of it while objects were looked at."""
+        return self.told[-1][2] == 1
+
+    @property
+    def copied(self) -> bool:
+        """It was there when replicas were asked, or soon after: who deletes it later has not deleted it by then."""
+        states = {state for state, _, _ in self.told}
+        return FINISHED in states and not any(s in (DELETING, DELETED) and read == 1 for s, _, read in self.told)
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is known of one partition in the tier."""
+
+    segments: dict[str, Segment] = field(default_factory=dict)
+    objects: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))  # by segment
+    replicas: list[Row] = field(default_factory=list)
+    deleted: bool = False  # all of it is to go
+
+
+@dataclass(slots=True)
+class Tier:
+    """The rows of one bundle."""
+
+    partitions: dict[Place, Partition] = field(default_factory=lambda: defaultdict(Partition))
+    unreadable: list[Row] = field(default_factory=list)
+
+
+def tiers_of(given: Prepared) -> list[Tier]:
+    """The tier of each bundle, on the driver. BadEvidence when there are more rows than any run could leave."""
+    tiers = [Tier() for _ in given.cases]
+    records = sorted(_rows(given.tier_metadata), key=lambda row: (row["partition"], row["offset"]))
+    for row in records:
+        tier = tiers[row[BUNDLE]]
+        if row["kind"] == "unreadable":
+            tier.unreadable.append(row)
+        else:
+            _told(tier.partitions[row["topic"], row["topic_id"], row["topic_partition"]], row)
+    for row in _rows(given.tier_objects):
+        tiers[row[BUNDLE]].partitions[_place(row)].objects[row["segment_id"]].append(row)
+    for row in _rows(given.tier_replicas):
+        tiers[row[BUNDLE]].partitions[_place(row)].replicas.append(row)
+    return tiers
+
+
+def lineage_of(text: str | None) -> Lineage:
+    """`0:0,3:1500` as pairs of leader epoch and first offset; empty where it is no such text."""
+    try:
+        pairs = [pair.partition(":") for pair in (text or "").split(",") if pair]
+        return tuple((int(epoch), int(start)) for epoch, _, start in pairs)
+    except ValueError:
+        return ()
+
+
+def spans(lineage: Lineage, end: int) -> Iterator[tuple[int, int, int]]:
+    """Leader epoch, first offset and the offset after its last one."""
+    for (epoch, start), until in zip(lineage, [*(first for _, first in lineage[1:]), end], strict=False):
+        if start < until:
+            yield epoch, start, until
+
+
+def _told(partition: Partition, row: Row) -> None:
+    if row["kind"] == "partition_delete":
+        partition.deleted = True
+        return
+    segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
+    segment.told.append((row["state"], row["broker"], row["read"]))
+    if row["kind"] == "segment":
+        segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
+        segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])
+        segment.txn_index_empty = row["txn_index_empty"]
+    if row["state"] == FINISHED:
+        segment.finished_ms = row["timestamp_ms"]
+
+
+def _rows(table: DataFrame) -> Sequence[dict[str, Any]]:
+    rows = table.limit(ROWS_MAX + 1).collect()
+    if len(rows) > ROWS_MAX:
+        raise BadEvidence(f"more than {ROWS_MAX} rows of remote tiers; judge fewer bundles at once")
+    return [row.asDict() for row in rows]
+
+
+def _place(row: Row) -> Place:
+    return row["topic"], row["topic_id"], row["partition"]
+
+
+def last_look(rows: Iterable[Row]) -> list[Row]:
+    """Rows of the look at the end."""
+    return [row for row in rows if row["look"] == "end"]

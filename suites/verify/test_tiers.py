@@ -1,0 +1,64 @@
+"""The remote tier: too little proves nothing, findings name the object, and what only takes room is a note."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status, Verdict
+from suites.verify.judging import told, verdicts
+from suites.verify.tiers import CASES, FINISHED, STARTED, doubtful, tiered, wrote
+
+DOUBTFUL = doubtful()
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    histories = {name: history for name, (history, _) in (DOUBTFUL | CASES).items()}
+    return dict(zip(histories, verdicts(spark, list(histories.values())), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_defect_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
+    verdict, expected = judged[name], CASES[name][1]
+    assert told(verdict) == expected
+    assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_too_little_is_no_pass(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    assert DOUBTFUL[name][1] in {doubt.name for doubt in verdict.doubts}
+    assert verdict.status is not Status.PASS
+
+
+def test_a_finding_names_the_offsets_the_broker_and_the_object(judged: dict[str, Verdict]) -> None:
+    (gap,) = judged["deleted on one broker before it was copied"].findings
+    assert (gap.topic, gap.partition, gap.offset_first, gap.offset_last) == ("t", 0, 6, 8)
+    assert gap.reader == "broker 2"
+    assert "deleted on broker 2" in gap.detail
+    (lost,) = judged["an object is missing"].findings
+    assert lost.detail == f"{3:020d}-second.log is not there, and the metadata says {FINISHED}"
+    details = [finding.detail for finding in judged["the last batch is cut off"].findings]
+    assert any("has 200 bytes, and 300 by its metadata" in text for text in details)
+    assert any("has offsets 3 to 4, and 3 to 5 by its metadata" in text for text in details)
+    (state,) = judged["finished after it was deleted"].findings
+    assert state.detail == f"broker 1 wrote {FINISHED} of first, after DELETE_SEGMENT_FINISHED"
+
+
+def test_the_share_that_was_read_from_it_is_told(judged: dict[str, Verdict]) -> None:
+    told = judged["all is in the tier"].facts["read_from_tier"]
+    assert 0.85 < told["records"] / told["of"] < 1
+    assert judged["nobody has a tier"].facts["read_from_tier"] is None
+    assert "tiered storage" in judged["nobody has a tier"].not_covered
+    assert "tiered storage" not in judged["all is in the tier"].not_covered
+
+
+def test_what_only_takes_room_is_a_note(spark: SparkSession) -> None:
+    history = tiered(lambda h: wrote(h, "begun", STARTED, 9, "1:9"))
+    history.copy("tier_objects", {"segment_id": "orphan"}, segment_id="first", look="end")
+    (verdict,) = verdicts(spark, [history])
+    assert verdict.status is Status.PASS
+    notes = " ".join(verdict.notes)
+    assert "1 segments of t-0 have objects in the remote tier that no metadata claims" in notes
+    assert "1 copies of t-0 began and were neither finished nor deleted" in notes

@@ -1,0 +1,283 @@
+"""Histories of a tiered partition: ten records, of which the first nine are in the tier, three a segment.
+
+In `AAA|AAAAAAA` a new leader begins with offset 3, and with it the second segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from suites.verify.edits import contract
+from suites.verify.history import BROKERS, MS, START_NS, Built, History
+
+SEGMENTS: Final = {"first": 0, "second": 3, "third": 6}
+KINDS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
+SIZE_BYTES: Final = 300
+_PLACE: Final = {"topic": "t", "topic_id": "T", "partition": 0}
+_NOTHING: Final = dict.fromkeys(
+    ("base_offset", "end_offset", "max_timestamp_ms", "size_bytes", "epochs", "custom_bytes", "txn_index_empty")
+)
+STARTED, FINISHED = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED"
+DELETING, DELETED = "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
+
+Edit = Callable[[Built], Any]
+
+
+def tiered(edit: Edit = lambda _: None, *, text: str = "AAA|AAAAAAA", epochs: str = "0:0,1:3") -> Built:
+    """What honest brokers leave, and then the edit. epochs: the lineage of every replica."""
+    history = contract(History(text).build(), tiered=True)
+    for segment, base in SEGMENTS.items():
+        epoch = 0 if base == 0 else 1
+        wrote(history, segment, STARTED, base, f"{epoch}:{base}")
+        wrote(history, segment, FINISHED)
+        for look in ("loaded", "healed", "end"):
+            history.tables["tier_objects"] += [_object(segment, base, kind, look) for kind in KINDS]
+    for broker in BROKERS:
+        for look in ("loaded", "healed", "end"):
+            history.tables["tier_replicas"].append(
+                {
+                    **_PLACE,
+                    "look": look,
+                    "looked_ns": START_NS + 10**12,
+                    "broker": broker,
+                    "log_start": 0,
+                    "local_log_start": 9,
+                    "log_end": 10,
+                    "highest_tiered": 8,
+                    "epochs": epochs,
+                }
+            )
+    edit(history)
+    return history
+
+
+def wrote(
+    history: Built,
+    segment: str,
+    state: str,
+    base: int | None = None,
+    epochs: str | None = None,
+    *,
+    broker: int = 1,
+    read: int = 1,
+) -> None:
+    """One more record of the metadata; with a base offset one that says that a copy begins."""
+    at = len(history.tables["tier_metadata"])
+    history.tables["tier_metadata"].append(
+        {
+            **_NOTHING,
+            "read": read,
+            "partition": 2,
+            "offset": at,
+            "timestamp_ms": START_NS // MS + at,
+            "kind": "segment_update" if base is None else "segment",
+            "topic": "t",
+            "topic_id": "T",
+            "topic_partition": 0,
+            "segment_id": segment,
+            "broker": broker,
+            "event_ms": START_NS // MS + at,
+            "state": state,
+            "why": None,
+        }
+    )
+    if base is not None:
+        history.tables["tier_metadata"][-1].update(
+            base_offset=base, end_offset=base + 2, max_timestamp_ms=0, size_bytes=SIZE_BYTES, epochs=epochs
+        )
+
+
+def _object(segment: str, base: int, kind: str, look: str) -> dict[str, Any]:
+    log = kind == "log"
+    return {
+        **_PLACE,
+        "look": look,
+        "looked_ns": START_NS + 10**12,
+        "segment_id": segment,
+        "base_offset": base,
+        "kind": kind,
+        "size_bytes": SIZE_BYTES if log else 8,
+        "sha256": f"{segment} {kind}",
+        "records": 3 if log else None,
+        "first_offset": base if log else None,
+        "last_offset": base + 2 if log else None,
+        "faulty": None,
+    }
+
+
+def _objects(to: dict[str, Any], **wanted: Any) -> Edit:
+    return lambda history: history.change("tier_objects", to, **wanted)
+
+
+def _without(table: str, **wanted: Any) -> Edit:
+    return lambda history: history.drop(table, **wanted)
+
+
+def _and(*edits: Edit) -> Edit:
+    return lambda history: [edit(history) for edit in edits]
+
+
+def _writes(*states: str, segment: str = "third", broker: int = 1, read: int = 1) -> Edit:
+    return lambda history: [wrote(history, segment, state, broker=broker, read=read) for state in states]
+
+
+def _no_copy(segment: str) -> Edit:
+    """As if it had never been copied."""
+    return _and(_without("tier_metadata", segment_id=segment), _without("tier_objects", segment_id=segment))
+
+
+# An older leader's copy of what stood from offset 3 on before it was cut off; with the objects of a whole copy.
+def _abandoned(history: Built) -> None:
+    wrote(history, "abandoned", STARTED, 3, "0:3", broker=2)
+    wrote(history, "abandoned", FINISHED, broker=2)
+    history.tables["tier_objects"] += [_object("abandoned", 3, kind, "end") for kind in KINDS]
+
+
+def _local(to: int, **wanted: Any) -> Edit:
+    return lambda history: history.change("tier_replicas", {"local_log_start": to}, **wanted)
+
+
+def _of_before(segment: str) -> Edit:
+    return lambda history: history.change("tier_metadata", {"topic_id": "before"}, segment_id=segment)
+
+
+def _starts(at: int, **wanted: Any) -> Edit:
+    return lambda history: history.change("tier_replicas", {"log_start": at}, look="end", **wanted)
+
+
+_OF_SECOND: Final = {"segment_id": "second", "kind": "log"}
+CASES: Final[dict[str, tuple[Built, list[str]]]] = {
+    # --- legal
+    "all is in the tier": (tiered(), []),
+    "a copy of another leader overlaps": (tiered(_abandoned), []),
+    "two copies of the same epoch": (
+        tiered(_and(lambda h: wrote(h, "twice", STARTED, 3, "1:3"), _writes(FINISHED, segment="twice"))),
+        ["tier_object 3"] * len(KINDS),
+    ),
+    "a copy that is not finished is no object yet": (
+        tiered(_and(lambda h: wrote(h, "begun", STARTED, 9, "1:9"), _without("tier_objects", look="loaded"))),
+        [],
+    ),
+    "not in the tier, and still on the brokers": (tiered(_and(_no_copy("third"), _local(6))), []),
+    "its deletion began while it was looked at": (
+        tiered(_and(_writes(DELETING, read=2), _without("tier_objects", segment_id="third", look="end"))),
+        [],
+    ),
+    "deleted, and the log begins behind it": (
+        tiered(
+            _and(
+                _writes(DELETING, DELETED, segment="first"),
+                _without("tier_objects", segment_id="first", look="end"),
+                _starts(3),
+            )
+        ),
+        [],
+    ),
+    "a leader that learned of retention before its followers": (
+        tiered(
+            _and(
+                _writes(DELETING, DELETED, segment="first"),
+                _without("tier_objects", segment_id="first", look="end"),
+                _starts(3, broker=1),
+            )
+        ),
+        [],
+    ),
+    "two leaders write across each other": (
+        tiered(_and(_writes(DELETING, segment="first", broker=2), _writes(FINISHED, segment="first"), _starts(3))),
+        [],
+    ),
+    "a topic that had the name before": (
+        tiered(_and(_writes(STARTED, FINISHED, segment="old"), _of_before("old"))),
+        [],
+    ),
+    "nobody has a tier": (contract(tiered(_no_copy("second")), tiered=False), []),
+    "no segment has an index of transactions": (
+        tiered(lambda h: h.change("tier_metadata", {"txn_index_empty": True}, kind="segment")),
+        [],
+    ),
+    "a state told again": (tiered(_writes(FINISHED)), []),
+    "an object is of before its copy was finished": (
+        tiered(_objects({"sha256": "half", "looked_ns": START_NS}, look="loaded")),
+        [],
+    ),
+    # --- tier_gap
+    "never copied": (tiered(_no_copy("second")), ["tier_gap 3"]),
+    "copied up to the middle": (
+        tiered(lambda h: h.change("tier_metadata", {"end_offset": 4}, segment_id="second", kind="segment")),
+        ["tier_gap 1", "tier_object 2"],
+    ),
+    "deleted on one broker before it was copied": (
+        tiered(_and(_no_copy("third"), _local(6), _local(9, broker=2, look="end"))),
+        ["tier_gap 3"],
+    ),
+    "deleted in the tier before the log began behind it": (
+        tiered(_and(_writes(DELETING, DELETED), _without("tier_objects", segment_id="third", look="end"))),
+        ["tier_gap 3"],
+    ),
+    "a copy of an epoch that is not the log's": (
+        tiered(_and(_no_copy("second"), _abandoned)),
+        ["tier_gap 3"],
+    ),
+    "a copy that began and was never finished": (
+        tiered(_without("tier_metadata", segment_id="second", state=FINISHED)),
+        ["tier_gap 3"],
+    ),
+    # --- tier_object
+    "an object is missing": (tiered(_without("tier_objects", **_OF_SECOND, look="end")), ["tier_object 3"]),
+    "an index is missing": (
+        tiered(_without("tier_objects", segment_id="second", kind="timeindex", look="end")),
+        ["tier_object 3"],
+    ),
+    "an index of transactions is missing": (
+        tiered(lambda h: h.change("tier_metadata", {"txn_index_empty": True}, segment_id="first", kind="segment")),
+        ["tier_object 3"] * 2,
+    ),
+    "a byte is flipped": (
+        tiered(_objects({"faulty": "CRC of the batch at 100", "sha256": "other"}, **_OF_SECOND, look="end")),
+        ["tier_object 3"] * 3,
+    ),
+    "the last batch is cut off": (
+        tiered(_objects({"size_bytes": 200, "last_offset": 4, "sha256": "cut"}, **_OF_SECOND, look="end")),
+        ["tier_object 3"] * 4,
+    ),
+    "a log is empty": (
+        tiered(_objects({"first_offset": None, "last_offset": None, "size_bytes": 0}, **_OF_SECOND)),
+        ["tier_object 3"] * 2,
+    ),
+    "a log begins late": (tiered(_objects({"first_offset": 4}, **_OF_SECOND)), ["tier_object 3"]),
+    "an index changed": (
+        tiered(_objects({"sha256": "other"}, segment_id="first", kind="index", look="end")),
+        ["tier_object 3"] * 2,
+    ),
+    # --- tier_state
+    "finished after it was deleted": (
+        tiered(_and(_writes(DELETING, DELETED, FINISHED, segment="first"), _starts(3))),
+        ["tier_state 3"],
+    ),
+    "finished and never begun": (tiered(_writes(FINISHED, segment="nowhere")), ["tier_state 1"]),
+}
+
+
+def doubtful() -> dict[str, tuple[Built, str]]:
+    """Histories that prove too little, and the doubt's name."""
+
+    def unreadable(history: Built) -> None:
+        wrote(history, "x", STARTED)
+        history.tables["tier_metadata"][-1].update(
+            kind="unreadable", why="frame 9", topic=None, topic_id=None, topic_partition=None, state=None
+        )
+
+    return {
+        "a record that cannot be read": (tiered(unreadable), "tier_unreadable"),
+        "no metadata": (tiered(_and(*map(_no_copy, SEGMENTS), _local(0))), "tier_unread"),
+        "no broker told": (tiered(_without("tier_replicas", look="end")), "tier_unread"),
+        "too little came from the tier": (tiered(_and(*map(_no_copy, ("second", "third")), _local(3))), "tier_unread"),
+        "nobody looked before everything was read": (tiered(_without("tier_replicas", look="healed")), "tier_unread"),
+        "no copy was finished": (
+            tiered(_and(_without("tier_metadata", state=FINISHED), _local(0, look="end"))),
+            "tier_unread",
+        ),
+        "no lineage": (tiered(lambda h: h.change("tier_replicas", {"epochs": "unreadable: it"})), "tier_unread"),
+    }
