@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
-from harness.verify.case import Case, Place
+from harness.verify.case import Case, Place, place_of
 from harness.verify.detail import promise
 from harness.verify.tier_rows import (
     DELETED,
@@ -27,10 +27,14 @@ from harness.verify.tier_rows import (
     Tier,
     last_look,
     lineage_of,
+    of_look,
     spans,
 )
 
 LISTED_MAX: Final = 50  # of a kind and partition
+EARLIER_LOOKS: Final = ("loaded", "healed")
+# What is told after a look began, and the clocks of one machine, by which something else may be later than it seems.
+ANSWERS_NS: Final = 5 * 10**9
 MEANINGS: Final[Mapping[Kind, str]] = {
     Kind.TIER_GAP: "Offsets that brokers have deleted, and that no finished copy in the remote tier covers.",
     Kind.TIER_OBJECT: "An object of a finished copy is missing, cut off, changed, or not what its metadata says.",
@@ -64,16 +68,19 @@ def judged(case: Case, tier: Tier) -> Seam:
     names = {name for name, topic in case.contract.topics.items() if topic.tiered}
     if not names or not case.complete:
         return out
-    out.doubts += _unread(names, tier)
+    out.doubts += [*_unread(names, tier), *_untold(case, names, tier)]
     # What brokers of a release before an upgrade copied they said nothing of.
     one_release = not (case.scenario.get("shape") or {}).get("starts_on")
-    every = [s for p in tier.partitions.values() for s in p.segments.values()]
+    every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
+    if not every:
+        return out  # nobody has read it: that is a doubt, and no proof of anything
     knows_empty = one_release and any(segment.txn_index_empty for segment in every)
     for place, partition in sorted(tier.partitions.items()):
         # What no replica tells of at the end is of topics that had the names before, and is on its way out of the tier.
-        if place[0] in names and last_look(partition.replicas) and not partition.deleted:
+        if place[0] in names and last_look(partition.replicas):
             told = _Told(case, place, partition, knows_empty)
-            out.findings += [*told.listed(told.gaps()), *told.listed(told.objects()), *told.listed(told.states())]
+            for found in (told.gaps(), told.objects(), told.contradictions(), told.states()):
+                out.findings += told.listed(found)
             out.notes += told.leaks()
     return out
 
@@ -90,28 +97,46 @@ class _Told:
     # --- coverage ---
 
     def gaps(self) -> Iterator[Finding]:
-        """Offsets from the start of the log to where a replica's own begins that no finished copy has."""
-        replicas = last_look(self.partition.replicas)
-        start = max((row["log_start"] for row in replicas), default=0)  # the others have not learned of it yet
-        missing: dict[tuple[int, int], list[int]] = {}
-        for row in replicas:
-            lineage = lineage_of(row["epochs"])
-            for low, high in self._uncovered(lineage, start, row["local_log_start"]) if lineage else ():
-                missing.setdefault((low, high), []).append(row["broker"])
-        for (low, high), brokers in sorted(missing.items()):
+        """Offsets from the start of the log to where a replica's own begins that no finished copy has, or had then."""
+        at_the_end = self._missing("end", [s for s in self.partition.segments.values() if s.copied])
+        for (low, high), brokers in sorted(at_the_end.items()):
             named = ", ".join(map(str, sorted(brokers)))
             detail = f"deleted on broker {named}, where the log begins later, and in no finished copy of its epochs"
             yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), f"broker {named}")
+        for look in EARLIER_LOOKS if self._timed else ():
+            rows = of_look(self.partition.replicas, look)
+            until_ns = max((row["looked_ns"] for row in rows), default=0) + ANSWERS_NS
+            copied = [s for s in self.partition.segments.values() if s.copied_by(until_ns)]
+            for (low, high), brokers in sorted(self._missing(look, copied).items()):
+                if (low, high) not in at_the_end:
+                    named = ", ".join(map(str, sorted(brokers)))
+                    detail = f"deleted on broker {named} before a copy of it was finished, at the look `{look}`"
+                    yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), f"broker {named}")
 
-    def _uncovered(self, lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
-        covered = sorted(piece for s in self.partition.segments.values() if s.copied for piece in _valid(s, lineage))
-        at = start
-        for low, high in covered:
-            if low > at and at < end:
-                yield at, min(low, end)
-            at = max(at, high)
-        if at < end:
-            yield at, end
+    @property
+    def _timed(self) -> bool:
+        """Whether what brokers wrote and what was looked at have their times from clocks that agree."""
+        return not self.case.events("clock")
+
+    def _missing(self, look: str, copied: Sequence[Segment]) -> dict[tuple[int, int], list[int]]:
+        """The brokers that lack offsets, from and to without the last, which none of the copies has."""
+        replicas = of_look(self.partition.replicas, look)
+        # The leader's word: followers learn of it later, and must not be ahead of it.
+        starts = {row["broker"]: row["log_start"] for row in replicas}
+        start = starts.get(self._leader, max(starts.values(), default=0))
+        missing: dict[tuple[int, int], list[int]] = {}
+        for row in replicas:
+            lineage = lineage_of(row["epochs"])
+            for low, high in _uncovered(copied, lineage, start, row["local_log_start"]) if lineage else ():
+                missing.setdefault((low, high), []).append(row["broker"])
+        return missing
+
+    @property
+    def _leader(self) -> int:
+        """At the end, as all were asked."""
+        last = self.case.last_snapshot
+        leaders = [p["leader"] for p in (last["partitions"] if last else []) if place_of(p) == self.place]
+        return leaders[0] if leaders else -1
 
     # --- objects ---
 
@@ -123,6 +148,19 @@ class _Told:
                     span = (segment.base_offset, segment.end_offset or segment.base_offset)
                     yield self._finding(Kind.TIER_OBJECT, f"{name}{what}", span, "the remote tier")
 
+    def contradictions(self) -> Iterator[Finding]:
+        """Finished copies of the same offsets and epochs whose logs differ: replicas have the same batches."""
+        logs: dict[tuple[int, int, Lineage], dict[str, str]] = {}
+        for segment in self.partition.segments.values():
+            seen = [row for row in last_look(self.partition.objects.get(segment.id, [])) if row["kind"] == "log"]
+            if segment.state == FINISHED and segment.stable and seen and segment.base_offset is not None:
+                key = (segment.base_offset, segment.end_offset or segment.base_offset, segment.epochs)
+                logs.setdefault(key, {})[segment.id] = seen[0]["sha256"]
+        for (base, end, _), digests in sorted(logs.items()):
+            if len(set(digests.values())) > 1:
+                detail = f"finished copies {', '.join(sorted(digests))} of the same offsets and epochs differ"
+                yield self._finding(Kind.TIER_OBJECT, detail, (base, end), "the remote tier")
+
     def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[str]:
         found = {row["kind"]: row for row in last_look(rows)}
         wanted = [*_ALWAYS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
@@ -132,10 +170,9 @@ class _Told:
         log = found.get("log")
         if log is not None:
             yield from (f".log {what}" for what in _log_is_wrong(segment, log))
-        for row in rows:
+        for row in rows if self._timed else ():
             now = found.get(row["kind"])
-            written = segment.finished_ms is not None and row["looked_ns"] > segment.finished_ms * 10**6
-            if now is not None and written and row["sha256"] != now["sha256"]:
+            if now is not None and segment.copied_by(row["looked_ns"]) and row["sha256"] != now["sha256"]:
                 yield f".{row['kind']} is not what it was at the look `{row['look']}`: objects never change"
 
     # --- states ---
@@ -196,6 +233,17 @@ class _Told:
         )
 
 
+def _uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """From and to without the last, of [start, end) what none of the copies has of the lineage."""
+    at = start
+    for low, high in sorted(piece for segment in copied for piece in _valid(segment, lineage)):
+        if low > at and at < end:
+            yield at, min(low, end)
+        at = max(at, high)
+    if at < end:
+        yield at, end
+
+
 def _valid(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
     """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
     if segment.base_offset is None or segment.end_offset is None:
@@ -233,9 +281,19 @@ def _unread(names: set[str], tier: Tier) -> Iterator[Doubt]:
         yield Doubt("tier_unread", "the metadata of the remote tier was not read, or tells of no finished copy")
     by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
     for name, partitions in sorted(by_topic.items()):
-        if not any(last_look(p.replicas) for p in partitions):
-            yield Doubt("tier_unread", f"no broker told at the end where its logs of {name} and the remote tier meet")
         if not any(last_look(rows) for p in partitions for rows in p.objects.values()):
             yield Doubt("tier_unread", f"not one object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
             yield Doubt("tier_unread", f"the leader epochs of {len(lacking)} replicas of {name} are not known")
+
+
+def _untold(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
+    """Replicas that nobody told of at the end: what they have deleted is not known."""
+    last = case.last_snapshot
+    for p in last["partitions"] if last else []:
+        if p["topic"] in names:
+            partition = tier.partitions.get(place_of(p), Partition())
+            told = {row["broker"] for row in last_look(partition.replicas)}
+            if silent := sorted(set(p["replicas"]) - told):
+                where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
+                yield Doubt("tier_unread", f"nobody told at the end where {where} and the remote tier meet")

@@ -52,6 +52,10 @@ class Segment:
         """Nothing was written of it while objects were looked at."""
         return self.told[-1][2] == 1
 
+    def copied_by(self, at_ns: int) -> bool:
+        """By the clock of whoever wrote it."""
+        return self.finished_ms is not None and self.finished_ms * 10**6 <= at_ns
+
     @property
     def copied(self) -> bool:
         """It was there when replicas were asked, or soon after: who deletes it later has not deleted it by then."""
@@ -66,7 +70,6 @@ class Partition:
     segments: dict[str, Segment] = field(default_factory=dict)
     objects: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))  # by segment
     replicas: list[Row] = field(default_factory=list)
-    deleted: bool = False  # all of it is to go
 
 
 @dataclass(slots=True)
@@ -112,15 +115,14 @@ def spans(lineage: Lineage, end: int) -> Iterator[tuple[int, int, int]]:
 
 def _told(partition: Partition, row: Row) -> None:
     if row["kind"] == "partition_delete":
-        partition.deleted = True
-        return
+        return  # no excuse for a partition that replicas still tell of, and of others nothing is asked
     segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
     segment.told.append((row["state"], row["broker"], row["read"]))
     if row["kind"] == "segment":
         segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
         segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])
         segment.txn_index_empty = row["txn_index_empty"]
-    if row["state"] == FINISHED:
+    if row["state"] == FINISHED and segment.finished_ms is None:
         segment.finished_ms = row["timestamp_ms"]
 
 
@@ -137,4 +139,9 @@ def _place(row: Row) -> Place:
 
 def last_look(rows: Iterable[Row]) -> list[Row]:
     """Rows of the look at the end."""
-    return [row for row in rows if row["look"] == "end"]
+    return of_look(rows, "end")
+
+
+def of_look(rows: Iterable[Row], look: str) -> list[Row]:
+    """Rows of one of the looks."""
+    return [row for row in rows if row["look"] == look]

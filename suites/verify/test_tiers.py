@@ -30,6 +30,7 @@ def test_too_little_is_no_pass(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     assert DOUBTFUL[name][1] in {doubt.name for doubt in verdict.doubts}
     assert verdict.status is not Status.PASS
+    assert name == "no copy was finished" or verdict.status is Status.INCONCLUSIVE
 
 
 def test_a_finding_names_the_offsets_the_broker_and_the_object(judged: dict[str, Verdict]) -> None:

@@ -134,6 +134,19 @@ def _abandoned(history: Built) -> None:
     history.tables["tier_objects"] += [_object("abandoned", 3, kind, "end") for kind in KINDS]
 
 
+def _twice(history: Built, like: str) -> None:
+    """Another copy of the second segment, whose log is like that of `like`."""
+    wrote(history, "twin", STARTED, 3, "1:3")
+    wrote(history, "twin", FINISHED)
+    objects = [_object("twin", 3, kind, "end") | {"sha256": f"{like} {kind}"} for kind in KINDS]
+    history.tables["tier_objects"] += objects
+
+
+def _partition_deleted(history: Built) -> None:
+    wrote(history, "x", "DELETE_PARTITION_MARKED")
+    history.tables["tier_metadata"][-1].update(kind="partition_delete", segment_id=None)
+
+
 def _local(to: int, **wanted: Any) -> Edit:
     return lambda history: history.change("tier_replicas", {"local_log_start": to}, **wanted)
 
@@ -151,9 +164,11 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     # --- legal
     "all is in the tier": (tiered(), []),
     "a copy of another leader overlaps": (tiered(_abandoned), []),
-    "two copies of the same epoch": (
-        tiered(_and(lambda h: wrote(h, "twice", STARTED, 3, "1:3"), _writes(FINISHED, segment="twice"))),
-        ["tier_object 3"] * len(KINDS),
+    "two copies of the same epoch": (tiered(lambda h: _twice(h, "second")), []),
+    "a follower that is ahead of its leader, and all is in the tier": (tiered(lambda h: _starts(6, broker=2)(h)), []),
+    "deleted soon after its copy was finished": (
+        tiered(lambda h: h.change("tier_replicas", {"looked_ns": START_NS - 10**9}, look="loaded")),
+        [],
     ),
     "a copy that is not finished is no object yet": (
         tiered(_and(lambda h: wrote(h, "begun", STARTED, 9, "1:9"), _without("tier_objects", look="loaded"))),
@@ -224,7 +239,24 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         tiered(_without("tier_metadata", segment_id="second", state=FINISHED)),
         ["tier_gap 3"],
     ),
+    "never copied, and a follower is ahead of its leader": (
+        tiered(_and(_no_copy("second"), _starts(6, broker=2))),
+        ["tier_gap 3"],
+    ),
+    "never copied, and said to be deleted with its partition": (
+        tiered(_and(_no_copy("second"), _partition_deleted)),
+        ["tier_gap 3"],
+    ),
+    "deleted long before its copy was finished": (
+        tiered(lambda h: h.change("tier_replicas", {"looked_ns": START_NS - 10**10}, look="loaded")),
+        ["tier_gap 9"],
+    ),
     # --- tier_object
+    "a finished copy of which there is nothing": (
+        tiered(_and(lambda h: wrote(h, "twice", STARTED, 3, "1:3"), _writes(FINISHED, segment="twice"))),
+        ["tier_object 3"] * len(KINDS),
+    ),
+    "two copies of the same epoch that differ": (tiered(lambda h: _twice(h, "other")), ["tier_object 3"]),
     "an object is missing": (tiered(_without("tier_objects", **_OF_SECOND, look="end")), ["tier_object 3"]),
     "an index is missing": (
         tiered(_without("tier_objects", segment_id="second", kind="timeindex", look="end")),
@@ -272,6 +304,11 @@ def doubtful() -> dict[str, tuple[Built, str]]:
     return {
         "a record that cannot be read": (tiered(unreadable), "tier_unreadable"),
         "no metadata": (tiered(_and(*map(_no_copy, SEGMENTS), _local(0))), "tier_unread"),
+        "no metadata, and much is in the tier": (
+            tiered(_and(*(_without("tier_metadata", segment_id=segment) for segment in SEGMENTS))),
+            "tier_unread",
+        ),
+        "one broker did not tell": (tiered(_without("tier_replicas", look="end", broker=3)), "tier_unread"),
         "no broker told": (tiered(_without("tier_replicas", look="end")), "tier_unread"),
         "too little came from the tier": (tiered(_and(*map(_no_copy, ("second", "third")), _local(3))), "tier_unread"),
         "nobody looked before everything was read": (tiered(_without("tier_replicas", look="healed")), "tier_unread"),
