@@ -184,8 +184,13 @@ class TierLooks:
 
 def _metadata_columns(said: TierRecord) -> dict[str, Any]:
     row = {name: getattr(said, name) for name in _METADATA_COLUMNS}
-    epochs = None if said.epochs is None else ",".join(f"{epoch}:{start}" for epoch, start in said.epochs)
+    epochs = None if said.epochs is None else _text_of(said.epochs)
     return row | {"topic_partition": said.partition, "epochs": epochs}
+
+
+def _text_of(epochs: Sequence[tuple[int, int]]) -> str:
+    """Leader epochs with their first offsets, as `0:0,3:1500`."""
+    return ",".join(f"{epoch}:{start}" for epoch, start in epochs)
 
 
 def _object_columns(one: tier_store.TierObject, content: tier_store.Content) -> dict[str, Any]:
@@ -220,6 +225,6 @@ def _bases(replica: PartitionDirectory) -> list[int]:
 def _lineage(replica: Path) -> str:
     """Leader epochs with their first offsets, as `0:0,3:1500`."""
     try:
-        return ",".join(f"{epoch}:{start}" for epoch, start in leader_epochs(replica))
+        return _text_of(leader_epochs(replica))
     except DamagedFile as damaged:
         return f"unreadable: {damaged}"

@@ -100,18 +100,20 @@ class _Told:
         """Offsets from the start of the log to where a replica's own begins that no finished copy has, or had then."""
         at_the_end = self._missing("end", [s for s in self.partition.segments.values() if s.copied])
         for (low, high), brokers in sorted(at_the_end.items()):
-            named = ", ".join(map(str, sorted(brokers)))
-            detail = f"deleted on broker {named}, where the log begins later, and in no finished copy of its epochs"
-            yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), f"broker {named}")
+            what = ", where the log begins later, and in no finished copy of its epochs"
+            yield self._gap(low, high, brokers, what)
         for look in EARLIER_LOOKS if self._timed else ():
             rows = of_look(self.partition.replicas, look)
             until_ns = max((row["looked_ns"] for row in rows), default=0) + ANSWERS_NS
             copied = [s for s in self.partition.segments.values() if s.copied_by(until_ns)]
             for (low, high), brokers in sorted(self._missing(look, copied).items()):
                 if (low, high) not in at_the_end:
-                    named = ", ".join(map(str, sorted(brokers)))
-                    detail = f"deleted on broker {named} before a copy of it was finished, at the look `{look}`"
-                    yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), f"broker {named}")
+                    what = f" before a copy of it was finished, at the look `{look}`"
+                    yield self._gap(low, high, brokers, what)
+
+    def _gap(self, low: int, high: int, brokers: Sequence[int], what: str) -> Finding:
+        who = f"broker {', '.join(map(str, sorted(brokers)))}"
+        return self._finding(Kind.TIER_GAP, f"deleted on {who}{what}", (low, high - 1), who)
 
     @property
     def _timed(self) -> bool:
