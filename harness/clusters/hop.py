@@ -194,10 +194,12 @@ class _Passage:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for _, held in self.held.values():
-                held.cut_off = True
-            broker_out.close()
+            try:  # the hop may close, and cancel this, while it waits
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:
+                for _, held in self.held.values():
+                    held.cut_off = True
+                broker_out.close()
 
     async def _take(self, queue: asyncio.Queue[tuple[bytes, HeldFrame | None] | None]) -> None:
         """Goes on reading behind what is held, or the end of the connection would not be seen."""
