@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ from harness.verify.runs import collected, runs_of
 from harness.verify.session import open_session
 from harness.verify.settle import by_fate, once_for_all_readers, with_sends, without_echoes
 from harness.verify.tables import BUNDLE, Frames, read_tables
-from harness.verify.tier_rows import Tier, tiers_of
+from harness.verify.tier_rows import Tier
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -80,14 +80,14 @@ def judge_tables(
     with side_by_side(spark) as pool:
         inputs = Inputs(given, pool)
         counted = pool.submit(counts, inputs)
-        operated, tiered = pool.submit(operations_of, given), pool.submit(tiers_of, given)
+        operated = pool.submit(operations_of, given)
         of_check = _checked(inputs, pool, failed, progress)
         progress("putting findings together")
         rows, runs = _settled(of_check, given, failed)
         progress("counting")
         figures = counted.result()
-        admins = _collected(operated, [Told() for _ in cases], "admin", failed)
-        tiers = _collected(tiered, [Tier() for _ in cases], "tier", failed)
+        admins = _collected(operated.result, [Told() for _ in cases], "admin", failed)
+        tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
@@ -100,10 +100,10 @@ def judge_tables(
     return Judged(verdicts, rows if runs else None)
 
 
-def _collected(rows: Future[list[T]], none: list[T], what: str, failed: dict[str, str]) -> list[T]:
+def _collected(rows: Callable[[], list[T]], none: list[T], what: str, failed: dict[str, str]) -> list[T]:
     """Rows that the driver has all of, by bundle."""
     try:
-        return rows.result()
+        return rows()
     except Exception as error:  # whatever it is, the checks still speak
         log.exception("the rows of %s could not be read", what)
         failed[what] = _words(error)
@@ -166,4 +166,7 @@ def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
+    """In a line. The first one of an exception of Java's names our call alone: the cause stands in the last of them."""
+    said = str(error).splitlines() or [""]
+    causes = [line.removeprefix("Caused by").lstrip(": ") for line in said if line.startswith((": ", "Caused by: "))]
+    return f"{type(error).__name__}: {causes[-1] if causes else said[0]}"[:300]

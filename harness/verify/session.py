@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scratch import scratch
 
-MASTER: Final = "local[2]"
+MASTER: Final = "local[2, 4]"  # two threads; a task that fails is tried as often as on a cluster, where once is no end
 _PR_SET_PDEATHSIG: Final = 1
 _REASON: Final = re.compile(r"(?:SparkException|ERROR \w+|^Error): (.+)")
 
@@ -29,6 +29,9 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "3g",
+    # Tables that are broadcast live beside this share of the heap and count in none: with Spark's own 0.6 the two of
+    # them fill the old generation, and what is kept for later goes to disk too late.
+    "spark.memory.fraction": "0.4",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
     "spark.ui.enabled": "false",

@@ -223,13 +223,25 @@ def test_a_check_that_breaks_is_a_doubt_and_the_others_still_speak(
         rows = judging.CHECKS["lost"](inputs)
         return rows.withColumn("offset", rows["kind"].cast("bigint") + rows["offset"])
 
-    checks = {"lost": judging.CHECKS["lost"], "asked": broken, "run": broken_when_it_runs}
+    def broken_in_java(_: object) -> Any:
+        return spark._jvm.java.lang.Integer.parseInt("nine")
+
+    checks = {
+        "lost": judging.CHECKS["lost"],
+        "asked": broken,
+        "run": broken_when_it_runs,
+        "java": broken_in_java,
+    }
     monkeypatch.setattr(judging, "CHECKS", checks)
     history = History("AAA").build()
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
-    assert [doubt.name for doubt in verdict.doubts] == ["check_failed:asked", "check_failed:run"]
+    said = {doubt.name.removeprefix("check_failed:"): doubt.text for doubt in verdict.doubts}
+    assert list(said) == ["asked", "run", "java"]
+    assert "no such column" in said["asked"]
+    assert "'lost'" in said["run"]
+    assert 'NumberFormatException: For input string: "nine"' in said["java"]
 
 
 def test_what_breaks_before_the_checks_is_a_doubt_of_each_that_needs_it(
