@@ -88,6 +88,11 @@ class Copy:
         added = pa.Table.from_pylist(list(rows), schema)
         self._parts[name] = pa.concat_tables([self._parts[name], added]) if name in self._parts else added
 
+    def next(self, table: str, column: str) -> int:
+        """One more than the highest value of a column, of rows that were added too."""
+        tops = [pc.max(part[column]).as_py() for name, part in self._parts.items() if name.startswith(f"{table}/")]
+        return 1 + max(top for top in tops if top is not None)
+
     @contextmanager
     def document(self, name: str) -> Iterator[Any]:
         """A document to be changed in place; it is written when the copy is sealed."""

@@ -17,6 +17,7 @@ from suites.planted.plants import (
     forget,
     last_partition,
     middle,
+    of_its_own,
     plant,
     records,
 )
@@ -199,9 +200,10 @@ def near_reordered_two_streams(copy: Copy) -> Expected:
 def _exchange(copy: Copy, first: Record, second: Record, kinds: Any) -> None:
     """Each stands where the other stood. One that is moved away for a moment must not be taken for the other."""
     aside = {"stream": -2, "seq": -2}
+    one, other = (of_its_own(copy.original, record) for record in (first, second))
     copy.change("observations", aside, kind=set(kinds), **first.at, **first.sent)
-    copy.change("observations", first.sent, kind=set(kinds), **second.at, **second.sent)
-    copy.change("observations", second.sent, kind=set(kinds), **first.at, **aside)
+    copy.change("observations", one, kind=set(kinds), **second.at, **second.sent)
+    copy.change("observations", other, kind=set(kinds), **first.at, **aside)
 
 
 # --- duplicated ---

@@ -118,7 +118,7 @@ def doubt_ledger_emptied(copy: Copy) -> Expected:
 def drain_emptied(copy: Copy) -> Expected:
     """Every read claims to have come to its end, and not one row is there."""
     copy.drop("observations", kind="drain")
-    return Expected(status=Status.FAIL, doubts=frozenset({"empty_drain"}), counted=False)
+    return Expected(status=Status.FAIL, doubts=frozenset({"empty_drain", "tier_unread"}), counted=False)
 
 
 @plant
@@ -126,7 +126,7 @@ def doubt_observations_emptied_and_no_reads(copy: Copy) -> Expected:
     copy.drop("observations")
     with copy.document("reads") as reads:
         reads.clear()
-    return doubtful("empty_drain", "no_drain", "reader_saw_nothing", "unread")
+    return doubtful("empty_drain", "no_drain", "reader_saw_nothing", "tier_unread", "unread")
 
 
 @plant

@@ -135,11 +135,16 @@ def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
                 read["position"] += 1
                 read["target"] += 1
     shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTERWARDS))
-    known = copy.original.rows("observations", **record.sent, kind=set(AFTERWARDS))
-    time = {"timestamp_ms": known[0]["timestamp_ms"]} if known else {}
-    copy.add("observations", [row | {"offset": new.offset, **record.sent, **time} for row in shown])
+    own = of_its_own(copy.original, record)
+    copy.add("observations", [row | {"offset": new.offset, **own} for row in shown])
     _append_batch(copy, record, new.offset, epoch_higher_by)
     return new
+
+
+def of_its_own(original: Original, record: Record) -> dict[str, Any]:
+    """What a record takes along wherever it stands: its producer's stream and time. None read it: the stream alone."""
+    known = original.rows("observations", **record.sent)
+    return record.sent | ({"timestamp_ms": known[0]["timestamp_ms"]} if known else {})
 
 
 def _append_batch(copy: Copy, record: Record, offset: int, epoch_higher_by: int) -> None:

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from suites.planted import of_admins, of_brokers, of_evidence, of_readers, of_records, of_runs, of_transactions
+from suites.planted import (
+    of_admins,
+    of_brokers,
+    of_evidence,
+    of_readers,
+    of_records,
+    of_runs,
+    of_tier,
+    of_transactions,
+)
 from suites.planted.plants import PLANTS
 
-__all__ = ["PLANTS", "of_admins", "of_brokers", "of_evidence", "of_readers", "of_records", "of_runs", "of_transactions"]
+__all__ = [
+    "PLANTS",
+    "of_admins",
+    "of_brokers",
+    "of_evidence",
+    "of_readers",
+    "of_records",
+    "of_runs",
+    "of_tier",
+    "of_transactions",
+]
