@@ -36,24 +36,29 @@ def cast_of(
     tested: Release,
     *,
     weakened: bool = False,
+    without_tier: str | None = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend that plays each scenario, and why nobody can play the others.
 
-    BadInput, before anything starts, on the first of these. Of a set are left out those that are not of this release,
-    and with `leave_out` those that this machine cannot play, unless there is nothing else.
+    BadInput, before anything starts, on the first of these. Of a set, and of a whole gate, are left out those that are
+    not of this release, and with `leave_out` those that this machine cannot play, unless there is nothing else.
+    without_tier: why the release cannot have a remote tier; None when it can.
     """
+    named = bool(options.only or options.scenarios)
     cast: dict[str, str] = {}
     nobody: dict[str, str] = {}
     for scenario in wanted:
         as_played = played(scenario, weakened)
         reason = _not_of(tested, as_played)
+        if reason is None and as_played.shape.tier and without_tier is not None:
+            reason = f"scenario {scenario.name}: {without_tier}"
         refused = {backend: reason or _undoable(as_played, backend) for backend in backends}
         fit = next((backend for backend, why in refused.items() if why is None), None)
         if fit is not None:
             cast[scenario.name] = fit
             continue
         nobody[scenario.name] = str(refused[backends[0]])
-        if not (options.tags if reason else options.leave_out):
+        if named if reason else not options.leave_out:
             raise BadInput(nobody[scenario.name])
     if nobody and not cast:
         raise BadInput(next(iter(nobody.values())))

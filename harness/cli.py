@@ -26,6 +26,7 @@ from harness.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResul
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
+REGRESSION = "regression"  # in the place of a scenario's name
 
 
 class _Whole(click.IntRange):
@@ -100,13 +101,21 @@ def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
 @commands.command()
 @click.argument("scenario", required=False)
 @click.option("--tag", metavar="TAG", multiple=True, help="All built-in scenarios with this tag, such as nightly.")
+@click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the bug.")
 @_run_options
-def run(scenario: str | None, tag: tuple[str, ...], **common: Any) -> Exit:
+def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common: Any) -> Exit:
     """Run one scenario, a built-in one by its name or a file of your own; or all that have one of some tags.
+
+    `regression` runs the scenario of a known bug on releases with and without it, and then on yours: 0 when those with
+    it FAIL as they must and all others PASS.
 
     What nothing on this machine can play of a tag's scenarios is not run and named as such; where CI is set it is
     refused, so that a set which shrinks does not go unnoticed.
     """
+    if (scenario == REGRESSION) != (issue is not None):
+        raise click.UsageError("`regression` and --issue KAFKA-N go together")
+    if issue is not None and not tag:
+        return _regression(issue, **common)
     if scenario is None and not tag:
         raise click.UsageError("Missing argument 'SCENARIO', or --tag TAG")
     if scenario is not None and tag:
@@ -137,6 +146,21 @@ def _gate(options: GateOptions) -> Exit:
         result: GateResult = run_gate(options, progress)
     reports.publish(result.out)
     return result.exit
+
+
+def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
+    from harness import regression  # as above
+
+    if keep:
+        raise BadInput("--keep leaves a cluster up, and `regression` starts several; run the scenario by its name")
+    options = _options(only=(regression.scenario_of(issue).name,), **common)
+    with reports.progress() as progress:
+        outcome = regression.play(issue, options, progress)
+    for one in outcome.played:
+        reports.publish(outcome.out / one.out)
+    for one in outcome.played:
+        click.echo(f"{issue}: {one.line}")
+    return outcome.exit
 
 
 @commands.command()

@@ -6,7 +6,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.release import Release
+from harness.kafka.tier import SINCE
 from harness.kafka.tier_jars import with_tier_jars
 from harness.model import scenario_tier
 from harness.model.backend import PROCESSES
@@ -46,7 +46,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate(backend)
     wanted = casting.chosen(options, whole)
-    cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened)
+    release, without_tier = _with_tier(release, [casting.played(s, weakened).shape for s in wanted], options, progress)
+    cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, without_tier=without_tier)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
     shapes = [casting.played(s, weakened).shape for s in wanted if s.name in cast]
@@ -82,12 +83,24 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
     return release, clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
 
 
+def _with_tier(
+    release: Release, shapes: Sequence[ClusterShape], options: GateOptions, progress: Progress
+) -> tuple[Release, str | None]:
+    """The release with the jars of its own remote tier, where a shape asks for one; or why there are none."""
+    if not any(shape.tier for shape in shapes) or release.numbers < SINCE:
+        return release, None
+    try:
+        return _with_jars(release, options, progress), None
+    except BadInput as refused:
+        return release, str(refused)
+
+
+def _with_jars(release: Release, options: GateOptions, progress: Progress) -> Release:
+    return with_tier_jars(release, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
+
+
 def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOptions, progress: Progress) -> Releases:
     """With those that clusters begin on, fetched and said. BadInput where one cannot be had, or cannot be upgraded."""
-    with_jars = partial(with_tier_jars, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
-    tiered = any(shape.tier for shape in shapes)
-    if tiered:
-        tested = with_jars(tested)
     earlier: dict[str, Release] = {}
     for shape in shapes:
         if shape.starts_on is not None and shape.starts_on not in earlier:
@@ -95,7 +108,8 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
                 shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
             )
             assert found is not None
-            earlier[shape.starts_on] = with_jars(found) if tiered else found
+            tiered = any(other.tier and other.starts_on == shape.starts_on for other in shapes)
+            earlier[shape.starts_on] = _with_jars(found, options, progress) if tiered else found
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
 

@@ -186,6 +186,17 @@ class Weakening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """A known bug that the scenario provokes: releases that have it, releases that are rid of it, and the kinds of
+    findings that the bad ones must be convicted of."""
+
+    issue: str  # "KAFKA-17062"
+    bad: tuple[str, ...]
+    fixed: tuple[str, ...]
+    expect: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     name: str
     title: str
@@ -207,6 +218,7 @@ class Scenario:
     permits: Permits = Permits()
     floors: Floors = Floors()
     weakening: Weakening | None = None
+    regression: Regression | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's scenario.json."""

@@ -21,6 +21,7 @@ from harness.model.scenario import (
     Config,
     Producer,
     Reader,
+    Regression,
     Scenario,
     Topic,
 )
@@ -192,10 +193,26 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
     for loss in scenario.permits.exact_losses:
         partition_of(f"{loss.topic}/{loss.partition}", topics, f"{where}: permits.exact_losses")
     if scenario.weakening is not None:
-        if not scenario.weakening.expect:
-            raise BadInput(f"{where}: weakening: expect is empty; name the kind of finding that must come")
-        for kind in scenario.weakening.expect:
-            _one_of(kind, tuple(k.value for k in Kind), f"{where}: weakening", "expect")
+        _expected(scenario.weakening.expect, f"{where}: weakening")
+    if scenario.regression is not None:
+        _regression(scenario.regression, f"{where}: regression")
+
+
+def _regression(known: Regression, where: str) -> None:
+    _expected(known.expect, where)
+    for key, versions in (("bad", known.bad), ("fixed", known.fixed)):
+        if not versions:
+            raise BadInput(f'{where}: {key} is empty; name a release, as {key} = ["3.9.0"]')
+        for version in versions:
+            if not VERSION.fullmatch(version):
+                raise BadInput(f"{where}: {key}: {version!r} is no version of Kafka; give one such as 3.9.0")
+
+
+def _expected(kinds: tuple[str, ...], where: str) -> None:
+    if not kinds:
+        raise BadInput(f"{where}: expect is empty; name the kind of finding that must come")
+    for kind in kinds:
+        _one_of(kind, tuple(k.value for k in Kind), where, "expect")
 
 
 def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[tuple[str, int]]:

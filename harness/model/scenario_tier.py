@@ -69,5 +69,3 @@ def _topic(topic: Topic, scenario: Scenario, where: str) -> None:
         raise BadInput(f'{where}: a topic in the tier needs its segments small; set "{SEGMENT_BYTES}" = 1048576')
     if not any(key in config for key in LOCAL_RETENTION):
         raise BadInput(f'{where}: everything would stay at the brokers, too; set "{LOCAL_RETENTION[0]}" = 1')
-    if "retention.bytes" in config:
-        raise BadInput(f"{where}: retention.bytes of a topic in the tier cannot be judged yet; use retention.ms")

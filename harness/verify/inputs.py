@@ -13,6 +13,7 @@ from harness.verify.compare import Compared, compare
 from harness.verify.drill import Drill, drill
 from harness.verify.fingerprints import reader_buckets
 from harness.verify.prepared import Prepared
+from harness.verify.tier_rows import Tier, tiers_of
 
 # Spark plans a query on one thread, and planning is most of the work: so two queries at a time.
 _AT_A_TIME: Final = 2
@@ -24,9 +25,15 @@ class Inputs:
 
     def __init__(self, given: Prepared, pool: Executor) -> None:
         self.given = given
+        self._tiers = pool.submit(tiers_of, given)
         self._read = pool.submit(lambda: reader_buckets(given.observations).localCheckpoint())
         self._drill = pool.submit(drill, given)
         self._compared = pool.submit(lambda: compare(given, self.read))
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """What lies in the remote tier, of each bundle."""
+        return self._tiers.result()
 
     @property
     def read(self) -> DataFrame:

@@ -25,10 +25,10 @@ from harness.verify.tier_rows import (
     Row,
     Segment,
     Tier,
+    agreed,
     last_look,
     lineage_of,
     of_look,
-    spans,
 )
 
 LISTED_MAX: Final = 50  # of a kind and partition
@@ -238,25 +238,12 @@ class _Told:
 def _uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
     """From and to without the last, of [start, end) what none of the copies has of the lineage."""
     at = start
-    for low, high in sorted(piece for segment in copied for piece in _valid(segment, lineage)):
+    for low, high in sorted(piece for segment in copied for piece in agreed(segment, lineage)):
         if low > at and at < end:
             yield at, min(low, end)
         at = max(at, high)
     if at < end:
         yield at, end
-
-
-def _valid(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
-    """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
-    if segment.base_offset is None or segment.end_offset is None:
-        return
-    end = segment.end_offset + 1
-    line = {epoch: (start, until) for epoch, start, until in spans(lineage, 1 << 62)}
-    for epoch, start, until in spans(segment.epochs, end):
-        first, last = line.get(epoch, (0, 0))
-        low, high = max(start, first, segment.base_offset), min(until, last, end)
-        if low < high:
-            yield low, high
 
 
 def _log_is_wrong(segment: Segment, log: Row) -> Iterator[str]:

@@ -31,13 +31,14 @@ Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
 class Segment:
     """One copy of a segment, as brokers wrote of it. `told`: state, broker and read of each record, in their order.
 
-    `size_bytes` and the offsets are None where no record says that its copy began.
+    `size_bytes`, the newest timestamp and the offsets are None where no record says that its copy began.
     """
 
     id: str
     base_offset: int | None = None
     end_offset: int | None = None
     size_bytes: int | None = None
+    max_timestamp_ms: int | None = None
     epochs: Lineage = ()
     txn_index_empty: bool | None = None
     told: list[tuple[str, int, int]] = field(default_factory=list)
@@ -55,6 +56,10 @@ class Segment:
     def copied_by(self, at_ns: int) -> bool:
         """By the clock of whoever wrote it."""
         return self.finished_ms is not None and self.finished_ms * 10**6 <= at_ns
+
+    def within(self, until_ms: int | None) -> bool:
+        """Whether none of its records is younger; None = of any time."""
+        return until_ms is None or (self.max_timestamp_ms is not None and self.max_timestamp_ms <= until_ms)
 
     @property
     def copied(self) -> bool:
@@ -113,6 +118,19 @@ def spans(lineage: Lineage, end: int) -> Iterator[tuple[int, int, int]]:
             yield epoch, start, until
 
 
+def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
+    """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
+    if segment.base_offset is None or segment.end_offset is None:
+        return
+    end = segment.end_offset + 1
+    line = {epoch: (start, until) for epoch, start, until in spans(lineage, 1 << 62)}
+    for epoch, start, until in spans(segment.epochs, end):
+        first, last = line.get(epoch, (0, 0))
+        low, high = max(start, first, segment.base_offset), min(until, last, end)
+        if low < high:
+            yield low, high
+
+
 def _told(partition: Partition, row: Row) -> None:
     if row["kind"] == "partition_delete":
         return  # no excuse for a partition that replicas still tell of, and of others nothing is asked
@@ -121,6 +139,7 @@ def _told(partition: Partition, row: Row) -> None:
     if row["kind"] == "segment":
         segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
         segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])
+        segment.max_timestamp_ms = row["max_timestamp_ms"]
         segment.txn_index_empty = row["txn_index_empty"]
     if row["state"] == FINISHED and segment.finished_ms is None:
         segment.finished_ms = row["timestamp_ms"]

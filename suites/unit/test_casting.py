@@ -72,6 +72,24 @@ def test_what_a_release_cannot_play_is_left_out_of_a_set_and_refused_alone(name:
     assert cast_of(ALONE, [other], ["processes"], NEWEST) == ({name: "processes"}, {})
 
 
+def test_a_whole_gate_leaves_out_what_is_not_of_the_release_and_a_name_is_refused() -> None:
+    wanted = [scenarios.load("calm"), scenarios.load("tiered_outage")]
+    older = Release("3.7.2", "a", "here", ())
+    assert cast_of(replace(ALONE, leave_out=True), wanted, ["processes"], older)[0] == {"calm": "processes"}
+    with pytest.raises(BadInput, match=r"tiered_outage: Kafka 3\.7\.2 has not what it is about, which came with 3\.8"):
+        cast_of(replace(ALONE, only=("calm", "tiered_outage")), wanted, ["processes"], older)
+
+
+def test_without_the_jars_of_a_tier_only_scenarios_with_one_are_left_out() -> None:
+    wanted = [scenarios.load("calm"), scenarios.load("tiered_outage")]
+    why = "there are no jars"
+    cast, nobody = cast_of(ALONE, wanted, ["processes"], NEWEST, without_tier=why)
+    assert cast == {"calm": "processes"}
+    assert nobody == {"tiered_outage": "scenario tiered_outage: there are no jars"}
+    with pytest.raises(BadInput, match=why):
+        cast_of(replace(ALONE, only=("tiered_outage",)), wanted, ["processes"], NEWEST, without_tier=why)
+
+
 def test_the_first_release_of_a_scenario_is_a_version() -> None:
     text = "since = 'later'\n" + (scenarios.files("harness.scenarios") / "calm.toml").read_text()
     with pytest.raises(BadInput, match=r"since = 'later' is no version of Kafka"):

@@ -169,6 +169,10 @@ def test_nothing_uncaught_ends_in_1(
         (["run", "--tag", "disc"], "no scenario has the tag 'disc'; did you mean 'disk'?"),
         (["run", "calm", "--tag", "disk"], "'calm' and --tag exclude each other"),
         (["run", "--tag", "disk", "--backend", "containers"], "disk_full needs disk.full"),  # CI is set
+        (["run", "regression"], "`regression` and --issue KAFKA-N go together"),
+        (["run", "calm", "--issue", "KAFKA-17062"], "`regression` and --issue KAFKA-N go together"),
+        (["run", "regression", "--issue", "KAFKA-17062", "--tag", "tier"], "'regression' and --tag exclude each other"),
+        (["run", "regression", "--issue", "KAFKA-17062", "--keep"], "run the scenario by its name"),
         (["verify", "nowhere"], "nowhere"),
         (["verify", "FULL"], "holds no evidence bundle"),
         (["seal", "nowhere"], "nowhere is not a folder"),

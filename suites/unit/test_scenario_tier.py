@@ -44,7 +44,6 @@ def test_a_topic_in_the_tier() -> None:
         ({"remote.storage.enable": "yes"}, "it is true or false"),
         ({**SMALL, "cleanup.policy": "compact"}, "a compacted topic has no remote tier"),
         ({**SMALL, "cleanup.policy": "compact,delete"}, "a compacted topic has no remote tier"),
-        ({**SMALL, "retention.bytes": 10_000_000}, "retention.bytes of a topic in the tier cannot be judged yet"),
         ({k: v for k, v in SMALL.items() if k != "segment.bytes"}, "needs its segments small"),
         ({k: v for k, v in SMALL.items() if "local" not in k}, "everything would stay at the brokers"),
     ],

@@ -166,6 +166,17 @@ def test_broken_toml_says_where() -> None:
     assert "line 2" in told
 
 
+def test_a_wrong_regression_is_refused() -> None:
+    def known(bad: str = '["3.8.0"]', fixed: str = '["3.9.0"]', expect: str = '["lost"]') -> str:
+        return f'{SMALL}\n[regression]\nissue = "KAFKA-1"\nbad = {bad}\nfixed = {fixed}\nexpect = {expect}\n'
+
+    assert read(known()).regression is not None
+    assert "regression: bad is empty; name a release" in refused(known(bad="[]"))
+    assert "fixed: 'newest' is no version of Kafka; give one such as 3.9.0" in refused(known(fixed='["newest"]'))
+    assert "regression: expect is empty" in refused(known(expect="[]"))
+    assert "did you mean 'lost'?" in refused(known(expect='["lst"]'))
+
+
 def test_two_steps_of_one_name_are_refused() -> None:
     twice = SMALL.replace('since = "down" }', 'since = "down", name = "down" }')
     assert "two steps are called 'down'" in refused(twice)

@@ -87,9 +87,9 @@ def test_tags_of_a_file_are_words_that_do_not_follow_from_the_rest(tag: str, tol
 
 
 def test_few_clusters_serve_the_whole_gate() -> None:
-    assert len({str(s.shape) for s in GATE}) <= 2
+    assert len({str(s.shape) for s in GATE}) <= 3
     shapes = [str(s.shape) for s in GATE]
-    assert sum(a != b for a, b in pairwise(shapes)) <= 1  # one shape after the other
+    assert sum(a != b for a, b in pairwise(shapes)) <= 2  # one shape after the other
 
 
 def test_the_gate_uses_every_codec_acks_keys_transactions_and_rolled_segments() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from suites.verify.edits import contract
+from suites.verify.edits import contract, start_at
 from suites.verify.history import BROKERS, MS, START_NS, Built, History
 
 SEGMENTS: Final = {"first": 0, "second": 3, "third": 6}
@@ -24,9 +24,11 @@ DELETING, DELETED = "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
 Edit = Callable[[Built], Any]
 
 
-def tiered(edit: Edit = lambda _: None, *, text: str = "AAA|AAAAAAA", epochs: str = "0:0,1:3") -> Built:
-    """What honest brokers leave, and then the edit. epochs: the lineage of every replica."""
-    history = contract(History(text).build(), tiered=True)
+def tiered(
+    edit: Edit = lambda _: None, *, text: str = "AAA|AAAAAAA", epochs: str = "0:0,1:3", begins: int = 0
+) -> Built:
+    """What honest brokers leave, and then the edit. epochs: that of every replica; begins: where each log does."""
+    history = contract(History(text).build(start_at(begins)), tiered=True)
     for segment, base in SEGMENTS.items():
         epoch = 0 if base == 0 else 1
         wrote(history, segment, STARTED, base, f"{epoch}:{base}")
@@ -41,7 +43,7 @@ def tiered(edit: Edit = lambda _: None, *, text: str = "AAA|AAAAAAA", epochs: st
                     "look": look,
                     "looked_ns": START_NS + 10**12,
                     "broker": broker,
-                    "log_start": 0,
+                    "log_start": begins,
                     "local_log_start": 9,
                     "log_end": 10,
                     "highest_tiered": 8,
@@ -159,6 +161,16 @@ def _starts(at: int, **wanted: Any) -> Edit:
     return lambda history: history.change("tier_replicas", {"log_start": at}, look="end", **wanted)
 
 
+def _first_expired(keep_bytes: int, edit: Edit = lambda _: None) -> Built:
+    """The tier has deleted the first segment by size: 600 bytes are left in it, 100 at the brokers alone."""
+    gone = _and(
+        _writes(DELETING, DELETED, segment="first"),
+        _without("tier_objects", segment_id="first", look="end"),
+        lambda history: [history.drop("batches", base_offset=offset) for offset in range(3, 9)],
+    )
+    return contract(tiered(_and(gone, edit), begins=3), retention_bytes=keep_bytes)
+
+
 _OF_SECOND: Final = {"segment_id": "second", "kind": "log"}
 CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     # --- legal
@@ -216,6 +228,21 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "an object is of before its copy was finished": (
         tiered(_objects({"sha256": "half", "looked_ns": START_NS}, look="loaded")),
         [],
+    ),
+    "expired by size, and what is left is in both": (_first_expired(700), []),
+    # --- log_start
+    "expired by size, one too many": (_first_expired(701), ["log_start 1"]),
+    "expired by size, and one segment was copied twice": (
+        _first_expired(701, lambda h: _twice(h, "second")),
+        ["log_start 1"],
+    ),
+    "expired by size, and copies that were not finished counted": (
+        _first_expired(701, lambda h: [wrote(h, f"failed {n}", STARTED, 9, "1:9") for n in range(9)]),
+        ["log_start 1"],
+    ),
+    "expired by size, and another leader's copy counted": (
+        _first_expired(900, _abandoned),
+        ["log_start 2"],
     ),
     # --- tier_gap
     "never copied": (tiered(_no_copy("second")), ["tier_gap 3"]),

@@ -45,6 +45,6 @@ CHECKS: Final[dict[str, Check]] = {
     "skipped_read": lambda of: skipped_read(of.compared),
     "replica_divergence": lambda of: replica_divergence(of.compared),
     "disks": lambda of: disks(of.given),
-    "log_start": lambda of: log_start(of.given),
+    "log_start": lambda of: log_start(of.given, of.tiers),
     "commit_regressed": lambda of: commit_regressed(of.drill),
 }

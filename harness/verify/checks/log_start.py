@@ -1,12 +1,14 @@
 """log_start: the start of a log moved further than retention, DeleteRecords or deletion allow.
 
 Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only
-while the rest is large enough. Time: everything below the start was older than retention.ms when it was seen there.
+while the rest is large enough; of a topic in the remote tier (KIP-405) what is there counts, once. Time: everything
+below the start was older than retention.ms when it was seen there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
@@ -20,6 +22,8 @@ from harness.verify.prepared import Prepared
 from harness.verify.retention import Limits, limits_of
 from harness.verify.rows import UNJUDGED, found
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.tier_kept import Kept, kept_in_tier
+from harness.verify.tier_rows import Tier
 
 # The broker's clock and ours are one machine's, ours without steps: allowed between them.
 _CLOCKS_MS: Final = 500
@@ -34,19 +38,23 @@ _SAMPLES: Final[Columns] = {
     "limit": "int64",  # of several limits by size each has its row, and any of them explains what is gone
     "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
     "until_ms": "int64?",  # when that limit was over: what came later says nothing about it
+    "tier_bytes": "int64?",  # kept in the remote tier, so many records; null = not known
+    "tier_n": "int64?",
+    "tier_end": "int64?",  # up to there disks are not asked
     "young_ms": "int64?",  # records of this time or younger must be there; null = no limit by time
 }
 
 
-def log_start(given: Prepared) -> DataFrame:
+def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     """Records below the farthest start of a log that neither size nor time nor DeleteRecords explains."""
-    samples = frame(given.spark, _SAMPLES, [row for n, case in enumerate(given.cases) for row in _samples(n, case)])
+    every = [row for n, case in enumerate(given.cases) for row in _samples(n, case, tiers[n])]
+    samples = frame(given.spark, _SAMPLES, every)
     key = [*PLACE, "sample"]
     each = [*key, "limit"]
     # The most complete copy tells what there was to keep: a hole in another is for replica_divergence to say.
     kept = (
-        given.batches.join(F.broadcast(samples.select(*each, "start", "until_ms")), PLACE)
-        .where("last_offset >= start AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
+        given.batches.join(F.broadcast(samples.select(*each, "start", "tier_end", "until_ms")), PLACE)
+        .where("last_offset >= greatest(start, tier_end) AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
         .groupBy(*each, "broker")
         .agg(F.sum("size_bytes").alias("kept"), F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"))
         .groupBy(*each)
@@ -56,7 +64,12 @@ def log_start(given: Prepared) -> DataFrame:
     # Where disks were read, a log of which no batch is left keeps nothing.
     on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
     judged = samples.join(kept, each, "left").join(F.broadcast(on_disk), BUNDLE, "left")
-    judged = judged.withColumn("kept", F.coalesce("kept", "on_disk"))
+    judged = judged.withColumns(
+        {
+            "kept": F.coalesce("kept", "on_disk") + F.col("tier_bytes"),
+            "kept_n": F.coalesce("kept_n", F.lit(0)) + F.col("tier_n"),
+        }
+    )
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
     by_some_size = F.max(by_size).over(Window.partitionBy(*key))
     judged = judged.withColumn("by_size", by_some_size).where("NOT by_size").drop("by_size")
@@ -104,7 +117,7 @@ def _not_displaced(told: DataFrame, given: Prepared) -> DataFrame:
     return told.join(displaced.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 
 
-def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
     """Every start of a log that somebody saw above 0 and that DeleteRecords alone does not explain."""
     last = case.last_snapshot
     before = _before(case)
@@ -120,8 +133,10 @@ def _samples(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
                 deleted = max(deleted, before.get(place, 0))
                 if log["log_start"] > deleted and case.complete:
-                    row = (number, *place, sample, log["broker"], log["log_start"], deleted)
-                    yield from ((*row, *bounds) for bounds in _bounds(limits))
+                    start = log["log_start"]
+                    row = (number, *place, sample, log["broker"], start, deleted)
+                    in_tier = partial(_in_tier, case, tier, place, start)
+                    yield from ((*row, *bounds) for bounds in _bounds(limits, in_tier))
     yield from _seen_while_running(number, case, sample, before)
 
 
@@ -154,13 +169,24 @@ def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Pl
             yield from ((*row, *bounds) for bounds in _bounds(limits))
 
 
-def _bounds(limits: Limits) -> Iterator[tuple[int | None, ...]]:
-    """limit, keep_bytes, until_ms and young_ms of a sample's rows."""
+def _bounds(
+    limits: Limits, in_tier: Callable[[int | None], Kept | None] = lambda _: Kept()
+) -> Iterator[tuple[int | None, ...]]:
+    """The columns of a sample's rows from `limit` on. in_tier: what is in the remote tier and not younger."""
     young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
     if not limits.sizes:
-        yield 0, None, None, young_ms
+        yield 0, None, None, 0, 0, 0, young_ms
     for number, size in enumerate(limits.sizes):
-        yield number, size.keep_bytes, size.until_ms, young_ms
+        kept = in_tier(size.until_ms)
+        far = (None, None, None) if kept is None else (kept.size_bytes, kept.records, kept.end)
+        yield number, size.keep_bytes, size.until_ms, *far, young_ms
+
+
+def _in_tier(case: Case, tier: Tier, place: Place, start: int, until_ms: int | None) -> Kept | None:
+    contract = case.contract.topics.get(place[0])
+    if contract is None or not contract.tiered:
+        return Kept()
+    return kept_in_tier(tier.partitions[place], start, until_ms)
 
 
 def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
