@@ -19,6 +19,7 @@ from harness.verify.seam import judged as judged_seam
 from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
+from harness.verify.tier_kept import ever_copied
 from harness.verify.tier_rows import Tier
 
 # What this harness does not try, whatever the scenario: said in every verdict.
@@ -40,6 +41,7 @@ _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
 }
 UNTIERED: Final = "tiered storage"
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
+_GONE: Final = (Kind.LOST, Kind.LOG_START)
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
@@ -61,7 +63,7 @@ def conclude(known: Seen) -> Verdict:
     case = known.case
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
-    of_records = (*(_finding(run, case) for run in told), *_cut_off(told))
+    of_records = (*(_finding(run, case, known.tier) for run in told), *_cut_off(told))
     findings = (*standing(case), *operations.findings, *seam.findings, *of_records)
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
     lost, excused = _losses(told)
@@ -103,7 +105,7 @@ def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
     return Status.INCONCLUSIVE if doubts else Status.PASS
 
 
-def _finding(run: Mapping[str, Any], case: Case) -> Finding:
+def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
     one_stream = run["stream_min"] is not None and run["stream_min"] == run["stream_max"] and run["stream_min"] >= 0
     return Finding(
         kind=Kind(run["kind"]),
@@ -120,11 +122,19 @@ def _finding(run: Mapping[str, Any], case: Case) -> Finding:
         last_ns=run["last_ns"],
         step=step_at(case.steps, run["returned_first_ns"]),
         reader=run["reader"],
-        detail=seen(run),
+        detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
         contract=promise(run["kind"], run["topic"], run["producer"], case.contract),
         excused_by=run["excused_by"],
         explained_by=run["explained_by"],
     )
+
+
+def _in_tier(run: Mapping[str, Any], case: Case, tier: Tier) -> str:
+    """What is gone from a topic in the remote tier was there before, or never came to be there."""
+    topic, place = case.contract.topics.get(run["topic"]), (run["topic"], run["topic_id"], run["partition"])
+    if run["kind"] not in _GONE or topic is None or not topic.tiered or run["offset_first"] is None:
+        return ""
+    return ever_copied(tier.partitions[place], run["offset_first"], run["offset_last"])
 
 
 def _cut_off(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:

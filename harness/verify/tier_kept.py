@@ -33,6 +33,22 @@ def kept_in_tier(partition: Partition, start: int, until_ms: int | None = None) 
     return max((_kept(copied, lineage, start) for lineage in lineages), default=Kept())
 
 
+def ever_copied(partition: Partition, low: int, high: int) -> str:
+    """What became of the offsets from `low` to `high` in the tier, as words; empty where nothing tells of a copy."""
+    finished = [s for s in partition.segments.values() if s.finished_ms is not None and s.base_offset is not None]
+    if not finished:
+        return ""
+    at, had = low, 0
+    for base, end in sorted((s.base_offset or 0, s.end_offset or 0) for s in finished):
+        if end >= at and base <= high:
+            had += min(end, high) - max(base, at) + 1
+            at = end + 1
+    never = high - low + 1 - had
+    return (
+        f"{never} of these offsets were never copied to the remote tier" if never else "all had been in the remote tier"
+    )
+
+
 def _kept(copied: list[Segment], lineage: Lineage, start: int) -> Kept:
     size, records, at = 0.0, 0, start
     for low, high, bytes_each in sorted(_pieces(copied, lineage)):

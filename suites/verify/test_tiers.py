@@ -47,6 +47,14 @@ def test_a_finding_names_the_offsets_the_broker_and_the_object(judged: dict[str,
     assert state.detail == f"broker 1 wrote {FINISHED} of first, after DELETE_SEGMENT_FINISHED"
 
 
+def test_what_is_gone_is_told_with_what_the_tier_had_of_it(judged: dict[str, Verdict]) -> None:
+    (gone,) = judged["expired by size, one too many"].findings
+    assert gone.detail == "the log starts at offset 3, further than anything permits; all had been in the remote tier"
+    (gone,) = judged["deleted by size before it was copied"].findings
+    assert gone.detail.endswith("; 3 of these offsets were never copied to the remote tier")
+    assert (gone.offset_first, gone.offset_last) == (3, 8)
+
+
 def test_the_share_that_was_read_from_it_is_told(judged: dict[str, Verdict]) -> None:
     told = judged["all is in the tier"].facts["read_from_tier"]
     assert 0.85 < told["records"] / told["of"] < 1

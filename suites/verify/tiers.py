@@ -171,6 +171,14 @@ def _first_expired(keep_bytes: int, edit: Edit = lambda _: None) -> Built:
     return contract(tiered(_and(gone, edit), begins=3), retention_bytes=keep_bytes)
 
 
+def _until_nine(history: Built) -> None:
+    """The tier has deleted all that was copied."""
+    for segment in ("first", "second"):
+        wrote(history, segment, DELETING)
+        wrote(history, segment, DELETED)
+        history.drop("tier_objects", segment_id=segment, look="end")
+
+
 _OF_SECOND: Final = {"segment_id": "second", "kind": "log"}
 CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     # --- legal
@@ -243,6 +251,10 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "expired by size, and another leader's copy counted": (
         _first_expired(900, _abandoned),
         ["log_start 2"],
+    ),
+    "deleted by size before it was copied": (
+        contract(tiered(_and(_no_copy("third"), _until_nine), begins=9), retention_bytes=700),
+        ["log_start 6"],
     ),
     # --- tier_gap
     "never copied": (tiered(_no_copy("second")), ["tier_gap 3"]),
