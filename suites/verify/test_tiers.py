@@ -6,6 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
+from harness.verify.tier_kept import Kept, kept_in_tier
+from harness.verify.tier_rows import Partition, Segment
 from suites.verify.judging import told, verdicts
 from suites.verify.tiers import CASES, FINISHED, STARTED, doubtful, tiered, wrote
 
@@ -53,6 +55,36 @@ def test_what_is_gone_is_told_with_what_the_tier_had_of_it(judged: dict[str, Ver
     (gone,) = judged["deleted by size before it was copied"].findings
     assert gone.detail.endswith("; 3 of these offsets were never copied to the remote tier")
     assert (gone.offset_first, gone.offset_last) == (3, 8)
+
+
+def _segment(id_: str, base: int, end: int, *, newest_ms: int = 0, epoch: int = 0, finished: bool = True) -> Segment:
+    """Of 100 bytes a record."""
+    told = [(STARTED, 1, 1), *([(FINISHED, 1, 1)] if finished else [])]
+    lineage = ((epoch, base),)
+    size_bytes = 100 * (end - base + 1)
+    return Segment(id_, base, end, size_bytes, newest_ms, lineage, told=told, finished_ms=1 if finished else None)
+
+
+@pytest.mark.parametrize(
+    ("segments", "until_ms", "kept"),
+    [
+        ([_segment("a", 0, 9), _segment("b", 10, 19)], None, Kept(1500, 15, 20)),
+        ([_segment("a", 0, 9), _segment("b", 10, 19, newest_ms=8)], 7, Kept(500, 5, 10)),
+        ([_segment("a", 0, 9), _segment("b", 5, 14)], None, Kept(1000, 10, 15)),
+        ([_segment("a", 0, 9), _segment("a again", 0, 9)], None, Kept(500, 5, 10)),
+        ([_segment("a", 0, 9), _segment("b", 10, 19, finished=False)], None, Kept(500, 5, 10)),
+        ([_segment("a", 0, 9), _segment("b", 10, 19, epoch=7)], None, Kept(500, 5, 10)),
+        ([_segment("a", 0, 4)], None, Kept()),
+        ([_segment("a", 0, 4, finished=False)], None, None),
+        ([], None, None),
+    ],
+)
+def test_what_the_tier_keeps_counts_once_from_the_start_of_the_log(
+    segments: list[Segment], until_ms: int | None, kept: Kept | None
+) -> None:
+    partition = Partition({segment.id: segment for segment in segments})
+    partition.replicas.append({"look": "end", "epochs": "0:0"})
+    assert kept_in_tier(partition, 5, until_ms) == kept
 
 
 def test_the_share_that_was_read_from_it_is_told(judged: dict[str, Verdict]) -> None:
