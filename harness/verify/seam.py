@@ -143,12 +143,25 @@ class _Told:
     # --- objects ---
 
     def objects(self) -> Iterator[Finding]:
-        for segment in self.partition.segments.values():
-            if segment.state == FINISHED and segment.stable and segment.base_offset is not None:
-                for what in self._wrong(segment, self.partition.objects.get(segment.id, [])):
-                    name = f"{segment.base_offset:020d}-{segment.id}"
-                    span = (segment.base_offset, segment.end_offset or segment.base_offset)
-                    yield self._finding(Kind.TIER_OBJECT, f"{name}{what}", span, "the remote tier")
+        wrong = self._not_whole()
+        for segment in wrong:
+            for what in wrong[segment] if not self._replaced(segment, wrong) else ():
+                base = segment.base_offset or 0
+                name, span = f"{base:020d}-{segment.id}", (base, segment.end_offset or base)
+                yield self._finding(Kind.TIER_OBJECT, f"{name}{what}", span, "the remote tier")
+
+    def _not_whole(self) -> dict[Segment, list[str]]:
+        """Finished copies, and what is wrong with each."""
+        finished = [s for s in self.partition.segments.values() if s.state == FINISHED and s.stable]
+        found = {s: list(self._wrong(s, self.partition.objects.get(s.id, []))) for s in finished}
+        return {s: what for s, what in found.items() if what and s.base_offset is not None}
+
+    def _replaced(self, segment: Segment, wrong: Mapping[Segment, list[str]]) -> bool:
+        """Whether a later copy has all of it and is whole. LocalTieredStorage goes by files that are gone: a leader
+        that loses its replica while it copies leaves half a copy, calls it finished, and the next leader copies anew.
+        """
+        whole = (s for s in self.partition.segments.values() if s.state == FINISHED and s.stable and s not in wrong)
+        return any(other.replaces(segment) for other in whole)
 
     def contradictions(self) -> Iterator[Finding]:
         """Finished copies of the same offsets and epochs whose logs differ: replicas have the same batches."""
@@ -200,6 +213,10 @@ class _Told:
         there = {id_ for id_, rows in objects.items() if last_look(rows)}
         orphans = [id_ for id_ in there if id_ not in segments or segments[id_].state == DELETED]
         dangling = [s for s in segments.values() if s.state == STARTED and s.stable]
+        wrong = self._not_whole()
+        replaced = [segment for segment in wrong if self._replaced(segment, wrong)]
+        if replaced:
+            yield f"tier: {len(replaced)} copies of {where} are not whole, and later ones of the same offsets are"
         if orphans:
             yield f"tier: {len(orphans)} segments of {where} have objects in the remote tier that no metadata claims"
         if dangling:

@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Segment:
     """One copy of a segment, as brokers wrote of it. `told`: state, broker and read of each record, in their order.
 
@@ -43,6 +43,7 @@ class Segment:
     txn_index_empty: bool | None = None
     told: list[tuple[str, int, int]] = field(default_factory=list)
     finished_ms: int | None = None
+    finished_at: int | None = None  # in the order of what brokers wrote of the partition
 
     @property
     def state(self) -> str:
@@ -56,6 +57,15 @@ class Segment:
     def copied_by(self, at_ns: int) -> bool:
         """By the clock of whoever wrote it."""
         return self.finished_ms is not None and self.finished_ms * 10**6 <= at_ns
+
+    def replaces(self, other: Segment) -> bool:
+        """Whether it was finished later, and has all that the other one has of the same leader epochs: brokers read it
+        from then on, and have no use for the other one."""
+        if self.finished_at is None or other.finished_at is None or self.finished_at <= other.finished_at:
+            return False
+        mine = {epoch: (low, high) for epoch, low, high in spans(self.epochs, (self.end_offset or 0) + 1)}
+        theirs = spans(other.epochs, (other.end_offset or 0) + 1)
+        return all(epoch in mine and mine[epoch][0] <= low and high <= mine[epoch][1] for epoch, low, high in theirs)
 
     def within(self, until_ms: int | None) -> bool:
         """Whether none of its records is younger; None = of any time."""
@@ -142,7 +152,7 @@ def _told(partition: Partition, row: Row) -> None:
         segment.max_timestamp_ms = row["max_timestamp_ms"]
         segment.txn_index_empty = row["txn_index_empty"]
     if row["state"] == FINISHED and segment.finished_ms is None:
-        segment.finished_ms = row["timestamp_ms"]
+        segment.finished_ms, segment.finished_at = row["timestamp_ms"], row["offset"]
 
 
 def _rows(table: DataFrame) -> Sequence[dict[str, Any]]:

@@ -111,6 +111,15 @@ def near_tier_object_that_nobody_claims(copy: Copy) -> Expected:
     return passes()
 
 
+@plant
+def near_tier_object_that_was_copied_anew(copy: Copy) -> Expected:
+    """Half a copy that was called finished, and another leader's whole one after it, which is the one that is read."""
+    segment = _middle(copy)
+    _copied_again(copy, segment)
+    copy.drop("tier_objects", **_log_of(segment), look="end")
+    return passes()
+
+
 # --- tier_state ---
 
 

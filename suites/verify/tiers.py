@@ -238,6 +238,10 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         [],
     ),
     "expired by size, and what is left is in both": (_first_expired(700), []),
+    "half a copy, and a later one of the same offsets is whole": (
+        tiered(_and(lambda h: _twice(h, "second"), _without("tier_objects", **_OF_SECOND, look="end"))),
+        [],
+    ),
     # --- log_start
     "expired by size, one too many": (_first_expired(701), ["log_start 1"]),
     "expired by size, and one segment was copied twice": (
@@ -321,6 +325,26 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "an index changed": (
         tiered(_objects({"sha256": "other"}, segment_id="first", kind="index", look="end")),
         ["tier_object 3"] * 2,
+    ),
+    "half a copy, and an earlier one of the same offsets is whole": (
+        tiered(
+            _and(lambda h: _twice(h, "second"), _without("tier_objects", segment_id="twin", kind="log", look="end")),
+        ),
+        ["tier_object 3"],
+    ),
+    "half a copy, and half of a later one": (
+        tiered(
+            _and(
+                lambda h: _twice(h, "second"),
+                _without("tier_objects", **_OF_SECOND, look="end"),
+                _without("tier_objects", segment_id="twin", kind="index", look="end"),
+            )
+        ),
+        ["tier_object 3"] * 2,
+    ),
+    "half a copy, and a later one of another leader epoch": (
+        tiered(_and(_abandoned, _without("tier_objects", **_OF_SECOND, look="end"))),
+        ["tier_object 3"],
     ),
     # --- tier_state
     "finished after it was deleted": (
