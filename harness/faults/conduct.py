@@ -113,9 +113,14 @@ class _Conductor:
         self.on_step(self.rows)
 
     def heal_rest(self) -> None:
-        """The plan is through: what it left broken is healed as if it had said so."""
+        """The plan is through: what it left broken is healed as if it had said so. What takes too long is a doubt."""
         for active in reversed(list(self.open)):
-            self._heal(active)
+            try:
+                self._heal(active)
+            except HarnessTimeout as late:
+                active.row["error"] = str(late)
+                self.stage.log(f"{active.step}: {late}")
+            self.on_step(self.rows)
 
     def heal_all(self) -> None:
         """In reverse order; one that cannot be healed does not keep the others from it."""

@@ -32,6 +32,7 @@ class Break(Fault):
     bites: int = 1  # at which asking the bite holds
     after_heal: bool = False
     stubborn: bool = False
+    slow: bool = False
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -50,6 +51,8 @@ class Break(Fault):
             CALLS.append(f"heal {self.what}")
             if self.stubborn:
                 raise HarnessFailure("stuck")
+            if self.slow:
+                raise HarnessTimeout("waited for it to come back")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +132,16 @@ def test_what_the_plan_leaves_broken_is_healed_in_reverse() -> None:
     rows = conduct(stage_of(), [breaking("a"), breaking("b")])
     assert CALLS == ["break a", "break b", "heal b", "heal a"]
     assert all(row["bite"]["held"] for row in rows)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_fault_that_heals_too_slowly_is_a_doubt_and_keeps_no_other_from_it(by_name: bool) -> None:
+    rows = conduct(
+        stage_of(), [breaking("a"), breaking("b", slow=True), *([healing("b"), healing("a")] if by_name else [])]
+    )
+    assert CALLS == ["break a", "break b", "heal b", "heal a"]
+    assert ("step_failed", f"step {'heal_b' if by_name else 'b'}: waited for it to come back") in doubts(rows)
+    assert rows[0]["healed_ns"] is not None
 
 
 def test_a_fault_for_some_time_heals_within_its_step() -> None:
