@@ -14,6 +14,7 @@ from harness.clusters.tier import make_store, store_of, tier_of
 from harness.kafka.cache import Cache
 from harness.kafka.release import Release
 from harness.kafka.tier import Tier
+from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 from harness.options import GateOptions
 
@@ -44,15 +45,30 @@ def _start(shape: ClusterShape, *_: Any, **__: Any) -> Release | None:
     return release(shape.starts_on) if shape.starts_on else None
 
 
+PROGRESS: Any = type("Said", (), {"line": lambda self, text: None})()
+STAGED = GateOptions(seed=1, maven_repo="https://staging")
+
+
 def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str | None]]) -> None:
-    progress: Any = type("Said", (), {"line": lambda self, text: None})()
-    options = GateOptions(seed=1, maven_repo="https://staging")
-    found = run._releases([PLAIN, TIERED], release(), options, progress)
+    tested, lacking = run._with_tier(release(), [PLAIN, TIERED], STAGED, PROGRESS)
+    found = run._releases([PLAIN, TIERED], tested, STAGED, PROGRESS)
     assert asked == [("4.3.1", "https://staging"), ("3.9.1", "https://staging")]
     assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
+    assert lacking is None
     asked.clear()
-    assert run._releases([PLAIN], release(), options, progress).tested.tier_jars == ()
+    assert run._with_tier(release(), [PLAIN], STAGED, PROGRESS) == (release(), None)
+    assert run._releases([PLAIN], release(), STAGED, PROGRESS).tested.tier_jars == ()
     assert asked == []
+
+
+def test_a_release_without_them_is_told_and_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any, **__: Any) -> Release:
+        raise BadInput("there are none")
+
+    monkeypatch.setattr(run, "with_tier_jars", none)
+    assert run._with_tier(release(), [PLAIN, TIERED], STAGED, PROGRESS) == (release(), "there are none")
+    before = replace(release(), version="3.5.2")  # it has no tier at all, which is said elsewhere
+    assert run._with_tier(before, [TIERED], STAGED, PROGRESS) == (before, None)
 
 
 def test_and_so_does_whoever_starts_a_cluster_without_one(
