@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.scratch import forsaken
 from harness.verify.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 STARTS = """
@@ -105,3 +109,10 @@ def _gone(pid: int) -> bool:
 def test_an_empty_master_is_not_taken_for_none(master: str) -> None:
     with pytest.raises(BadInput, match=r"names no Spark master: give one such as spark://host:7077, or leave --master"):
         open_session(master)
+
+
+def test_what_plans_compile_to_has_room(spark: SparkSession) -> None:
+    """A few hundred bundles judged at once fill 48 MiB; a Java with no room for code left throws at random places."""
+    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    room_bytes = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
+    assert room_bytes >= 240 << 20
