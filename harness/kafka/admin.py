@@ -26,7 +26,7 @@ from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_fetch import Served, fetch
 from harness.kafka.admin_groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin_log_dirs import LogDirectories, ReplicaDirectory
-from harness.kafka.admin_offsets import EpochEnd, TieredReplica
+from harness.kafka.admin_offsets import EpochEnd, TieredReplica, TimedOffset
 from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_seen import Seen
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
@@ -145,6 +145,10 @@ class AdminView:
     def last_stable_offset(self, topics: Iterable[str]) -> dict[Place, int]:
         """What read_committed may read up to: below the first open transaction, told by each leader."""
         return {place: stable for place, (_, stable) in self.watermarks(topics).items()}
+
+    def offsets_by_time(self, times_ms: Mapping[Place, int]) -> dict[Place, TimedOffset]:
+        """What each leader answers a consumer who asks for the first record of a time or later."""
+        return admin_offsets.offsets_by_time(self._wire, self.partitions({t for t, _ in times_ms}), times_ms)
 
     def offsets_by_epoch(self, epochs: Mapping[Place, int]) -> dict[Place, EpochEnd]:
         """Where the leader's log leaves the given leader epoch of each partition."""

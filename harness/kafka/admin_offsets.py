@@ -110,6 +110,45 @@ def watermarks(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """What a leader answers to a timestamp: the first record of that time or later. offset None: it knows of none."""
+
+    offset: int | None
+    timestamp_ms: int | None
+    leader_epoch: int | None
+    error: str | None = None
+
+
+def offsets_by_time(
+    wire: Wire, states: Sequence[PartitionState], times_ms: Mapping[Place, int], timeout_s: float = ANSWER_S
+) -> dict[Place, TimedOffset]:
+    """What each partition's leader answers a consumer about a time (KIP-79); in the remote tier too (KIP-405).
+
+    Absent: no leader, or one that is silent.
+    """
+    wanted = [state for state in states if (state.topic, state.partition) in times_ms]
+    asked = _by_leader(wire, wanted).items()
+    answers = wire.gather({broker: (_timed_call(places, times_ms),) for broker, places in asked}, timeout_s)
+    return {
+        (topic.name, p.partition_index): _timed(p)
+        for (answer,) in answers.values()
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _timed(p: Any) -> TimedOffset:
+    known = p.offset >= 0
+    epoch = p.leader_epoch if known and p.leader_epoch >= 0 else None
+    return TimedOffset(
+        offset=p.offset if known else None,
+        timestamp_ms=p.timestamp if known else None,
+        leader_epoch=epoch,
+        error=error_name(p.error_code),
+    )
+
+
 def offsets_by_epoch(
     wire: Wire, states: Sequence[PartitionState], epochs: Mapping[Place, int], timeout_s: float = ANSWER_S
 ) -> dict[Place, EpochEnd]:
@@ -187,24 +226,37 @@ def _by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
 
 
 def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
-    topic, since = ListOffsetsRequest.ListOffsetsTopic, _TIER_SINCE.get(OffsetSpec(spec), 0)
+    since = _TIER_SINCE.get(OffsetSpec(spec), 0)
 
     def build(version: int) -> Any:
         if version < since:
             raise Unanswered(f"ListOffsets of version {version} has no {OffsetSpec(spec).name}")
-        return ListOffsetsRequest(
-            replica_id=replica,
-            isolation_level=int(isolation),
-            topics=[
-                topic(
-                    name=name,
-                    partitions=[topic.ListOffsetsPartition(partition_index=i, timestamp=int(spec)) for i in indexes],
-                )
-                for name, indexes in _by_topic(places).items()
-            ],
-        )
+        return _listing(dict.fromkeys(places, int(spec)), replica, isolation)
 
     return Call(ListOffsetsRequest, build, max(since, _NEWEST_LIST_OFFSETS))
+
+
+def _timed_call(places: Sequence[Place], times_ms: Mapping[Place, int]) -> Call:
+    asked = {place: times_ms[place] for place in places}
+    return Call(ListOffsetsRequest, lambda _: _listing(asked, _CONSUMER), _NEWEST_LIST_OFFSETS)
+
+
+def _listing(
+    timestamps: Mapping[Place, int], replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED
+) -> ListOffsetsRequest:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+
+    def partition(name: str, index: int) -> Any:
+        return topic.ListOffsetsPartition(partition_index=index, timestamp=timestamps[name, index])
+
+    return ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=int(isolation),
+        topics=[
+            topic(name=name, partitions=[partition(name, i) for i in indexes])
+            for name, indexes in _by_topic(list(timestamps)).items()
+        ],
+    )
 
 
 def _offsets(answer: Any) -> dict[Place, int]:

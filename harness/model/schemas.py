@@ -133,6 +133,19 @@ ADMIN_VIEWS: Final[Columns] = {
     "at_ns": "int64",  # answered
 }
 
+# One row a partition and time that its leader was asked about: the first record of that time or later (KIP-79).
+LOOKUPS: Final[Columns] = {
+    "asked_ns": "int64",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "time_ms": "int64",
+    "offset": "int64?",  # null = none so late, or an error
+    "timestamp_ms": "int64?",  # of the record there, by the leader
+    "leader_epoch": "int32?",
+    "error": "string?",  # of Kafka, or that nobody answered
+}
+
 # One row an object of the remote tier (KIP-405) at one look, where the tier itself can be read, past the brokers.
 TIER_OBJECTS: Final[Columns] = {
     "look": "string",  # "loaded", "healed", "end"
@@ -202,6 +215,7 @@ TABLES: Final[dict[str, Columns]] = {
     "batches": BATCHES,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
+    "lookups": LOOKUPS,
     "tier_metadata": TIER_METADATA,
     "tier_objects": TIER_OBJECTS,
     "tier_replicas": TIER_REPLICAS,
@@ -240,6 +254,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "batches": ("partition", "base_offset", "last_offset"),
     "admin_ops": ("op",),
     "admin_views": ("node",),
+    "lookups": ("partition",),
     "tier_metadata": ("partition", "offset"),
     "tier_objects": ("partition", "base_offset", "size_bytes"),
     "tier_replicas": ("partition", "log_start", "local_log_start", "log_end"),

@@ -28,7 +28,8 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; tier: records that the drain was given from the remote tier, and of its topics at all.
+    which batches were read; unanswered: questions about times, and an error, by place; tier: records that the drain was
+    given from the remote tier, and of its topics at all.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Counts:
     streams: list[dict[str, Any]] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
+    unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
     tier: tuple[int, int] = (0, 0)
 
     def total(self, figure: str) -> int:
@@ -57,6 +59,9 @@ def counts(inputs: Inputs) -> list[Counts]:
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
         out[number].tier = read
+    refused = given.lookups.where("error IS NOT NULL").groupBy(*PLACE)
+    for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
+        out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
     _count_ends(given, windows, out)
     _count_commits(given, windows, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():

@@ -49,6 +49,16 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody committed this; the last acked was {run['other_last']}",
     (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; the last acked was {run['other_last']}",
     (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
+    (Kind.OFFSET_LOOKUP, "late"): lambda run: (
+        f"the first of its time or later, and the leader, asked for that, names {_span(run, 'offset')}"
+    ),
+    (Kind.OFFSET_LOOKUP, "none"): "the first of its time or later, and the leader, asked for that, says there is none",
+    (Kind.OFFSET_LOOKUP, "early"): lambda run: (
+        f"of before the time that the leader names it for, {_span(run, 'time')} ms"
+    ),
+    (Kind.OFFSET_LOOKUP, "time"): lambda run: (
+        f"the leader names it with a time of {_span(run, 'other')} ms, which it has not"
+    ),
     (Kind.REPLICA_DIVERGENCE, "missing"): "below the high watermark the replica lacks what the leader has",
     (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has what the leader lacks",
     (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record there than the leader",
@@ -69,6 +79,7 @@ _PROMISES: Final[dict[str, str]] = {
     Kind.SKIPPED_READ: "a reader is given every record between two that it was given",
     Kind.COMMIT_REGRESSED: "an acknowledged commit stands until a later one replaces it",
     Kind.LOG_START: "only retention by size or time, DeleteRecords and deletion move the start of a log",
+    Kind.OFFSET_LOOKUP: "a leader finds the first record of a time or later, wherever it lies (KIP-79, KIP-405)",
     Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
     Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
     Kind.ADMIN_LOST: "an acknowledged operation of an admin is in the metadata log for good (KIP-500)",

@@ -30,8 +30,15 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
         found.append(Doubt("unfinished", "the run ended half way: what is there was judged, not what is absent"))
         return list(dict.fromkeys(found))
     found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
+    found += _lookups(counts)
     found += [*thin(case, counts), *tier.doubts(case, *counts.tier), *_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))
+
+
+def _lookups(counts: Counts) -> Iterator[Doubt]:
+    for (topic, _, partition), (n, error) in sorted(counts.unanswered.items()):
+        text = f"{n} questions about offsets by time of {topic}/{partition} had no answer: {error}"
+        yield Doubt("lookup_unanswered", text)
 
 
 def _checks(failed: Mapping[str, str]) -> Iterator[Doubt]:

@@ -50,6 +50,7 @@ class Prepared:
     places: DataFrame
     admin_ops: DataFrame
     admin_views: DataFrame
+    lookups: DataFrame
     tier_metadata: DataFrame
     tier_objects: DataFrame
     tier_replicas: DataFrame
@@ -84,6 +85,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
         admin_ops=frames["admin_ops"],
         admin_views=frames["admin_views"],
+        lookups=frames["lookups"],
         tier_metadata=frames["tier_metadata"],
         tier_objects=frames["tier_objects"],
         tier_replicas=frames["tier_replicas"],

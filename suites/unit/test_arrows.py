@@ -44,7 +44,18 @@ CHAOS = {*RUN, "run"}
 CLI = {*CHAOS, "regression", "chaos", "exiting", "listing", "doctor"}
 ROOMS |= {**MODULES, "chaos": CHAOS, "cli": CLI}
 # What run.py was split into; all of it sits on run's level.
-RUN_PARTS = {"run", "casting", "drive", "admin_looks", "regression", "settle", "tier_looks", "truth", "windows"}
+RUN_PARTS = {
+    "run",
+    "casting",
+    "drive",
+    "admin_looks",
+    "lookups",
+    "regression",
+    "settle",
+    "tier_looks",
+    "truth",
+    "windows",
+}
 ROOMS |= dict.fromkeys(RUN_PARTS, RUN | RUN_PARTS)
 
 MUST_NOT_NEED = {"pytest", "allure", "_pytest"}

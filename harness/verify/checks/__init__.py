@@ -17,6 +17,7 @@ from harness.verify.checks.duplicated import duplicated
 from harness.verify.checks.log_start import log_start
 from harness.verify.checks.lost import beyond_every_log, lost
 from harness.verify.checks.misrouted import misrouted
+from harness.verify.checks.offset_lookup import offset_lookup
 from harness.verify.checks.phantom import phantom
 from harness.verify.checks.reordered import reordered
 from harness.verify.checks.replica_divergence import replica_divergence
@@ -46,5 +47,6 @@ CHECKS: Final[dict[str, Check]] = {
     "replica_divergence": lambda of: replica_divergence(of.compared),
     "disks": lambda of: disks(of.given),
     "log_start": lambda of: log_start(of.given, of.tiers),
+    "offset_lookup": lambda of: offset_lookup(of.given),
     "commit_regressed": lambda of: commit_regressed(of.drill),
 }

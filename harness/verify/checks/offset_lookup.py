@@ -1,0 +1,68 @@
+"""offset_lookup: asked for the first record of a time or later, a leader names another one, or none.
+
+What is there is what the read after healing was given. A control record may be named, which no reader is given: it has
+a time, too. Where retention, compaction or DeleteRecords may have taken records since, nothing is judged.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.case import UNCOMMITTED, Case
+from harness.verify.prepared import Prepared
+from harness.verify.regimes import compacted_until
+from harness.verify.retention import may_delete
+from harness.verify.rows import found
+from harness.verify.tables import BUNDLE, PLACE, frame
+
+_ASKED = [*PLACE, "time_ms"]
+
+
+def offset_lookup(given: Prepared) -> DataFrame:
+    """The record that a leader should have named or, where it names one that is older than asked for, that one."""
+    stays = [(n, topic) for n, case in enumerate(given.cases) for topic in _staying(case)]
+    topics = F.broadcast(frame(given.spark, {"topic": "string"}, stays))
+    lookups = given.lookups.where("error IS NULL").join(topics, [BUNDLE, "topic"], "left_semi")
+    lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
+    there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
+    there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
+    first = (
+        there.join(F.broadcast(lookups.select(*_ASKED)), PLACE)
+        .where("at_ms >= time_ms")
+        .groupBy(*_ASKED)
+        .agg(F.min(F.struct("offset", "at_ms")).alias("first"))
+    )
+    at_named = there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms"))
+    judged = lookups.join(first, _ASKED, "left").join(at_named, [*PLACE, "named"], "left")
+    how = (
+        F.when(F.col("named").isNull() & F.col("first").isNotNull(), "none")
+        .when(F.col("named") > F.col("first.offset"), "late")
+        .when(F.col("has_ms") < F.col("time_ms"), "early")
+        .when(F.col("has_ms") != F.col("named_ms"), "time")
+    )
+    rows = judged.withColumn("how", how).where("how IS NOT NULL")
+    rows = rows.withColumn(
+        "offset", F.when(F.col("how").isin("none", "late"), F.col("first.offset")).otherwise(F.col("named"))
+    )
+    other = F.when(F.col("how") == "late", F.col("named")).when(F.col("how") == "early", F.col("time_ms"))
+    other = F.coalesce(other, F.col("named_ms"))
+    return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("how"), reader=F.lit("leader"))
+
+
+def _once(rows: DataFrame) -> DataFrame:
+    """Several times may have one answer."""
+    return rows.groupBy(*PLACE, "offset", "how").agg(F.min("other").alias("other"))
+
+
+def _staying(case: Case) -> list[str]:
+    """Topics of which nothing goes."""
+    contract = case.contract.topics
+    if not case.complete:
+        return []
+    return [
+        name
+        for name, topic in contract.items()
+        if not (may_delete(case, name) or topic.delete_records or compacted_until(case, name) is not None)
+    ]

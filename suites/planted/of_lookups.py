@@ -1,0 +1,81 @@
+"""Plants in what leaders answer about times, each beside its near miss."""
+
+from __future__ import annotations
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Row
+from suites.planted.expected import Expected, doubtful, fails, passes
+from suites.planted.plants import plant
+
+_PLAIN = {"topic": "plain", "partition": 0}
+_PAID = {"topic": "paid", "partition": 0}
+
+
+@plant
+def offset_lookup_late(copy: Copy) -> Expected:
+    """The search went past the first record of that time."""
+    row = _middle(copy)
+    copy.change("lookups", {"offset": row["offset"] + 3}, **_this(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, row["offset"])])
+
+
+@plant
+def offset_lookup_finds_none(copy: Copy) -> Expected:
+    row = _middle(copy)
+    copy.change("lookups", {"offset": None, "timestamp_ms": None, "leader_epoch": None}, **_this(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, row["offset"])])
+
+
+@plant
+def offset_lookup_early(copy: Copy) -> Expected:
+    """The search stopped at a record that is older than what was asked for."""
+    row = _middle(copy)
+    copy.change("lookups", {"offset": row["offset"] - 1}, **_this(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, row["offset"] - 1)])
+
+
+@plant
+def offset_lookup_with_another_time(copy: Copy) -> Expected:
+    row = _middle(copy)
+    copy.change("lookups", {"timestamp_ms": row["timestamp_ms"] + 1}, **_this(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, row["offset"])])
+
+
+@plant
+def near_offset_lookup_of_a_marker(copy: Copy) -> Expected:
+    """The end of a transaction has a time, too, and no reader is given it."""
+    markers = copy.original.rows("batches", **_PAID, control=["commit", "abort"])
+    marker = markers[len(markers) // 2]["base_offset"]
+    after = [row for row in copy.original.rows("lookups", **_PAID) if row["offset"] and row["offset"] > marker]
+    row = min(after, key=lambda row: row["offset"])
+    copy.change("lookups", {"offset": marker}, **_this(row))
+    return passes()
+
+
+@plant
+def near_offset_lookup_below_retention(copy: Copy) -> Expected:
+    """What retention has taken since can be named."""
+    row = copy.original.rows("lookups", topic="sized", partition=0)[0]
+    copy.change("lookups", {"offset": 0}, **_this(row))
+    return passes()
+
+
+@plant
+def lookups_that_nobody_answered(copy: Copy) -> Expected:
+    nothing = {"offset": None, "timestamp_ms": None, "leader_epoch": None, "error": "NOT_LEADER_OR_FOLLOWER"}
+    copy.change("lookups", nothing, **_PLAIN)
+    return doubtful("lookup_unanswered")
+
+
+def _middle(copy: Copy) -> Row:
+    """A question from the middle, whose answer no other question has, nor the record before it."""
+    rows = [row for row in copy.original.rows("lookups", **_PLAIN) if row["offset"] is not None]
+    offsets = [row["offset"] for row in rows]
+    alone = [row for row in rows if offsets.count(row["offset"]) == 1 and row["offset"] > min(offsets)]
+    before = {row["offset"]: row for row in copy.original.rows("observations", **_PLAIN, kind="drain")}
+    fit = [r for r in alone if (b := before.get(r["offset"] - 1)) and b["timestamp_ms"] < r["time_ms"]]
+    return fit[len(fit) // 2]
+
+
+def _this(row: Row) -> Row:
+    return {name: row[name] for name in ("topic", "partition", "time_ms")}

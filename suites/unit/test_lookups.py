@@ -1,0 +1,67 @@
+"""Questions about times: asked over the whole run and beyond both ends, again while there are errors, and all told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness import lookups
+from harness.evidence import BundleWriter
+from harness.kafka.admin_offsets import TimedOffset
+from harness.kafka.admin_topics import PartitionState
+
+MS = 10**6
+STARTED_NS, ENDED_NS = 1_000_000 * MS, 1_023_000 * MS
+
+
+class Leaders:
+    """Two partitions; one answers with its time as an offset, the other with what is given, the last of it for good."""
+
+    def __init__(self, *other: TimedOffset | None) -> None:
+        self.other = list(other)
+        self.asked: list[int] = []
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        assert topics == ["t"]
+        whole = {"topic": "t", "topic_id": "i", "leader": 1, "leader_epoch": 0, "isr": (1,), "replicas": (1,)}
+        return [PartitionState(partition=p, **whole) for p in (0, 1)]  # type: ignore[arg-type]
+
+    def offsets_by_time(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], TimedOffset]:
+        (time_ms,) = set(times_ms.values())
+        self.asked.append(time_ms)
+        other = self.other.pop(0) if len(self.other) > 1 else self.other[0]
+        return {("t", 0): TimedOffset(time_ms, time_ms, 0)} | ({("t", 1): other} if other else {})
+
+
+def rows(leaders: Leaders, folder: Path) -> list[dict[str, Any]]:
+    bundle = BundleWriter(folder / "bundle")
+    lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS)  # type: ignore[arg-type]
+    (part,) = (folder / "bundle" / "lookups").glob("*.parquet")
+    return pq.read_table(part).to_pylist()
+
+
+def test_times_are_of_the_whole_run_and_beyond_both_ends(tmp_path: Path) -> None:
+    leaders = Leaders(TimedOffset(None, None, None))
+    told = rows(leaders, tmp_path)
+    assert leaders.asked == [1_000_000 - 3_600_000, *range(1_000_000, 1_024_000, 1000), 1_023_000 + 3_600_000]
+    assert [row["time_ms"] for row in told if row["partition"] == 0] == leaders.asked
+    assert all(row["offset"] == row["time_ms"] for row in told if row["partition"] == 0)
+    assert all(row["offset"] is None and row["error"] is None for row in told if row["partition"] == 1)
+    assert {row["topic_id"] for row in told} == {"i"}
+
+
+def test_an_error_is_asked_about_again(tmp_path: Path) -> None:
+    leaders = Leaders(TimedOffset(None, None, None, "NOT_LEADER_OR_FOLLOWER"), None, TimedOffset(5, 6, 7))
+    told = [row for row in rows(leaders, tmp_path) if row["partition"] == 1]
+    assert (told[0]["offset"], told[0]["timestamp_ms"], told[0]["leader_epoch"], told[0]["error"]) == (5, 6, 7, None)
+    assert leaders.asked.count(told[0]["time_ms"]) == 3
+
+
+def test_who_stays_silent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "DEADLINE_S", 0.01)
+    monkeypatch.setattr(lookups, "TIMES", 2)
+    told = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
+    assert [row["error"] for row in told] == ["no answer from a leader"] * 4

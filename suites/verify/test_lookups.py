@@ -1,0 +1,78 @@
+"""What leaders answer about times, against what was read: only another record than the first of that time is one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status, Verdict
+from suites.verify.edits import contract
+from suites.verify.history import MS, START_NS, Built, History
+from suites.verify.judging import told, verdicts
+
+# Offset 4 is the marker, of the sixth millisecond; nothing was written in the third.
+TEXT: Final = "AA(AA)AA"
+HONEST: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 6: 4, 7: 5, 8: 6, 9: None}
+WRITTEN_MS: Final = {0: 1, 1: 2, 2: 4, 3: 5, 4: 6, 5: 7, 6: 8}
+
+
+def asked(answers: dict[int, int | None] = {}, **more: Any) -> Built:  # noqa: B006 - never written to
+    """What an honest leader answers about each millisecond, but for these; `more` is of every row."""
+    history = History(TEXT).build()
+    for ms, offset in (HONEST | answers).items():
+        at_ms = None if offset is None else START_NS // MS + WRITTEN_MS[offset]
+        row = {"topic": "t", "topic_id": "T", "partition": 0, "time_ms": START_NS // MS + ms, "asked_ns": START_NS}
+        row |= {"offset": offset, "timestamp_ms": at_ms, "leader_epoch": 0, "error": None}
+        history.tables["lookups"].append(row | more)
+    return history
+
+
+CASES: Final[dict[str, tuple[Built, list[str]]]] = {
+    "as it is": (asked(), []),
+    "the marker is gone by": (asked({6: 5}), []),
+    "a later one": (asked({2: 2}), ["offset_lookup 1"]),
+    "one of after a marker": (asked({5: 5}), ["offset_lookup 1"]),
+    "none": (asked({7: None}), ["offset_lookup 1"]),
+    "an older one": (asked({5: 2}), ["offset_lookup 1"]),
+    "one where there is none": (asked({9: 6}), ["offset_lookup 1"]),
+    "two that are wrong": (asked({2: 2, 5: 5}), ["offset_lookup 1", "offset_lookup 1"]),
+    "one wrong answer to several questions": (asked({3: 3, 4: 3}), ["offset_lookup 1"]),
+    "with another time": (
+        asked().change("lookups", {"timestamp_ms": START_NS // MS}, time_ms=START_NS // MS + 2),
+        ["offset_lookup 1"],
+    ),
+    "retention may have taken it": (contract(asked({0: 3}), retention_bytes=300), []),
+    "nobody asked": (History(TEXT).build(), []),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    histories = [history for history, _ in CASES.values()]
+    return dict(zip(CASES, verdicts(spark, histories), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_wrong_answer_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
+    verdict, expected = judged[name], CASES[name][1]
+    assert told(verdict) == expected
+    assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
+
+
+def test_a_finding_says_what_was_asked_and_what_was_answered(judged: dict[str, Verdict]) -> None:
+    (late,), (none,), (early,) = (judged[name].findings for name in ("a later one", "none", "an older one"))
+    assert late.detail == "the first of its time or later, and the leader, asked for that, names offset 2"
+    assert late.offset_first == 1
+    assert none.detail == "the first of its time or later, and the leader, asked for that, says there is none"
+    assert early.detail == f"of before the time that the leader names it for, time {START_NS // MS + 5} ms"
+    assert early.offset_first == 2
+
+
+def test_no_answer_is_a_doubt(spark: SparkSession) -> None:
+    history = asked(offset=None, timestamp_ms=None, error="NOT_LEADER_OR_FOLLOWER")
+    (verdict,) = verdicts(spark, [history])
+    assert verdict.status is Status.INCONCLUSIVE
+    (doubt,) = verdict.doubts
+    assert doubt.text == "10 questions about offsets by time of t/0 had no answer: NOT_LEADER_OR_FOLLOWER"
