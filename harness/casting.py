@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from harness import clusters, scenarios
 from harness.clusters.choosing import able, check_plan, check_release
-from harness.faults.registry import lacking
+from harness.faults.registry import lacking as undoable
 from harness.kafka.release import Release
 from harness.model.backend import AUTO, PROCESSES
 from harness.model.errors import BadInput
@@ -36,13 +37,13 @@ def cast_of(
     tested: Release,
     *,
     weakened: bool = False,
-    without_tier: str | None = None,
+    lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend that plays each scenario, and why nobody can play the others.
 
     BadInput, before anything starts, on the first of these. Of a set, and of a whole gate, are left out those that are
     not of this release, and with `leave_out` those that this machine cannot play, unless there is nothing else.
-    without_tier: why the release cannot have a remote tier; None when it can.
+    lacking: what the release cannot have, by the field of a shape that asks for it, and why.
     """
     named = bool(options.only or options.scenarios)
     cast: dict[str, str] = {}
@@ -50,8 +51,9 @@ def cast_of(
     for scenario in wanted:
         as_played = played(scenario, weakened)
         reason = _not_of(tested, as_played)
-        if reason is None and as_played.shape.tier and without_tier is not None:
-            reason = f"scenario {scenario.name}: {without_tier}"
+        if reason is None:
+            why = next((why for what, why in lacking.items() if getattr(as_played.shape, what)), None)
+            reason = why and f"scenario {scenario.name}: {why}"
         refused = {backend: reason or _undoable(as_played, backend) for backend in backends}
         fit = next((backend for backend, why in refused.items() if why is None), None)
         if fit is not None:
@@ -88,7 +90,7 @@ def _not_of(tested: Release, scenario: Scenario) -> str | None:
 
 def _undoable(scenario: Scenario, backend: str) -> str | None:
     """Why this machine cannot play a scenario on a backend; None when it can."""
-    return lacking(scenario, able(backend)) or _refusal(scenario, lambda: check_plan(backend, scenario.shape))
+    return undoable(scenario, able(backend)) or _refusal(scenario, lambda: check_plan(backend, scenario.shape))
 
 
 def _refusal(scenario: Scenario, check: Callable[[], None]) -> str | None:

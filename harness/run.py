@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,6 +18,7 @@ from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
+from harness.kafka.faulty_storage import with_faulty_storage
 from harness.kafka.release import Release
 from harness.kafka.tier import SINCE
 from harness.kafka.tier_jars import with_tier_jars
@@ -46,8 +47,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate(backend)
     wanted = casting.chosen(options, whole)
-    release, without_tier = _with_tier(release, [casting.played(s, weakened).shape for s in wanted], options, progress)
-    cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, without_tier=without_tier)
+    release, lacking = _with_tier(release, [casting.played(s, weakened).shape for s in wanted], options, progress)
+    cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
     shapes = [casting.played(s, weakened).shape for s in wanted if s.name in cast]
@@ -85,18 +86,22 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
 
 def _with_tier(
     release: Release, shapes: Sequence[ClusterShape], options: GateOptions, progress: Progress
-) -> tuple[Release, str | None]:
-    """The release with the jars of its own remote tier, where a shape asks for one; or why there are none."""
-    if not any(shape.tier for shape in shapes) or release.numbers < SINCE:
-        return release, None
-    try:
-        return _with_jars(release, options, progress), None
-    except BadInput as refused:
-        return release, str(refused)
+) -> tuple[Release, dict[str, str]]:
+    """The release with what the shapes need for a remote tier; and why, by a shape's field, where that is not had."""
+    lacking: dict[str, str] = {}
+    if release.numbers < SINCE:
+        return release, lacking
+    for what, give in (("tier", with_tier_jars), ("tier_faults", with_faulty_storage)):
+        if any(getattr(shape, what) for shape in shapes):
+            try:
+                release = _given(give, release, options, progress)
+            except BadInput as refused:
+                lacking[what] = str(refused)
+    return release, lacking
 
 
-def _with_jars(release: Release, options: GateOptions, progress: Progress) -> Release:
-    return with_tier_jars(release, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
+def _given(give: Callable[..., Release], release: Release, options: GateOptions, progress: Progress) -> Release:
+    return give(release, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
 
 
 def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOptions, progress: Progress) -> Releases:
@@ -108,8 +113,12 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
                 shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
             )
             assert found is not None
-            tiered = any(other.tier and other.starts_on == shape.starts_on for other in shapes)
-            earlier[shape.starts_on] = _with_jars(found, options, progress) if tiered else found
+            same = [other for other in shapes if other.starts_on == shape.starts_on]
+            if any(other.tier for other in same):
+                found = _given(with_tier_jars, found, options, progress)
+            if any(other.tier_faults for other in same):
+                found = _given(with_faulty_storage, found, options, progress)
+            earlier[shape.starts_on] = found
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
 

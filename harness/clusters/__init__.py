@@ -15,6 +15,7 @@ from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.clusters.upgrading import Releases, find_start, refuse_upgrade
 from harness.kafka.cache import default_cache
+from harness.kafka.faulty_storage import with_faulty_storage
 from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
 from harness.kafka.tier_jars import with_tier_jars
 from harness.model.backend import CONTAINERS, PROCESSES
@@ -79,7 +80,7 @@ def start(
 
     `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
     the harness; `limits` hold for each node; `starts_on` is the release of `shape.starts_on`, looked for in Maven
-    Central if it is not given, and so are the jars of a remote tier that the release lacks. Raises BadInput for a
+    Central if it is not given, and so is what a remote tier needs that the release lacks. Raises BadInput for a
     backend, a shape or limits that cannot be had, HarnessFailure when it does not come up.
     """
     if backend not in BACKENDS:
@@ -87,9 +88,10 @@ def start(
     check_release(release, shape)
     cache = cache or default_cache()
     starts_on = starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress)
-    if shape.tier:
-        with_jars = partial(with_tier_jars, maven_repo=None, cache=cache, progress=progress)
-        release, starts_on = with_jars(release), starts_on and with_jars(starts_on)
+    for wanted, give in ((shape.tier, with_tier_jars), (shape.tier_faults, with_faulty_storage)):
+        if wanted:
+            equipped = partial(give, maven_repo=None, cache=cache, progress=progress)
+            release, starts_on = equipped(release), starts_on and equipped(starts_on)
     return BACKENDS[backend](
         release,
         shape,

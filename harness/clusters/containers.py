@@ -175,6 +175,7 @@ def _readable(releases: Iterable[Release], shape: ClusterShape, cache: Cache) ->
     clocks = library() if shape.clock else None
     jars = {_common(release.classpath) for release in releases if not release.image}
     jars |= {_common(release.tier_jars) for release in releases if shape.tier}
+    jars |= {release.faulty_storage.parent for release in releases if shape.tier_faults and release.faulty_storage}
     return [cache.root / "tools", *sorted(jars), *([clocks] if clocks else [])]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release import Release
-from harness.kafka.tier import SINCE, Tier
+from harness.kafka.tier import ORDERS, SINCE, TOLD, Tier
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
@@ -24,12 +24,16 @@ def make_store(run: Path, shape: ClusterShape) -> list[Path]:
         return []
     store = store_of(run)
     store.mkdir()
+    for name in (ORDERS, TOLD) if shape.tier_faults else ():
+        (store / name).mkdir()
     return [store]
 
 
 def tier_of(run: Path, shape: ClusterShape, release: Release) -> Tier | None:
     """What nodes of this release are told of it."""
-    return Tier(release.tier_jars, store_of(run)) if shape.tier else None
+    if not shape.tier:
+        return None
+    return Tier(release.tier_jars, store_of(run), release.faulty_storage if shape.tier_faults else None)
 
 
 def check_tier(release: Release, shape: ClusterShape) -> None:

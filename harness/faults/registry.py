@@ -54,7 +54,11 @@ from harness.faults import (
     terminate,
     throttle,
     tier,
+    tier_errors,
+    tier_hold,
+    tier_late,
     tier_outage,
+    tier_slow,
     waits,
 )
 from harness.faults.base import Action, Fault, Kind, StepRef
@@ -107,6 +111,10 @@ KINDS: tuple[type[Kind], ...] = (
     out_of_memory.OutOfMemory,
     out_of_memory.OomKilled,
     tier_outage.TierOutage,
+    tier_errors.TierErrors,
+    tier_slow.TierSlow,
+    tier_late.TierLate,
+    tier_hold.TierHold,
     damage_object.DamageObject,
     clock.Clock,
     quorum_lost.QuorumLost,

@@ -45,7 +45,8 @@ class Release:
     """A Kafka build that can be run. `version` and `commit` are what the build itself says.
 
     `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
-    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need.
+    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need, and
+    `faulty_storage` what such need whose tier can be told to fail.
     """
 
     version: str
@@ -56,6 +57,7 @@ class Release:
     image: BrokerImage | None = None
     place: Path | None = None
     tier_jars: tuple[Path, ...] = ()
+    faulty_storage: Path | None = None
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""

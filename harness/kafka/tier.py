@@ -10,15 +10,23 @@ from typing import Final
 METADATA_TOPIC: Final = "__remote_log_metadata"
 # The first release that has it, early access then (KIP-405).
 SINCE: Final = (3, 6)
+FAULTY: Final = "durability.FaultyStorage"
 _LOCAL: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+# Within the store, beside what the tier itself makes there: what FaultyStorage is told to do, and what it did.
+ORDERS: Final = "orders"
+TOLD: Final = "told"
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Kafka's own tier in a folder that all brokers share. `jars` lie where the brokers run."""
+    """Kafka's own tier in a folder that all brokers share. `jars` lie where the brokers run.
+
+    faulty: the jar of FaultyStorage, which then stands before it.
+    """
 
     jars: tuple[Path, ...]
     store: Path
+    faulty: Path | None = None
 
 
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
@@ -28,8 +36,7 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
     """
     return {
         "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": _LOCAL,
-        "remote.log.storage.manager.class.path": ":".join(map(str, tier.jars)),
+        **_manager(tier),
         "remote.log.metadata.manager.listener.name": listener,
         "rsm.config.dir": str(tier.store),
         "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, brokers)),
@@ -39,3 +46,18 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
         "remote.log.manager.task.retry.backoff.ms": "500",
         "remote.log.manager.task.retry.backoff.max.ms": "2000",
     }
+
+
+def _manager(tier: Tier) -> dict[str, str]:
+    jars = [*tier.jars, *([tier.faulty] if tier.faulty else [])]
+    settings = {
+        "remote.log.storage.manager.class.name": FAULTY if tier.faulty else _LOCAL,
+        "remote.log.storage.manager.class.path": ":".join(map(str, jars)),
+    }
+    if tier.faulty:
+        settings |= {
+            "rsm.config.durability.storage": _LOCAL,
+            "rsm.config.durability.orders": str(tier.store / ORDERS),
+            "rsm.config.durability.told": str(tier.store / TOLD),
+        }
+    return settings

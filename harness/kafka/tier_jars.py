@@ -7,22 +7,21 @@ version fits a patched build of it: what is judged, the brokers' side, stays the
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from harness.kafka.cache import Cache, Progress
-from harness.kafka.maven import KAFKA_GROUP, Jar, Sources, download, locate
+from harness.kafka.maven import KAFKA_GROUP
 from harness.kafka.pom import Dependency
-from harness.kafka.release import Release, classpath_in, recorded
-from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreachable
+from harness.kafka.published import fetched
+from harness.kafka.release import Release
+from harness.kafka.repository import NotPublished
 from harness.model.errors import BadInput
 
 # The classes of clients' tests are what the storage's are made with in some versions.
 ARTIFACTS: Final = ("kafka-storage", "kafka-clients")
 _CLASSIFIER: Final = "test"
-_FORMAT: Final = 1
 _BUILT: Final = ("storage/build/libs", "clients/build/libs")  # of a checkout
 _UP: Final = 4  # from a tarball in core/build/distributions to its checkout
 
@@ -57,28 +56,10 @@ def _fetched(release: Release, maven_repo: str | None, cache: Cache, progress: P
     dependencies = [
         Dependency(KAFKA_GROUP, artifact, release.version, classifier=_CLASSIFIER) for artifact in ARTIFACTS
     ]
-    with Repository(CENTRAL if maven_repo is None else maven_repo) as repository:
-        key = f"tier-{release.version}-{hashlib.sha256(repository.url.encode()).hexdigest()[:12]}"
-        sources = Sources(repository, None)
-        with cache.locked(key, progress):
-            jars = recorded(cache.read_record(key))
-            try:
-                if not jars or repository.url != CENTRAL:  # a candidate may be staged anew at one URL
-                    jars = _located(sources, dependencies, jars)
-                download(sources, jars, cache, progress)
-            except NotPublished as error:
-                raise BadInput(_remedy(release, str(error))) from error
-            cache.write_record(key, {"format": _FORMAT, "jars": [jar.as_dict() for jar in jars]})
-            return classpath_in(jars, cache)
-
-
-def _located(sources: Sources, dependencies: list[Dependency], known: list[Jar]) -> list[Jar]:
     try:
-        return locate(sources, dependencies)
-    except Unreachable:
-        if not known:
-            raise
-        return known
+        return fetched(dependencies, f"tier-{release.version}", maven_repo, cache, progress)
+    except NotPublished as error:
+        raise BadInput(_remedy(release, str(error))) from error
 
 
 def _remedy(release: Release, why: str) -> str:

@@ -55,6 +55,7 @@ class ClusterShape:
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     clock: bool = False  # of every node, can be set
     tier: Literal["", RemoteTier] = ""  # remote log storage (KIP-405): "local" = Kafka's own in a folder of the run
+    tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
     lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off

@@ -35,6 +35,8 @@ def check(scenario: Scenario, where: str) -> None:
             f'{where}: shape: tier without a topic in it; set "{REMOTE}" = "true" in the config of one, or leave tier '
             "away"
         )
+    if scenario.shape.tier_faults and not scenario.shape.tier:
+        raise BadInput(f'{where}: shape: tier_faults without a tier; say tier = "local", or leave it away')
     if scenario.shape.tier and scenario.shape.log_dirs > 1:
         raise BadInput(
             f"{where}: shape: tier with log_dirs = {scenario.shape.log_dirs}: KIP-405 has one; leave it away"

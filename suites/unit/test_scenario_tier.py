@@ -96,3 +96,15 @@ def test_every_node_is_told_of_the_tier_and_none_without_one() -> None:
     assert said["remote.log.metadata.manager.listener.name"] == "REPL"
     bare = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=5, data=Path("/d"))
     assert not any(key.startswith(("remote.", "rsm.", "rlmm.")) for key in node_properties(release("4.3.1"), bare))
+
+
+def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
+    tier = Tier((Path("/a.jar"),), Path("/run/tier"), Path("/faulty.jar"))
+    node = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
+    said = node_properties(release("4.3.1"), node)
+    assert said["remote.log.storage.manager.class.name"] == "durability.FaultyStorage"
+    assert said["remote.log.storage.manager.class.path"] == "/a.jar:/faulty.jar"
+    assert said["rsm.config.dir"] == "/run/tier"
+    assert said["rsm.config.durability.storage"].endswith(".LocalTieredStorage")
+    assert said["rsm.config.durability.orders"] == "/run/tier/orders"
+    assert said["rsm.config.durability.told"] == "/run/tier/told"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.kafka import published
 from harness.kafka import release as releases
 from harness.kafka import tier_jars as module
 from harness.kafka.release import Release, resolve
@@ -17,7 +18,7 @@ from suites.unit.maven_repository import KAFKA, MavenRepository, distribution, j
 @pytest.fixture(autouse=True)
 def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MavenRepository:
     repository = MavenRepository(tmp_path / "central")
-    for holder in (releases, module):
+    for holder in (releases, published):
         monkeypatch.setattr(holder, "CENTRAL", repository.url)
     return repository
 

@@ -54,9 +54,9 @@ def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tu
     found = run._releases([PLAIN, TIERED], tested, STAGED, PROGRESS)
     assert asked == [("4.3.1", "https://staging"), ("3.9.1", "https://staging")]
     assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
-    assert lacking is None
+    assert lacking == {}
     asked.clear()
-    assert run._with_tier(release(), [PLAIN], STAGED, PROGRESS) == (release(), None)
+    assert run._with_tier(release(), [PLAIN], STAGED, PROGRESS) == (release(), {})
     assert run._releases([PLAIN], release(), STAGED, PROGRESS).tested.tier_jars == ()
     assert asked == []
 
@@ -66,9 +66,9 @@ def test_a_release_without_them_is_told_and_goes_on_without(monkeypatch: pytest.
         raise BadInput("there are none")
 
     monkeypatch.setattr(run, "with_tier_jars", none)
-    assert run._with_tier(release(), [PLAIN, TIERED], STAGED, PROGRESS) == (release(), "there are none")
+    assert run._with_tier(release(), [PLAIN, TIERED], STAGED, PROGRESS) == (release(), {"tier": "there are none"})
     before = replace(release(), version="3.5.2")  # it has no tier at all, which is said elsewhere
-    assert run._with_tier(before, [TIERED], STAGED, PROGRESS) == (before, None)
+    assert run._with_tier(before, [TIERED], STAGED, PROGRESS) == (before, {})
 
 
 def test_and_so_does_whoever_starts_a_cluster_without_one(
