@@ -18,6 +18,7 @@ from reports.terminal import Line
 FINDINGS_SHOWN: Final = 6
 NOTES_SHOWN: Final = 3
 MISSING_SHOWN: Final = 5
+STALLS_SHOWN: Final = 3
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
 
@@ -33,7 +34,7 @@ def summary_lines(
     for result in sorted(summary.results, key=_worst_first):
         lines += _scenario(result, verdicts.get(result.name), evidence)
     if score := _score(verdicts.values()):
-        lines += [("", ""), *score]
+        lines += [("", ""), *score, *_availability(verdicts)]
     if uncovered := _covered_by_none(list(verdicts.values())):
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines.append((f"evidence:    {evidence}", ""))
@@ -233,6 +234,27 @@ def _tier(figures: Sequence[dict[str, int] | None]) -> list[Line]:
         return []
     far, read = (sum(figure[name] for figure in told) for name in ("records", "of"))
     return [(f"  {far:,} of {read:,} records of its topics read back came from the remote tier", "dim")]
+
+
+def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
+    """What was slowest, and why: of one scenario its acks, too, which do not add up over several."""
+    told = {name: v.facts["availability"] for name, v in verdicts.items() if v.facts.get("availability")}
+    stalls = {name: figures["longest_stall"] for name, figures in told.items() if figures["longest_stall"]}
+    lines: list[Line] = []
+    if len(told) == 1:
+        (figures,) = told.values()
+        acks = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in figures["ack_ms"].items()]
+        lines.append((f"  acks took p50/p99: {', '.join(acks)}", "dim"))
+    worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
+    if worst:
+        named = ", ".join(
+            f"{stall['s']:.1f} s {stall['place']}"
+            + (f" in {name}" if len(told) > 1 else "")
+            + (f" ({stall['fault']})" if stall["fault"] else "")
+            for name, stall in worst
+        )
+        lines.append((f"  longest without acks: {named}", "dim"))
+    return lines
 
 
 def _share(part: int, whole: int, what: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify.admin import Told, judged
+from harness.verify.availability import figures
 from harness.verify.case import Case
 from harness.verify.counts import Counts
 from harness.verify.detail import promise, seen
@@ -193,6 +194,7 @@ def _facts(known: Seen) -> dict[str, Any]:
         "weakened": case.run.get("weakened"),
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
+        "availability": figures(case, counts.waits),
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],

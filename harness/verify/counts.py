@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.availability import Waits, waits
 from harness.verify.case import Case, Place
 from harness.verify.inputs import Inputs
 from harness.verify.prepared import Prepared
@@ -28,8 +29,8 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; unanswered: questions about times, and an error, by place; tier: records that the drain was
-    given from the remote tier, and of its topics at all.
+    which batches were read; unanswered: questions about times, and an error, by place; waits: for acks; tier: records
+    that the drain was given from the remote tier, and of its topics at all.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Counts:
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
     unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
     tier: tuple[int, int] = (0, 0)
 
     def total(self, figure: str) -> int:
@@ -56,6 +58,8 @@ def counts(inputs: Inputs) -> list[Counts]:
     for row in _sent(given, windows).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
+    for number, waited in enumerate(waits(given, windows)):
+        out[number].waits = waited
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
         out[number].tier = read

@@ -148,6 +148,25 @@ def test_what_was_read_from_a_remote_tier_is_told_where_there_is_one() -> None:
     assert "remote tier" not in text_of(gate_summary(ran("a", Status.PASS)), given)
 
 
+def slowed(name: str, s: float | None) -> Verdict:
+    """Without acks for so long; None = never for half a second."""
+    given = verdict(name, Status.PASS)
+    acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
+    stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
+    return replace(given, facts={**given.facts, "availability": {"ack_ms": acks, "longest_stall": stall}})
+
+
+def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> None:
+    said = text_of(gate_summary(ran("a", Status.PASS)), slowed("a", 4.14)).splitlines()
+    assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
+    assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
+    many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
+    said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
+    told = ", ".join(f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d")))
+    assert f"  longest without acks: {told}" in said
+    assert not any("acks took" in line for line in said)
+
+
 def test_excused_losses_are_shown_under_a_pass() -> None:
     summary = gate_summary(ran("exact_loss", Status.PASS))
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")

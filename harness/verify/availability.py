@@ -1,0 +1,145 @@
+"""How available a release was: how long acknowledgements took, and for how long partitions gave none.
+
+Figures alone: no promise of Kafka's is a time, so nothing here decides a verdict. Times are the client's, from the call
+to the report: what waited in its own queue is part of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome
+from harness.verify.case import Case, Place
+from harness.verify.prepared import Prepared
+from harness.verify.tables import BUNDLE, PLACE
+
+STALL_S: Final = 0.5  # without acks of a partition that somebody waits for: shorter ones are a client's batches
+_BUCKET_NS: Final = 10**8
+_NS: Final = 10**9
+WINDOWS: Final = ("before", "during", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A partition that had unanswered records, and acknowledged none between two moments."""
+
+    place: Place
+    from_ns: int
+    to_ns: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.to_ns - self.from_ns) / _NS
+
+
+@dataclass(slots=True)
+class Waits:
+    """Of one bundle. acks: by window, how many and their 50th and 99th percentile in ns; stalls: of STALL_S or more."""
+
+    acks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    stalls: list[Stall] = field(default_factory=list)
+
+
+def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
+    """One for each bundle. `windows`: arrays of spans (from_ns, to_ns) by name, one row a bundle."""
+    found = [Waits() for _ in given.cases]
+    for row in _latencies(given.ledger.join(windows, BUNDLE)).collect():
+        for window in WINDOWS:
+            if row[window]:
+                found[row[BUNDLE]].acks[window] = row[window], *row[f"{window}_ns"]
+    for row in _stalls(given.ledger).collect():
+        place = row["topic"], row["topic_id"], row["partition"]
+        found[row[BUNDLE]].stalls.append(Stall(place, row["from_ns"], row["to_ns"]))
+    return found
+
+
+def figures(case: Case, known: Waits) -> dict[str, Any]:
+    """As they stand in a verdict: milliseconds, seconds, and each stall with the fault that it overlaps most."""
+    by_fault: dict[str, dict[str, float]] = defaultdict(dict)
+    for stall in known.stalls:
+        silent = by_fault[_fault_of(stall, case.steps) or ""]
+        where = f"{stall.place[0]}/{stall.place[2]}"
+        silent[where] = round(silent.get(where, 0.0) + stall.seconds, 3)
+    longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
+    return {
+        "ack_ms": {
+            window: {"acks": n, "p50": round(p50 / 1e6, 3), "p99": round(p99 / 1e6, 3)}
+            for window, (n, p50, p99) in known.acks.items()
+        },
+        "longest_stall": longest
+        and {
+            "place": f"{longest.place[0]}/{longest.place[2]}",
+            "s": round(longest.seconds, 3),
+            "fault": _fault_of(longest, case.steps),
+        },
+        "without_acks_s": {fault or "between faults": dict(sorted(by.items())) for fault, by in by_fault.items()},
+    }
+
+
+def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
+    shared = {
+        step["name"]: min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
+        - max(stall.from_ns, step["started_ns"])
+        for step in steps
+        if step["is_fault"] and step["started_ns"] is not None
+    }
+    most = max(shared, key=lambda name: shared[name], default=None)
+    return most if most is not None and shared[most] > 0 else None
+
+
+def _latencies(ledger: DataFrame) -> DataFrame:
+    """A record that waited while anything was broken was acknowledged `during`, whenever its ack came."""
+    during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
+    in_window = {
+        "during": F.coalesce(during, F.lit(False)),
+        "before": _inside("before") & ~F.coalesce(during, F.lit(False)),
+        "after": _inside("after") & ~F.coalesce(during, F.lit(False)),
+    }
+    took = F.col("returned_ns") - F.col("called_ns")
+    acked = ledger.where(F.col("outcome") == Outcome.ACKED.value)
+    of_window = [
+        figure
+        for window in WINDOWS
+        for figure in (
+            F.count_if(in_window[window]).alias(window),
+            F.percentile_approx(F.when(in_window[window], took), [0.5, 0.99], 1000).alias(f"{window}_ns"),
+        )
+    ]
+    return acked.groupBy(BUNDLE).agg(*of_window)
+
+
+def _inside(window: str) -> Column:
+    inside = F.exists(window, lambda w: (F.col("called_ns") >= w["from_ns"]) & (F.col("returned_ns") <= w["to_ns"]))
+    return F.coalesce(inside, F.lit(False))
+
+
+def _stalls(ledger: DataFrame) -> DataFrame:
+    """Gaps between acks, from when the record was called that ended them, and what came of no ack any more.
+
+    By tenths of a second: gaps within one are none, so few rows are sorted.
+    """
+    acked = F.col("outcome") == Outcome.ACKED.value
+    buckets = (
+        ledger.where(acked)
+        .groupBy(*PLACE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket"))
+        .agg(
+            F.min("returned_ns").alias("first"),
+            F.max("returned_ns").alias("last"),
+            F.min_by("called_ns", "returned_ns").alias("called"),
+        )
+    )
+    before = F.lag("last").over(Window.partitionBy(*PLACE).orderBy("bucket"))
+    between = buckets.withColumn("from_ns", F.greatest(before, "called")).withColumnRenamed("first", "to_ns")
+    ends = ledger.groupBy(*PLACE).agg(
+        F.coalesce(F.max(F.when(acked, F.col("returned_ns"))), F.min("called_ns")).alias("from_ns"),
+        F.max(F.when(~acked, F.col("returned_ns"))).alias("to_ns"),
+    )
+    columns = [*PLACE, "from_ns", "to_ns"]
+    gaps = between.select(*columns).unionByName(ends.select(*columns))
+    return gaps.where(F.col("to_ns") - F.col("from_ns") >= int(STALL_S * _NS))

@@ -1,0 +1,98 @@
+"""How long acks took, and who got none: figures by window and by fault, which decide nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status
+from suites.verify.history import MS, START_NS, Built, History
+from suites.verify.judging import verdicts
+
+S: Final = 1000 * MS
+_STEP: Final = {"do": "kill", "is_fault": True, "resolved": {}, "events": []}
+
+
+def acked_at(*times_s: float, text: str = "A", took_ms: float = 5) -> Built:
+    """Records that were acknowledged at these seconds, each called so long before."""
+    history = History(text * len(times_s)).build()
+    for row, at_s in zip(history.tables["ledger"], times_s, strict=True):
+        row["returned_ns"] = START_NS + int(at_s * S)
+        row["called_ns"] = row["returned_ns"] - int(took_ms * MS)
+    return history
+
+
+def broken(history: Built, *faults: tuple[str, float, float]) -> Built:
+    """With faults of these names from one second to another."""
+    spans = [(name, START_NS + int(a * S), START_NS + int(b * S)) for name, a, b in faults]
+    history.run["windows"] = {
+        "before": [START_NS, spans[0][1]],
+        "during": [[a, b] for _, a, b in spans],
+        "after": [spans[-1][2], START_NS + 100 * S],
+    }
+    bite = {"held": True, "because": "", "seen": {}}
+    history.steps = [
+        *({**_STEP, "name": n, "started_ns": a, "ended_ns": a, "healed_ns": b, "bite": bite} for n, a, b in spans)
+    ]
+    return history
+
+
+def told(spark: SparkSession, history: Built) -> dict[str, Any]:
+    (verdict,) = verdicts(spark, [history])
+    found: dict[str, Any] = verdict.facts["availability"]
+    return found
+
+
+def waited(history: Built, called_s: dict[int, float]) -> Built:
+    """Of these records by their order, when they were called."""
+    for n, at_s in called_s.items():
+        history.tables["ledger"][n]["called_ns"] = START_NS + int(at_s * S)
+    return history
+
+
+def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(spark: SparkSession) -> None:
+    history = acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4)
+    history = broken(waited(history, {3: 0.9, 4: 3.4}), ("kill", 1, 3))
+    assert told(spark, history)["ack_ms"] == {
+        "before": {"acks": 3, "p50": 4.0, "p99": 4.0},
+        "during": {"acks": 1, "p50": 1600.0, "p99": 1600.0},
+        "after": {"acks": 2, "p50": 4.0, "p99": 100.0},
+    }
+
+
+def test_a_stall_is_told_with_the_fault_that_it_overlaps_most(spark: SparkSession) -> None:
+    history = acked_at(0.1, 0.9, 4.0, 4.1, 6.0)
+    history = broken(waited(history, {2: 0.95, 4: 4.6}), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5))
+    found = told(spark, history)
+    assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill"}
+    assert found["without_acks_s"] == {"kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
+
+
+def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
+    """Bursts with pauses between them: the partition is idle, not unavailable."""
+    found = told(spark, broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3)))
+    assert (found["longest_stall"], found["without_acks_s"]) == (None, {})
+
+
+def test_what_is_given_up_on_at_the_end_was_waited_for(spark: SparkSession) -> None:
+    history = acked_at(0.1, 0.2, 9.0)
+    history.tables["ledger"][2].update(outcome="refused", offset=None, called_ns=START_NS + 3 * S)
+    found = told(spark, broken(history, ("kill", 1, 8)))
+    assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill"}
+
+
+@pytest.mark.parametrize("windows", [None, {}], ids=["none", "empty"])
+def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, windows: Any) -> None:
+    history = waited(acked_at(0.1, 3.0), {1: 0.2})
+    history.run["windows"] = windows
+    (verdict,) = verdicts(spark, [history])
+    found = verdict.facts["availability"]
+    assert (found["ack_ms"], found["longest_stall"]["s"]) == ({}, 2.8)
+
+
+def test_figures_decide_nothing(spark: SparkSession) -> None:
+    """A minute without acks, and every record there: whether that may be is for a reader to say."""
+    (verdict,) = verdicts(spark, [waited(History("AA").build(), {1: 0})])
+    assert verdict.status is Status.PASS
