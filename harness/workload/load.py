@@ -22,6 +22,7 @@ from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyL
 from harness.workload.meters import Meters, Place
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.replay import Replay
 from harness.workload.settings import producer_settings
 from harness.workload.stepped import SteppedTransactionLoop
 from harness.workload.streams import Numbers
@@ -199,6 +200,10 @@ class Load:
         """The name means another topic from now on: producers open new streams, readers begin at its start."""
         self.targets[topic] = self._read[topic] = replace(self.targets[topic], topic_id=topic_id)
         self.meters.forget_offsets(topic)
+
+    def replay(self, until: Mapping[Place, int]) -> Replay:
+        """A consumer, not started yet, that reads partitions again and again up to an offset of each."""
+        return Replay(self._bootstrap, until)
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
         """Acks reported for a partition since then, to the 100 ms."""

@@ -131,6 +131,20 @@ def test_a_leader_dies_while_a_copy_stands_still(play: Play, at: str) -> None:
     assert kill["resolved"]["nodes"] == [led]
 
 
+def test_a_consumer_that_has_fallen_behind_is_served_from_the_tier(play: Play) -> None:
+    replay, *_ = play(some(), WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), some(2000), heal("replay"))
+    assert replay["bite"]["seen"]["far/0"] > 0
+    assert replay["resolved"]["below"]["far/0"] > 0
+
+
+def test_while_the_tier_does_not_answer_it_is_served_nothing(play: Play) -> None:
+    fails = ("fails", {"do": "tier_errors", "ops": ["fetch"]})
+    said = play.doubt(
+        some(), WHOLE, fails, ("replay", {"do": "replay", "on": ["far/0"]}), heal("replay"), heal("fails")
+    )
+    assert "nothing of the remote tier was read of far/0" in said
+
+
 def test_without_load_nothing_is_copied(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     assert UNASKED in play.doubt(WHOLE, ("half", HALF), heal("half"))

@@ -40,7 +40,13 @@ def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
 
 
 @pytest.mark.parametrize(
-    "step", [{"do": "tier_outage"}, {"do": "damage_object", "of": "far/0", "what": "lost"}, {"do": "wait_tiered"}]
+    "step",
+    [
+        {"do": "tier_outage"},
+        {"do": "damage_object", "of": "far/0", "what": "lost"},
+        {"do": "wait_tiered"},
+        {"do": "replay"},
+    ],
 )
 def test_without_a_tier_they_are_refused(step: dict[str, Any]) -> None:
     check_steps(scenario(step))
@@ -49,7 +55,11 @@ def test_without_a_tier_they_are_refused(step: dict[str, Any]) -> None:
 
 
 def test_and_so_are_topics_that_are_not_in_it() -> None:
-    for step in ({"do": "damage_object", "of": "near/0", "what": "lost"}, {"do": "wait_tiered", "on": ["near/*"]}):
+    for step in (
+        {"do": "damage_object", "of": "near/0", "what": "lost"},
+        {"do": "wait_tiered", "on": ["near/*"]},
+        {"do": "replay", "on": ["near/0"]},
+    ):
         with pytest.raises(BadInput, match="topic near is not in the remote tier"):
             check_steps(scenario(step))
 
