@@ -21,6 +21,10 @@ AREAS = {
     "group coordinator",
     "retention",
     "read path",
+    "tier copy",
+    "tier metadata",
+    "tier local deletion",
+    "tier read",
 }
 
 
