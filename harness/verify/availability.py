@@ -60,7 +60,7 @@ def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
 
 
 def figures(case: Case, known: Waits) -> dict[str, Any]:
-    """As they stand in a verdict: milliseconds, seconds, and each stall with the fault that it overlaps most."""
+    """As they stand in a verdict: milliseconds, seconds, and each stall with its fault."""
     by_fault: dict[str, dict[str, float]] = defaultdict(dict)
     for stall in known.stalls:
         silent = by_fault[_fault_of(stall, case.steps) or ""]
@@ -83,14 +83,15 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
 
 
 def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
+    """Of the faults that were open for most of it the latest: what had been broken long before did not stop acks."""
     shared = {
-        step["name"]: min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
+        (step["started_ns"], step["name"]): min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
         - max(stall.from_ns, step["started_ns"])
         for step in steps
         if step["is_fault"] and step["started_ns"] is not None
     }
-    most = max(shared, key=lambda name: shared[name], default=None)
-    return most if most is not None and shared[most] > 0 else None
+    most = max(shared.values(), default=0)
+    return max((of for of, ns in shared.items() if ns > 0 and 2 * ns >= most), default=(0, None))[1]
 
 
 def _latencies(ledger: DataFrame) -> DataFrame:

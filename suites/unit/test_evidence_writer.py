@@ -20,7 +20,7 @@ from harness.evidence import BundleWriter
 from harness.evidence import writer as writer_module
 from harness.evidence.columns import arrow_schema
 from harness.model.errors import HarnessFailure
-from harness.model.schemas import TABLES
+from harness.model.schemas import COUNTED, TABLES, WORDS
 
 ROW = {
     "stream": 1,
@@ -206,3 +206,8 @@ def test_the_seal_merges_small_parts_and_no_others(tmp_path: Path) -> None:
     assert sorted(row["seq"] for row in rows) == [*range(280_025), 1_000_000]
     assert {row["error"] for row in rows if 150_020 <= row["seq"] < 220_020} == {"part 150020"}
     assert set(json.loads((tmp_path / "manifest.json").read_text())["files"]) == {f"ledger/{name}" for name in parts}
+
+
+def test_of_every_table_it_is_said_which_words_and_counts_it_has() -> None:
+    assert set(WORDS) == set(COUNTED) == set(TABLES)
+    assert all(set(WORDS[table]) | set(COUNTED[table]) <= set(TABLES[table]) for table in TABLES)

@@ -62,9 +62,10 @@ def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(
     }
 
 
-def test_a_stall_is_told_with_the_fault_that_it_overlaps_most(spark: SparkSession) -> None:
+def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
     history = acked_at(0.1, 0.9, 4.0, 4.1, 6.0)
-    history = broken(waited(history, {2: 0.95, 4: 4.6}), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5))
+    faults = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
+    history = broken(waited(history, {2: 0.95, 4: 4.6}), *faults)
     found = told(spark, history)
     assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill"}
     assert found["without_acks_s"] == {"kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
