@@ -132,7 +132,7 @@ def test_a_leader_dies_while_a_copy_stands_still(play: Play, at: str) -> None:
 
 
 def test_a_consumer_that_has_fallen_behind_is_served_from_the_tier(play: Play) -> None:
-    replay, *_ = play(some(), WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), some(2000), heal("replay"))
+    _, _, replay, *_ = play(some(), WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), some(2000), heal("replay"))
     assert replay["bite"]["seen"]["far/0"] > 0
     assert replay["resolved"]["below"]["far/0"] > 0
 
