@@ -22,6 +22,7 @@ from harness.model.scratch import forsaken
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
+_REMOVED_S = 60.0  # a supervisor has 25 for its farewells, 10 for each process that is slow to die
 _SUPERVISOR = "supervisor.py"
 _INCOMPLETE_AGE_S = 600.0
 
@@ -71,12 +72,15 @@ def sweep(root: Path | None = None) -> list[str]:
 def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     """Ends kept clusters and removes the remains of dead runs: all of them, or the one named `run` (or by its path).
 
-    Raises BadInput when there is no such run, or a living harness is using it.
+    Raises BadInput when there is no such run, or a living harness is using it; HarnessTimeout when a supervisor that
+    is removing its run does not come to an end.
     """
     base = root or default_root()
     if run is None:
         kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
-        return [_end(state, "ended") for state in kept] + sweep(base) + sweep_engine(base)
+        ended = [_end(state, "ended") for state in kept]
+        _wait_for_supervisors(base)
+        return ended + sweep(base) + sweep_engine(base)
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
@@ -88,6 +92,20 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     if state.harness.alive and state.harness.pid != os.getpid():
         raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that first")
     return [_end(state, "ended")]
+
+
+def _wait_for_supervisors(root: Path) -> None:
+    """Whose harness has just ended removes its run by itself; or was killed, too, and is not quite dead."""
+    wait_for(
+        lambda: [
+            f"{state.run} with process {state.supervisor.pid}"
+            for state in runs(root)
+            if state.supervisor and state.supervised and not state.kept and not state.harness.alive
+        ],
+        until=lambda ending: not ending,
+        deadline_s=_REMOVED_S,
+        what="runs whose harness has ended to be removed by their supervisors",
+    )
 
 
 def _end(state: RunState, verb: str) -> str:

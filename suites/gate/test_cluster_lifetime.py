@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness import clusters
 from harness.clusters import own_disks
-from harness.clusters.state import runs
+from harness.clusters.state import RunState, runs
 from harness.clusters.unmount import backing_of, mounts_below
 from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
@@ -77,6 +77,15 @@ def harness(tmp_path: Path, backend: str) -> Iterator[Callable[..., tuple[subpro
     clusters.clean(root=tmp_path)
 
 
+def kill_supervisor(root: Path) -> RunState:
+    """Its only run's, and until it is dead: one that is about to die is still somebody who ends the run."""
+    (state,) = runs(root)
+    assert state.supervisor is not None
+    psutil.Process(state.supervisor.pid).kill()
+    wait_for(lambda: state.supervised, until=lambda alive: not alive, deadline_s=15, what="the supervisor to die")
+    return state
+
+
 @pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGINT", "SIGTERM"])
 def test_nothing_outlives_the_harness(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str, signal_name: str
@@ -92,9 +101,7 @@ def test_nothing_outlives_harness_and_supervisor(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     process, directory = harness("leave")
-    (state,) = runs(tmp_path)
-    assert state.supervisor is not None
-    psutil.Process(state.supervisor.pid).kill()
+    state = kill_supervisor(tmp_path)
     if backend == PROCESSES:  # containers belong to the engine, and wait for a sweep
         wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="JVMs to end")
     process.kill()
@@ -114,20 +121,27 @@ def test_no_disk_outlives_the_harness(
         pytest.skip(reason)  # where CI is root, test_faults_disks fails of it
     process, directory = harness("leave", disk)
     (mount,) = mounts_below(directory)
-    (state,) = runs(tmp_path)
-    assert state.supervisor is not None
-    if not alone:
-        psutil.Process(state.supervisor.pid).kill()
+    swept = [] if alone else [f"swept the remains of {kill_supervisor(tmp_path).run}"]
     process.kill()
     process.wait(10)
     if alone:
         wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=40, what="files to go")
-    else:
-        assert clusters.sweep(tmp_path) == [f"swept the remains of {state.run}"]
+    assert clusters.sweep(tmp_path) == swept
     assert mounts_below(tmp_path) == []
     assert backing_of(mount.device) != mount.backing
     assert living(backend, directory) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_clean_waits_for_a_supervisor_that_is_at_work(
+    harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
+) -> None:
+    process, directory = harness("leave")
+    process.kill()
+    process.wait(10)
+    assert clusters.clean(root=tmp_path) == []
+    assert living(backend, directory) == []
+    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=5, what="its last files to go")
 
 
 def test_a_kept_cluster_stays_until_it_is_cleaned(
@@ -157,9 +171,7 @@ def test_what_lost_its_directory_is_found_by_its_label(
     if backend == PROCESSES:
         pytest.skip("processes die with their supervisor")
     process, directory = harness("leave")
-    (state,) = runs(tmp_path)
-    assert state.supervisor is not None
-    psutil.Process(state.supervisor.pid).kill()
+    state = kill_supervisor(tmp_path)
     process.kill()
     process.wait(10)
     shutil.rmtree(directory)
