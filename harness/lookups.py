@@ -13,6 +13,7 @@ from typing import Final
 from harness.evidence import BundleWriter
 from harness.kafka.admin import AdminView
 from harness.kafka.admin_offsets import TimedOffset
+from harness.kafka.admin_topics import Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
@@ -20,8 +21,6 @@ from harness.model.waiting import wait_for
 TIMES: Final = 24  # over the run, evenly; and one before it and one after it
 DEADLINE_S: Final = 15.0
 _FAR_MS: Final = 3_600_000
-
-Place = tuple[str, int]
 
 
 def look_up(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, started_ns: int, ended_ns: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from harness import admin_looks, casting, clusters, scenarios, truth
 from harness.clusters import Cluster, Releases
@@ -18,10 +18,8 @@ from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
-from harness.kafka.faulty_storage import with_faulty_storage
 from harness.kafka.release import Release
-from harness.kafka.tier import SINCE
-from harness.kafka.tier_jars import with_tier_jars
+from harness.kafka.tier_needs import equip, equipped
 from harness.model import scenario_tier
 from harness.model.backend import PROCESSES
 from harness.model.contract import contract_of
@@ -47,7 +45,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate(backend)
     wanted = casting.chosen(options, whole)
-    release, lacking = _with_tier(release, [casting.played(s, weakened).shape for s in wanted], options, progress)
+    asked = [casting.played(s, weakened).shape for s in wanted]
+    release, lacking = equip(release, asked, **_from(options, progress))
     cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
@@ -84,43 +83,22 @@ def _release_and_backend(options: GateOptions, progress: Progress) -> tuple[Rele
     return release, clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
 
 
-def _with_tier(
-    release: Release, shapes: Sequence[ClusterShape], options: GateOptions, progress: Progress
-) -> tuple[Release, dict[str, str]]:
-    """The release with what the shapes need for a remote tier; and why, by a shape's field, where that is not had."""
-    lacking: dict[str, str] = {}
-    if release.numbers < SINCE:
-        return release, lacking
-    for what, give in (("tier", with_tier_jars), ("tier_faults", with_faulty_storage)):
-        if any(getattr(shape, what) for shape in shapes):
-            try:
-                release = _given(give, release, options, progress)
-            except BadInput as refused:
-                lacking[what] = str(refused)
-    return release, lacking
-
-
-def _given(give: Callable[..., Release], release: Release, options: GateOptions, progress: Progress) -> Release:
-    return give(release, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
-
-
 def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOptions, progress: Progress) -> Releases:
     """With those that clusters begin on, fetched and said. BadInput where one cannot be had, or cannot be upgraded."""
     earlier: dict[str, Release] = {}
     for shape in shapes:
         if shape.starts_on is not None and shape.starts_on not in earlier:
-            found = clusters.find_start(
-                shape, tested, maven_repo=options.maven_repo, cache=default_cache(), progress=progress
-            )
+            found = clusters.find_start(shape, tested, **_from(options, progress))
             assert found is not None
             same = [other for other in shapes if other.starts_on == shape.starts_on]
-            if any(other.tier for other in same):
-                found = _given(with_tier_jars, found, options, progress)
-            if any(other.tier_faults for other in same):
-                found = _given(with_faulty_storage, found, options, progress)
-            earlier[shape.starts_on] = found
+            earlier[shape.starts_on] = equipped(found, same, **_from(options, progress))
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
+
+
+def _from(options: GateOptions, progress: Progress) -> dict[str, Any]:
+    """Where jars come from."""
+    return {"maven_repo": options.maven_repo, "cache": default_cache(), "progress": progress}
 
 
 def _required(options: GateOptions, whole: Sequence[Scenario], wanted: Sequence[Scenario]) -> Sequence[Scenario]:

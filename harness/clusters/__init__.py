@@ -15,9 +15,8 @@ from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.clusters.upgrading import Releases, find_start, refuse_upgrade
 from harness.kafka.cache import default_cache
-from harness.kafka.faulty_storage import with_faulty_storage
 from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
-from harness.kafka.tier_jars import with_tier_jars
+from harness.kafka.tier_needs import equipped
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
@@ -88,10 +87,8 @@ def start(
     check_release(release, shape)
     cache = cache or default_cache()
     starts_on = starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress)
-    for wanted, give in ((shape.tier, with_tier_jars), (shape.tier_faults, with_faulty_storage)):
-        if wanted:
-            equipped = partial(give, maven_repo=None, cache=cache, progress=progress)
-            release, starts_on = equipped(release), starts_on and equipped(starts_on)
+    with_tier = partial(equipped, shapes=[shape], maven_repo=None, cache=cache, progress=progress)
+    release, starts_on = with_tier(release), starts_on and with_tier(starts_on)
     return BACKENDS[backend](
         release,
         shape,

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from harness.faults.base import Fault, Injection, PartitionExpr
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
-from harness.faults.tier_orders import Op, done_by, foresee_orders, ordered
+from harness.faults.tier_orders import Op, check_ops, done_by, foresee_orders, ordered
 from harness.model.errors import BadInput
 from harness.model.scenario import Range
 
@@ -31,8 +31,7 @@ class TierErrors(Fault):
     kept: bool = False
 
     def __post_init__(self) -> None:
-        if not self.ops:
-            raise BadInput('ops: names no operation; write for example ["copy"]')
+        check_ops(self.ops)
         if self.half and self.ops != ("copy",):
             raise BadInput('half: only a copy can stop half way; write ops = ["copy"], or leave half out')
         if self.kept and not self.half:

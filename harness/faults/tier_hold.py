@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal
 from harness.faults.base import Fault, Injection, PartitionExpr
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
-from harness.faults.tier_orders import deeds, done_by, foresee_orders, ordered
+from harness.faults.tier_orders import Deed, deeds, done_by, foresee_orders, ordered
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
@@ -42,16 +42,20 @@ class TierHold(Fault):
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         with ordered(stage, self.at, (self.op,), self.of) as order:
+
+            def held() -> list[Deed]:
+                return [deed for deed in deeds(stage, order) if deed.did == "held"]
+
             with suppress(HarnessTimeout):  # the bite says so
                 wait_for(
-                    lambda: [deed for deed in deeds(stage, order) if deed.did == "held"],
+                    held,
                     until=bool,
                     deadline_s=FIRST_LOOK_S,
                     what=f"a {self.op} of {self.of} in the remote tier",
                 )
-            held = [deed for deed in deeds(stage, order) if deed.did == "held"]
+            now = held()
             yield Injection(
-                resolved={"op": self.op, "at": self.at, "segments": [deed.segment_id for deed in held]},
+                resolved={"op": self.op, "at": self.at, "segments": [deed.segment_id for deed in now]},
                 probe=done_by(stage, order, {"held": f"held {self.at}"}),
-                nodes=tuple(sorted({deed.broker for deed in held})),
+                nodes=tuple(sorted({deed.broker for deed in now})),
             )

@@ -38,6 +38,12 @@ class Deed:
     base_offset: int
 
 
+def check_ops(ops: Collection[Op]) -> None:
+    """BadInput where none is named."""
+    if not ops:
+        raise BadInput('ops: names no operation; write for example ["copy"]')
+
+
 def foresee_orders(plan: Foresight, what: str, of: str) -> None:
     """BadInput without a tier that takes orders, or about a topic that is not in it."""
     foresee_tier(plan, what, [plan.topic(place_of(of)[0])] if of else ())

@@ -11,7 +11,7 @@ from harness.faults.base import Fault, Injection, PartitionExpr
 from harness.faults.foresight import Foresight
 from harness.faults.slow import Milliseconds
 from harness.faults.stage import Stage
-from harness.faults.tier_orders import Op, done_by, foresee_orders, ordered
+from harness.faults.tier_orders import Op, check_ops, done_by, foresee_orders, ordered
 from harness.model.errors import BadInput
 from harness.model.scenario import MANY, Range
 
@@ -28,8 +28,7 @@ class TierSlow(Fault):
     of: PartitionExpr = ""
 
     def __post_init__(self) -> None:
-        if not self.ops:
-            raise BadInput('ops: names no operation; write for example ["copy"]')
+        check_ops(self.ops)
         if not self.delay_ms and not self.rate_kb_s:
             raise BadInput("this slows nothing; give delay_ms or rate_kb_s")
         if self.rate_kb_s and not {"copy", "fetch"} & set(self.ops):

@@ -63,7 +63,7 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
     """As they stand in a verdict: milliseconds, seconds, and each stall with its fault."""
     by_fault: dict[str, dict[str, float]] = defaultdict(dict)
     for stall in known.stalls:
-        silent = by_fault[_fault_of(stall, case.steps) or ""]
+        silent = by_fault[_fault_of(stall, case.steps) or "between faults"]
         where = f"{stall.place[0]}/{stall.place[2]}"
         silent[where] = round(silent.get(where, 0.0) + stall.seconds, 3)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
@@ -78,7 +78,7 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
             "s": round(longest.seconds, 3),
             "fault": _fault_of(longest, case.steps),
         },
-        "without_acks_s": {fault or "between faults": dict(sorted(by.items())) for fault, by in by_fault.items()},
+        "without_acks_s": {fault: dict(sorted(by.items())) for fault, by in by_fault.items()},
     }
 
 
@@ -97,11 +97,8 @@ def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
 def _latencies(ledger: DataFrame) -> DataFrame:
     """A record that waited while anything was broken was acknowledged `during`, whenever its ack came."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
-    in_window = {
-        "during": F.coalesce(during, F.lit(False)),
-        "before": _inside("before") & ~F.coalesce(during, F.lit(False)),
-        "after": _inside("after") & ~F.coalesce(during, F.lit(False)),
-    }
+    during = F.coalesce(during, F.lit(False))
+    in_window = {"during": during, "before": _inside("before") & ~during, "after": _inside("after") & ~during}
     took = F.col("returned_ns") - F.col("called_ns")
     acked = ledger.where(F.col("outcome") == Outcome.ACKED.value)
     of_window = [

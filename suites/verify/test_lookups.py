@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -18,10 +20,10 @@ HONEST: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 6: 4, 7: 5, 8: 6, 9: None}
 WRITTEN_MS: Final = {0: 1, 1: 2, 2: 4, 3: 5, 4: 6, 5: 7, 6: 8}
 
 
-def asked(answers: dict[int, int | None] = {}, **more: Any) -> Built:  # noqa: B006 - never written to
+def asked(answers: Mapping[int, int | None] = MappingProxyType({}), **more: Any) -> Built:
     """What an honest leader answers about each millisecond, but for these; `more` is of every row."""
     history = History(TEXT).build()
-    for ms, offset in (HONEST | answers).items():
+    for ms, offset in {**HONEST, **answers}.items():
         at_ms = None if offset is None else START_NS // MS + WRITTEN_MS[offset]
         row = {"topic": "t", "topic_id": "T", "partition": 0, "time_ms": START_NS // MS + ms, "asked_ns": START_NS}
         row |= {"offset": offset, "timestamp_ms": at_ms, "leader_epoch": 0, "error": None}

@@ -1,0 +1,45 @@
+"""What clusters with a remote tier need beside a release (KIP-405), and which cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from harness.kafka.cache import Progress
+from harness.kafka.faulty_storage import with_faulty_storage
+from harness.kafka.release import Release
+from harness.kafka.tier import SINCE
+from harness.kafka.tier_jars import with_tier_jars
+from harness.model.errors import BadInput
+from harness.model.scenario import ClusterShape
+
+# By the field of a shape that asks for it.
+NEEDS: Final[dict[str, Callable[..., Release]]] = {"tier": with_tier_jars, "tier_faults": with_faulty_storage}
+
+
+def equip(
+    release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
+) -> tuple[Release, dict[str, str]]:
+    """The release with what these shapes ask for; and why, by the field that asks, where that cannot be had.
+
+    One that is older than the tier is given nothing: who starts it says so.
+    """
+    lacking: dict[str, str] = {}
+    asked = {what for shape in shapes for what in NEEDS if getattr(shape, what)} if release.numbers >= SINCE else set()
+    for what in sorted(asked):
+        try:
+            release = NEEDS[what](release, maven_repo=maven_repo, cache=cache, progress=progress)
+        except BadInput as refused:
+            lacking[what] = str(refused)
+    return release, lacking
+
+
+def equipped(
+    release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
+) -> Release:
+    """The release with all that these shapes ask for; BadInput where something cannot be had."""
+    given, lacking = equip(release, shapes, maven_repo=maven_repo, cache=cache, progress=progress)
+    if lacking:
+        raise BadInput(next(iter(lacking.values())))
+    return given
