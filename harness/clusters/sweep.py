@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from harness.clusters import clocks
-from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, asking, engine, is_passing
+from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine, is_passing
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.clusters.unmount import thaw_below
 from harness.model.backend import CONTAINERS
@@ -52,9 +52,9 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 
 
 def sweep(root: Path | None = None) -> list[str]:
-    """Removes the remains of dead runs, never a living or a kept one; says what it removed."""
+    """Removes the remains of dead runs, never a living or a kept one; says what it removed, and what it could not."""
     base = root or default_root()
-    swept = [_end(state, "swept the remains of") for state in runs(base) if _remains(state) and _reachable(state)]
+    swept = [_swept(state) for state in runs(base) if _remains(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
             old = time.time() - path.lstat().st_mtime > _INCOMPLETE_AGE_S
@@ -144,14 +144,14 @@ def _remains(state: RunState) -> bool:
     return state.dead and (state.supervisor is not None or not state.harness.alive)
 
 
-def _reachable(state: RunState) -> bool:
+def _swept(state: RunState) -> str:
     """A run of containers waits for its engine: what it left can only be removed there."""
     if state.backend == CONTAINERS:
         try:
             engine().close()
-        except BadInput:
-            return False
-    return True
+        except NoEngine as silent:
+            return f"left the remains of {state.run}: {silent.why}"
+    return _end(state, "swept the remains of")
 
 
 def remove_containers(state: RunState) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.clusters import sweep
-from harness.clusters.state import default_root, load, new_run, runs
+from harness.clusters import clean, sweep
+from harness.clusters.state import ProcessId, default_root, load, new_run, runs
+from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 
 
@@ -16,6 +18,19 @@ def test_a_kept_run_in_the_making_is_nobodys_remains(tmp_path: Path) -> None:
     new_run(tmp_path, slot=0, release="9.9.9", kept=True)
     assert sweep(tmp_path) == []
     assert len(runs(tmp_path)) == 1
+
+
+def test_remains_on_an_engine_that_does_not_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody hears that nothing is left while containers are."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    root = tmp_path / "runs"
+    state = new_run(root, slot=0, release="9.9.9", kept=False, backend=CONTAINERS)
+    replace(state, harness=ProcessId(state.harness.pid, "an earlier boot")).save()
+    told = f"left the remains of {state.run}: no container engine answers at unix://{tmp_path}/nobody"
+    for look in (sweep, clean):
+        (line,) = look(root=root)
+        assert line.startswith(told)
+    assert state.directory.is_dir()
 
 
 def test_a_damaged_state_is_nobodys_run(tmp_path: Path) -> None:
