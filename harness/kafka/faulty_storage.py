@@ -21,7 +21,7 @@ from harness.kafka.maven import KAFKA_GROUP
 from harness.kafka.pom import Dependency
 from harness.kafka.published import fetched
 from harness.kafka.release import Release
-from harness.kafka.repository import NotPublished
+from harness.kafka.repository import NotPublished, Unreachable
 from harness.model.errors import BadInput
 
 SOURCE: Final = Path(__file__).with_name("FaultyStorage.java")
@@ -41,7 +41,7 @@ def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path
         key = _key(api)
         with files.locked(key, progress):
             jar = _known(files, key) or _made(release, api, key, maven_repo, files, progress)
-    except NotPublished as error:
+    except (NotPublished, Unreachable) as error:
         raise BadInput(_refusal(release, str(error))) from error
     return replace(release, faulty_storage=jar)
 
@@ -101,6 +101,6 @@ def _jar(folder: Path) -> bytes:
 
 def _refusal(release: Release, why: str) -> str:
     return (
-        f"tier_faults = true needs {SOURCE.name} compiled for Kafka {release.version}, which failed ({why}): give a "
-        "release that is published whole, or leave scenarios with tier_faults away"
+        f"tier_faults = true needs {SOURCE.name} compiled for Kafka {release.version}, which failed ({why}): mend "
+        "that, or leave scenarios with tier_faults away"
     )

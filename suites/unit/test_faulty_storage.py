@@ -110,7 +110,7 @@ def test_an_interface_that_it_does_not_fit_is_told_by_the_compiler(
 ) -> None:
     java.with_name("java.broken").touch()
     with pytest.raises(
-        BadInput, match=r"compiled for Kafka 4\.3\.1, which failed \(The method copy is undefined\): give"
+        BadInput, match=r"compiled for Kafka 4\.3\.1, which failed \(The method copy is undefined\): mend that"
     ):
         given(release, tmp_path)
     assert not list((tmp_path / "cache" / "releases").glob("faulty-storage-*"))
