@@ -9,6 +9,7 @@ from harness import clusters, scenarios
 from harness.clusters.choosing import able, check_plan, check_release
 from harness.faults.registry import lacking as undoable
 from harness.kafka.release import Release
+from harness.kafka.tier_needs import asked
 from harness.model.backend import AUTO, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario import Scenario
@@ -43,7 +44,7 @@ def cast_of(
 
     BadInput, before anything starts, on the first of these. Of a set, and of a whole gate, are left out those that are
     not of this release, and with `leave_out` those that this machine cannot play, unless there is nothing else.
-    lacking: what the release cannot have, by the field of a shape that asks for it, and why.
+    lacking: what of `tier_needs` the release cannot have, and why.
     """
     named = bool(options.only or options.scenarios)
     cast: dict[str, str] = {}
@@ -52,7 +53,7 @@ def cast_of(
         as_played = played(scenario, weakened)
         reason = _not_of(tested, as_played)
         if reason is None:
-            why = next((why for what, why in lacking.items() if getattr(as_played.shape, what)), None)
+            why = next((lacking[what] for what in sorted(asked(as_played.shape)) if what in lacking), None)
             reason = why and f"scenario {scenario.name}: {why}"
         refused = {backend: reason or _undoable(as_played, backend) for backend in backends}
         fit = next((backend for backend, why in refused.items() if why is None), None)

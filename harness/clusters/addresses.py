@@ -6,19 +6,25 @@
     127.S.3.1      the toxiproxy server's own API
     127.S.4.N      a hop of the harness between the proxy of clients and broker N
     127.S.5.N      proxy: clients that are to be cut off alone, to broker N
+    127.S.6.N      proxy: broker N to the S3 server of a remote tier
+    127.S.3.2      that server
 
 Ports stay below 32768: above, outgoing connections of the machine collide with listeners now and then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.clusters.plan import Plan, nodes_of
+from harness.clusters.base import party
+from harness.clusters.plan import Link, Plan, nodes_of
 from harness.kafka.config import CLIENT_PORT, LONE_PORT
 from harness.model.scenario import ClusterShape
 
 TOXIPROXY_PORT = 21099
+S3_PORT = 21097
+TIER = "tier"  # the party that brokers connect to
 _FIRST_OCTET = 16
 SLOTS = 200
 
@@ -27,11 +33,13 @@ SLOTS = 200
 class Addresses(Plan):
     """The plan of a cluster of local processes."""
 
+    has_s3: bool = False
+
     @classmethod
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        return cls(slot, brokers, controllers, shape.lone)
+        return cls(slot, brokers, controllers, shape.lone, shape.tier == "s3")
 
     def _address(self, third: int, fourth: int) -> str:
         return f"127.{_FIRST_OCTET + self.slot}.{third}.{fourth}"
@@ -63,6 +71,23 @@ class Addresses(Plan):
     def lone_proxy(self, broker: int) -> str:
         """See `Plan`."""
         return "{}:{}".format(*self.lone(broker))
+
+    @property
+    def s3(self) -> tuple[str, int]:
+        """What the server of a tier in S3 listens on."""
+        return self._address(3, 2), S3_PORT
+
+    def s3_endpoint(self, broker: int) -> str | None:
+        """See `Plan`."""
+        return f"http://{self._s3_proxy(broker)}" if self.has_s3 else None
+
+    def _s3_proxy(self, broker: int) -> str:
+        return f"{self._address(6, broker)}:{S3_PORT}"
+
+    def tier_links(self) -> Iterator[Link]:
+        """See `Plan`."""
+        for src in self.brokers if self.has_s3 else ():
+            yield Link(party(src), TIER, self._s3_proxy(src), "{}:{}".format(*self.s3))
 
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""

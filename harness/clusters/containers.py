@@ -34,10 +34,11 @@ from harness.clusters.tier import make_store
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
+from harness.kafka.go_tool import TOXIPROXY as TOXIPROXY_TOOL
+from harness.kafka.go_tool import go_tool
 from harness.kafka.java import find_java
 from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release
-from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
@@ -71,7 +72,7 @@ def start_containers(
     for line in (*sweep(root), *sweep_engine(root)):
         progress(line)
     taken = images(client, cache, progress, release.image)
-    binary = toxiproxy_server(cache, progress)
+    binary = go_tool(TOXIPROXY_TOOL, cache, progress)
     state, supervision = supervised(root, release, keep=keep, backend=CONTAINERS)
     try:
         plan = Subnets.of(state.slot, shape)

@@ -18,6 +18,7 @@ from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, tail
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Memory, ProcessState, Runner
+from harness.clusters.s3_server import S3_SERVER
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.tier import store_of
 from harness.clusters.toxiproxy import ToxiproxyClient
@@ -167,7 +168,7 @@ class JvmCluster:
     def unexpected_exits(self) -> list[UnexpectedExit]:
         """See `base.Cluster`."""
         if not self._stopped:
-            names = {party(node) for node in self._nodes if node not in self._asked} | {TOXIPROXY}
+            names = {party(node) for node in self._nodes if node not in self._asked} | {TOXIPROXY, S3_SERVER}
             for name, process in self._runner.status().items():
                 if not process.alive and name in names:
                     self._remember_exit(name, process)

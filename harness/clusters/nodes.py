@@ -104,7 +104,7 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
         data=files.data,
         more_data=files.log_directories[1:],
         voters=site.shape.voters,
-        tier=tier_of(site.directory, site.shape, site.release),
+        tier=tier_of(site.directory, site.shape, site.release, site.plan.s3_endpoint(node)),
         config=site.shape.config,
     )
     settings = Settings(

@@ -93,8 +93,17 @@ class Plan(ABC):
         """Where those start that are to be cut off alone; empty where there are none."""
         return ",".join("{}:{}".format(*self.lone(broker)) for broker in self.brokers if self.has_lone)
 
+    def s3_endpoint(self, broker: int) -> str | None:  # noqa: ARG002 - the interface of plans
+        """The URL by which a broker reaches the server of a tier in S3, through its proxy; None where there is none."""
+        return None
+
+    def tier_links(self) -> Iterator[Link]:
+        """Connections that brokers open to the server of their remote tier."""
+        return iter(())
+
     def links(self) -> Iterator[Link]:
-        """Every connection that a cluster with isolated controllers opens: to brokers, and to controllers."""
+        """Every connection that a cluster with isolated controllers opens: to brokers, to controllers, to the tier."""
+        yield from self.tier_links()
         for dst in self.brokers:
             upstream = f"{self.node(dst)}:{CLIENT_PORT}"
             yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.hop(dst)))

@@ -18,6 +18,7 @@ from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import Site, environment
 from harness.clusters.own_disks import OwnDisks
+from harness.clusters.s3_server import start_s3_server
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
@@ -26,9 +27,10 @@ from harness.clusters.tier import make_store
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
+from harness.kafka.go_tool import S3_SERVER, go_tool
+from harness.kafka.go_tool import TOXIPROXY as TOXIPROXY_TOOL
 from harness.kafka.java import Java, find_java
 from harness.kafka.release import Release
-from harness.kafka.toxiproxy_server import toxiproxy_server
 from harness.model.backend import PROCESSES
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.limits import NO_LIMITS, Limits
@@ -58,7 +60,8 @@ def start_processes(
     refuse_as_processes(release.image.spec if release.image else None, limits)
     for line in sweep(root):
         progress(line)
-    proxy_binary = toxiproxy_server(cache, progress)
+    proxy_binary = go_tool(TOXIPROXY_TOOL, cache, progress)
+    s3_binary = go_tool(S3_SERVER, cache, progress) if shape.tier == "s3" else None
     builds = {TESTED: _built(release, shape, java or find_java(release.version), Cache(cache), progress)}
     if starts_on:
         builds[START] = _built(starts_on, shape, find_java(starts_on.version), Cache(cache), progress)
@@ -77,6 +80,8 @@ def start_processes(
         )
         make_store(state.directory, shape)
         _start_toxiproxy(proxy_binary, state.directory, means)
+        if s3_binary:
+            start_s3_server(s3_binary, state.directory, addresses.s3, supervision, environment())
         sites = {
             which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)
             for which, build in builds.items()

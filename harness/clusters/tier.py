@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release import Release
-from harness.kafka.tier import ORDERS, SINCE, TOLD, Tier
+from harness.kafka.tier import BUCKET, ORDERS, SINCE, TOLD, Tier
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
@@ -24,16 +24,17 @@ def make_store(run: Path, shape: ClusterShape) -> list[Path]:
         return []
     store = store_of(run)
     store.mkdir()
-    for name in (ORDERS, TOLD) if shape.tier_faults else ():
+    for name in (*((ORDERS, TOLD) if shape.tier_faults else ()), *((BUCKET,) if shape.tier == "s3" else ())):
         (store / name).mkdir()
     return [store]
 
 
-def tier_of(run: Path, shape: ClusterShape, release: Release) -> Tier | None:
-    """What nodes of this release are told of it."""
+def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = None) -> Tier | None:
+    """What a node of this release is told of it. s3: by which it reaches the server of one in S3."""
     if not shape.tier:
         return None
-    return Tier(release.tier_jars, store_of(run), release.faulty_storage if shape.tier_faults else None)
+    jars = release.s3_jars if shape.tier == "s3" else release.tier_jars
+    return Tier(jars, store_of(run), release.faulty_storage if shape.tier_faults else None, s3)
 
 
 def check_tier(release: Release, shape: ClusterShape) -> None:

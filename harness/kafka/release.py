@@ -45,8 +45,8 @@ class Release:
     """A Kafka build that can be run. `version` and `commit` are what the build itself says.
 
     `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
-    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need, and
-    `faulty_storage` what such need whose tier can be told to fail.
+    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
+    `faulty_storage` what such need whose tier can be told to fail, and `s3_jars` what one in S3 needs.
     """
 
     version: str
@@ -58,6 +58,7 @@ class Release:
     place: Path | None = None
     tier_jars: tuple[Path, ...] = ()
     faulty_storage: Path | None = None
+    s3_jars: tuple[Path, ...] = ()
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""

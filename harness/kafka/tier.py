@@ -11,7 +11,13 @@ METADATA_TOPIC: Final = "__remote_log_metadata"
 # The first release that has it, early access then (KIP-405).
 SINCE: Final = (3, 6)
 FAULTY: Final = "durability.FaultyStorage"
+_S3: Final = "durability.S3Storage"
 _LOCAL: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+# Where LocalTieredStorage puts its objects, within the folder that it is given; the bucket is called so, too.
+BUCKET: Final = "kafka-tiered-storage"
+# Of a server that listens on addresses of the run alone.
+S3_ACCESS: Final = "durability"
+S3_SECRET: Final = "durability-of-a-run"
 # Within the store, beside what the tier itself makes there: what FaultyStorage is told to do, and what it did.
 ORDERS: Final = "orders"
 TOLD: Final = "told"
@@ -19,14 +25,16 @@ TOLD: Final = "told"
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Kafka's own tier in a folder that all brokers share. `jars` lie where the brokers run.
+    """A tier in a folder that all brokers share, or in S3. `jars` lie where the brokers run.
 
-    faulty: the jar of FaultyStorage, which then stands before it.
+    faulty: the jar of FaultyStorage, which then stands before it; s3: by which a node reaches the server, whose bucket
+    is a folder of the store.
     """
 
     jars: tuple[Path, ...]
     store: Path
     faulty: Path | None = None
+    s3: str | None = None
 
 
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
@@ -49,15 +57,22 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
 
 
 def _manager(tier: Tier) -> dict[str, str]:
-    jars = [*tier.jars, *([tier.faulty] if tier.faulty else [])]
+    jars, storage = [*tier.jars, *([tier.faulty] if tier.faulty else [])], _S3 if tier.s3 else _LOCAL
     settings = {
-        "remote.log.storage.manager.class.name": FAULTY if tier.faulty else _LOCAL,
+        "remote.log.storage.manager.class.name": FAULTY if tier.faulty else storage,
         "remote.log.storage.manager.class.path": ":".join(map(str, jars)),
     }
     if tier.faulty:
         settings |= {
-            "rsm.config.durability.storage": _LOCAL,
+            "rsm.config.durability.storage": storage,
             "rsm.config.durability.orders": str(tier.store / ORDERS),
             "rsm.config.durability.told": str(tier.store / TOLD),
+        }
+    if tier.s3:
+        settings |= {
+            "rsm.config.durability.s3.endpoint": tier.s3,
+            "rsm.config.durability.s3.bucket": BUCKET,
+            "rsm.config.durability.s3.access": S3_ACCESS,
+            "rsm.config.durability.s3.secret": S3_SECRET,
         }
     return settings

@@ -7,27 +7,35 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.cache import Progress
-from harness.kafka.faulty_storage import with_faulty_storage
+from harness.kafka.own_storages import with_faulty_storage, with_s3_storage
 from harness.kafka.release import Release
 from harness.kafka.tier import SINCE
 from harness.kafka.tier_jars import with_tier_jars
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
-# By the field of a shape that asks for it.
-NEEDS: Final[dict[str, Callable[..., Release]]] = {"tier": with_tier_jars, "tier_faults": with_faulty_storage}
+NEEDS: Final[dict[str, Callable[..., Release]]] = {
+    "local": with_tier_jars,
+    "s3": with_s3_storage,
+    "faults": with_faulty_storage,
+}
+
+
+def asked(shape: ClusterShape) -> set[str]:
+    """Which of NEEDS a shape asks for."""
+    return {what for what, wanted in (("faults", shape.tier_faults), (shape.tier, shape.tier)) if wanted}
 
 
 def equip(
     release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
 ) -> tuple[Release, dict[str, str]]:
-    """The release with what these shapes ask for; and why, by the field that asks, where that cannot be had.
+    """The release with what these shapes ask for; and why, by what it is, where that cannot be had.
 
     One that is older than the tier is given nothing: who starts it says so.
     """
     lacking: dict[str, str] = {}
-    asked = {what for shape in shapes for what in NEEDS if getattr(shape, what)} if release.numbers >= SINCE else set()
-    for what in sorted(asked):
+    wanted = set().union(*map(asked, shapes)) if release.numbers >= SINCE else set()
+    for what in sorted(wanted):
         try:
             release = NEEDS[what](release, maven_repo=maven_repo, cache=cache, progress=progress)
         except BadInput as refused:

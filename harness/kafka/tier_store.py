@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.records import Batch, Walk, oddities
+from harness.kafka.tier import BUCKET
 
-ROOT: Final = "kafka-tiered-storage"  # what it makes within the folder that it is given
+ROOT: Final = BUCKET
 LOG: Final = "log"
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[A-Za-z0-9_-]{22})")
 _OBJECT: Final = re.compile(r"(?P<base>\d{20})-(?P<segment>[A-Za-z0-9_-]{22})\.(?P<kind>\w+)")

@@ -83,16 +83,16 @@ def test_a_whole_gate_leaves_out_what_is_not_of_the_release_and_a_name_is_refuse
 def test_without_the_jars_of_a_tier_only_scenarios_with_one_are_left_out() -> None:
     wanted = [scenarios.load("calm"), scenarios.load("tiered_outage")]
     why = "there are no jars"
-    cast, nobody = cast_of(ALONE, wanted, ["processes"], NEWEST, lacking={"tier": why})
+    cast, nobody = cast_of(ALONE, wanted, ["processes"], NEWEST, lacking={"local": why})
     assert cast == {"calm": "processes"}
     assert nobody == {"tiered_outage": "scenario tiered_outage: there are no jars"}
     with pytest.raises(BadInput, match=why):
-        cast_of(replace(ALONE, only=("tiered_outage",)), wanted, ["processes"], NEWEST, lacking={"tier": why})
+        cast_of(replace(ALONE, only=("tiered_outage",)), wanted, ["processes"], NEWEST, lacking={"local": why})
 
 
 def test_without_a_storage_that_takes_orders_only_scenarios_with_orders_are() -> None:
     wanted = [scenarios.load("tiered_outage"), scenarios.load("tiered_errors")]
-    cast, nobody = cast_of(ALONE, wanted, ["processes"], NEWEST, lacking={"tier_faults": "it cannot be compiled"})
+    cast, nobody = cast_of(ALONE, wanted, ["processes"], NEWEST, lacking={"faults": "it cannot be compiled"})
     assert cast == {"tiered_outage": "processes"}
     assert nobody == {"tiered_errors": "scenario tiered_errors: it cannot be compiled"}
 

@@ -41,7 +41,7 @@ def test_whatever_fails_on_the_way_no_supervisor_is_left(
     monkeypatch.setattr(processes, "Supervision", Noted)
     monkeypatch.setattr(processes, "take_slot", lambda: take_slot(tmp_path / "slots"))
     monkeypatch.setattr(processes, "formatted", lambda *_: Formatted(tmp_path, tmp_path))
-    for name in ("toxiproxy_server", "java_tool", "_start_toxiproxy", "machine_of", "with_fast_start"):
+    for name in ("go_tool", "java_tool", "_start_toxiproxy", "machine_of", "with_fast_start"):
         monkeypatch.setattr(processes, name, lambda *_: "")
     if broken != "RunState.save":
         monkeypatch.setattr(f"harness.clusters.processes.{broken}", fail)

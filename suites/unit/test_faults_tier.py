@@ -186,3 +186,11 @@ def test_the_wait_is_over_when_what_was_rolled_is_there(stage: Any, highest: int
         WaitTiered(deadline_s=0.01).perform(stage)
     stage.admin.told = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
     assert WaitTiered(deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
+
+
+def test_only_a_server_can_be_cut_off() -> None:
+    check_steps(scenario({"do": "tier_cut"}, tier="s3"))
+    with pytest.raises(BadInput, match='tier_cut is about a server: say tier = "s3"'):
+        check_steps(scenario({"do": "tier_cut"}))
+    with pytest.raises(BadInput, match='tier_cut is about the remote tier: say tier = "local"'):
+        check_steps(scenario({"do": "tier_cut"}, tier=""))

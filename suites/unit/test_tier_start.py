@@ -41,8 +41,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
 
         return give
 
-    monkeypatch.setitem(NEEDS, "tier", giving("jars", {"tier_jars": JARS}))
-    monkeypatch.setitem(NEEDS, "tier_faults", giving("storage", {"faulty_storage": FAULTY}))
+    monkeypatch.setitem(NEEDS, "local", giving("jars", {"tier_jars": JARS}))
+    monkeypatch.setitem(NEEDS, "faults", giving("storage", {"faulty_storage": FAULTY}))
     monkeypatch.setattr(clusters, "find_start", _start)
     return found
 
@@ -83,10 +83,10 @@ def test_a_release_without_them_is_told_and_goes_on_without(
     def none(*_: Any, **__: Any) -> Release:
         raise BadInput("there are none")
 
-    monkeypatch.setitem(NEEDS, "tier", none)
-    assert equip(release(), [PLAIN, TIERED], **FROM) == (release(), {"tier": "there are none"})
+    monkeypatch.setitem(NEEDS, "local", none)
+    assert equip(release(), [PLAIN, TIERED], **FROM) == (release(), {"local": "there are none"})
     given, lacking = equip(release(), [FAULTY_SHAPE], **FROM)
-    assert (given.faulty_storage, lacking) == (FAULTY, {"tier": "there are none"})
+    assert (given.faulty_storage, lacking) == (FAULTY, {"local": "there are none"})
     with pytest.raises(BadInput, match="there are none"):
         equipped(release(), [TIERED], **FROM)
     before = replace(release(), version="3.5.2")  # it has no tier at all, which is said elsewhere

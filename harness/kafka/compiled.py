@@ -1,7 +1,7 @@
-"""The remote storage that does as it is told: FaultyStorage.java, compiled once against the interface of a release.
+"""Remote storages of ours, one Java class each, compiled once against the interface of a release (KIP-405).
 
-Compiled here, not shipped: the interface belongs to the release (KIP-405), and a difference shows before a broker
-starts. Eclipse's compiler does that on a plain JRE, such as the one that this harness brings along.
+Compiled here, not shipped: the interface belongs to the release, and a difference shows before a broker starts.
+Eclipse's compiler does that on a plain JRE, such as the one that this harness brings along.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import hashlib
 import io
 import subprocess
 import zipfile
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,26 +23,33 @@ from harness.kafka.release import Release
 from harness.kafka.repository import NotPublished, Unreachable
 from harness.model.errors import BadInput
 
-SOURCE: Final = Path(__file__).with_name("FaultyStorage.java")
 COMPILER: Final = Dependency("org.eclipse.jdt", "ecj", "3.42.0")
 API: Final = ("kafka-storage-api", "kafka-clients")
-_JAR: Final = "faulty-storage.jar"
+_JAR: Final = "storage.jar"
 _TIMEOUT_S: Final = 120.0
 
 
-def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with that storage. BadInput where it cannot be compiled, or what that takes cannot be had."""
-    if release.faulty_storage is not None:
-        return release
+def compiled(
+    source: Path,
+    release: Release,
+    uses: Sequence[Path] = (),
+    *,
+    maven_repo: str | None,
+    cache: Path,
+    progress: Progress,
+) -> Path:
+    """The jar of a class that implements the interface, by means of the jars that it `uses`.
+
+    BadInput where it cannot be compiled, or what that takes cannot be had.
+    """
     files = Cache(cache)
     try:
-        api = _api(release, maven_repo, files, progress)
-        key = _key(api)
+        jars = (*_api(release, maven_repo, files, progress), *uses)
+        key = _key(source, jars)
         with files.locked(key, progress):
-            jar = _known(files, key) or _made(release, api, key, maven_repo, files, progress)
+            return _known(files, key) or _made(source, release, jars, key, maven_repo, files, progress)
     except (NotPublished, Unreachable) as error:
-        raise BadInput(_refusal(release, str(error))) from error
-    return replace(release, faulty_storage=jar)
+        raise BadInput(_refusal(source, release, str(error))) from error
 
 
 def _api(release: Release, maven_repo: str | None, files: Cache, progress: Progress) -> tuple[Path, ...]:
@@ -56,9 +62,9 @@ def _api(release: Release, maven_repo: str | None, files: Cache, progress: Progr
     return fetched(wanted, f"storage-api-{release.version}", maven_repo, files, progress)
 
 
-def _key(api: Iterable[Path]) -> str:
-    parts = [COMPILER.version.encode(), SOURCE.read_bytes(), *(str(Digest.of_file(jar)).encode() for jar in api)]
-    return f"faulty-storage-{hashlib.sha256(b'/'.join(parts)).hexdigest()[:16]}"
+def _key(source: Path, jars: Iterable[Path]) -> str:
+    parts = [COMPILER.version.encode(), source.read_bytes(), *(str(Digest.of_file(jar)).encode() for jar in jars)]
+    return f"{source.stem}-{hashlib.sha256(b'/'.join(parts)).hexdigest()[:16]}"
 
 
 def _known(files: Cache, key: str) -> Path | None:
@@ -70,19 +76,25 @@ def _known(files: Cache, key: str) -> Path | None:
 
 
 def _made(
-    release: Release, api: Iterable[Path], key: str, maven_repo: str | None, files: Cache, progress: Progress
+    source: Path,
+    release: Release,
+    jars: Sequence[Path],
+    key: str,
+    maven_repo: str | None,
+    files: Cache,
+    progress: Progress,
 ) -> Path:
     (compiler,) = fetched([COMPILER], f"ecj-{COMPILER.version}", maven_repo, files, progress)
     java = find_java(release.version).executable
     with files.scratch() as scratch:
         flags = ["-XX:TieredStopAtLevel=1", "-jar", str(compiler), "-17", "-nowarn", "-proc:none"]
-        command = [str(java), *flags, "-cp", ":".join(map(str, api)), "-d", str(scratch), str(SOURCE)]
+        command = [str(java), *flags, "-cp", ":".join(map(str, jars)), "-d", str(scratch), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired as error:
-            raise BadInput(_refusal(release, f"the compiler took more than {_TIMEOUT_S:g} s")) from error
+            raise BadInput(_refusal(source, release, f"the compiler took more than {_TIMEOUT_S:g} s")) from error
         if done.returncode != 0:
-            raise BadInput(_refusal(release, " ".join((done.stderr or done.stdout).split())[-300:]))
+            raise BadInput(_refusal(source, release, " ".join((done.stderr or done.stdout).split())[-300:]))
         content = _jar(scratch)
     digest = Digest.of(content)
     path = files.put(content, digest, _JAR)
@@ -99,8 +111,8 @@ def _jar(folder: Path) -> bytes:
     return held.getvalue()
 
 
-def _refusal(release: Release, why: str) -> str:
+def _refusal(source: Path, release: Release, why: str) -> str:
     return (
-        f"tier_faults = true needs {SOURCE.name} compiled for Kafka {release.version}, which failed ({why}): mend "
-        "that, or leave scenarios with tier_faults away"
+        f"{source.name} has to be compiled for Kafka {release.version}, which failed ({why}): mend that, or leave "
+        "scenarios away whose tier is of ours (tier_faults, s3)"
     )

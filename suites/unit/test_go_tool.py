@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.kafka import toxiproxy_server as module
-from harness.kafka.toxiproxy_server import MODULE, go_toolchains, toxiproxy_server
+from harness.kafka import go_tool as module
+from harness.kafka.go_tool import TOXIPROXY, go_tool, go_toolchains
 from harness.model.errors import BadInput
 
 BUILDS = 'test "$1 $2" = "install {module}" && mkdir -p "$GOBIN" && echo server > "$GOBIN/server" && echo x >> {log}'
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def working(tmp_path: Path, log: Path) -> Path:
-    return go(tmp_path / "good" / "go", BUILDS.format(module=MODULE, log=log))
+    return go(tmp_path / "good" / "go", BUILDS.format(module=TOXIPROXY.module, log=log))
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *toolchains: Path) -> None:
@@ -38,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *toolchains: Path) -> None:
 
 
 def get(tmp_path: Path) -> Path:
-    return toxiproxy_server(tmp_path / "cache", lambda _: None)
+    return go_tool(TOXIPROXY, tmp_path / "cache", lambda _: None)
 
 
 def test_it_is_built_once_and_again_when_damaged(
@@ -108,9 +108,9 @@ def test_go_is_found_on_path_and_where_packages_are(tmp_path: Path, monkeypatch:
 SCRIPT = """
 import sys
 from pathlib import Path
-from harness.kafka import toxiproxy_server as module
+from harness.kafka import go_tool as module
 module.go_toolchains = lambda: iter([Path(sys.argv[1])])
-print(module.toxiproxy_server(Path(sys.argv[2]), lambda _: None))
+print(module.go_tool(module.TOXIPROXY, Path(sys.argv[2]), lambda _: None))
 """
 
 

@@ -1,4 +1,4 @@
-"""The storage that takes orders: compiled once for an interface, and where that fails one sentence says why."""
+"""Storages of ours: compiled once for an interface, and where that fails one sentence says why."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness.kafka import faulty_storage as module
-from harness.kafka.faulty_storage import API, COMPILER, with_faulty_storage
+from harness.kafka import compiled as module
+from harness.kafka import own_storages
+from harness.kafka.compiled import API, COMPILER
+from harness.kafka.own_storages import SDK, with_faulty_storage, with_s3_storage
 from harness.kafka.release import Release
 from harness.kafka.repository import NotPublished
 from harness.model.errors import BadInput
@@ -46,7 +48,8 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             path.write_text(path.name)
         return paths
 
-    monkeypatch.setattr(module, "fetched", fetched)
+    for holder in (module, own_storages):
+        monkeypatch.setattr(holder, "fetched", fetched)
     return found
 
 
@@ -91,7 +94,7 @@ def test_a_damaged_one_is_made_again(release: Release, java: Path, asked: list[l
     whole = jar.read_bytes()
     jar.write_bytes(whole[:-1])
     assert given(release, tmp_path).read_bytes() == whole
-    (record,) = (tmp_path / "cache" / "releases").glob("faulty-storage-*.json")
+    (record,) = (tmp_path / "cache" / "releases").glob("FaultyStorage-*.json")
     record.write_text("[]")
     assert given(release, tmp_path) == jar
     assert len(calls(java)) == 3
@@ -113,7 +116,7 @@ def test_an_interface_that_it_does_not_fit_is_told_by_the_compiler(
         BadInput, match=r"compiled for Kafka 4\.3\.1, which failed \(The method copy is undefined\): mend that"
     ):
         given(release, tmp_path)
-    assert not list((tmp_path / "cache" / "releases").glob("faulty-storage-*"))
+    assert not list((tmp_path / "cache" / "releases").glob("FaultyStorage-*"))
     assert not list((tmp_path / "cache" / "tmp").iterdir())
 
 
@@ -124,5 +127,26 @@ def test_and_so_is_a_compiler_that_cannot_be_had(
         raise NotPublished("ecj is not there")
 
     monkeypatch.setattr(module, "fetched", none)
-    with pytest.raises(BadInput, match=r"tier_faults = true needs FaultyStorage\.java compiled .*\(ecj is not there\)"):
+    with pytest.raises(BadInput, match=r"FaultyStorage\.java has to be compiled .*\(ecj is not there\)"):
         given(release, tmp_path)
+
+
+def test_the_one_in_s3_uses_amazons_client_and_comes_before_it(
+    release: Release, java: Path, asked: list[list[str]], tmp_path: Path
+) -> None:
+    given = with_s3_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)
+    assert asked == [[one.artifact for one in SDK], [COMPILER.artifact]]
+    assert len(given.s3_jars) == 1 + len(SDK)
+    assert all(str(jar) in calls(java)[0] for jar in given.s3_jars[1:])
+    assert with_s3_storage(given, maven_repo=None, cache=Path("/nowhere"), progress=lambda _: None) is given
+
+
+def test_without_that_client_it_is_said_what_to_do(
+    release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Any) -> tuple[Path, ...]:
+        raise NotPublished("s3 is not there")
+
+    monkeypatch.setattr(own_storages, "fetched", none)
+    with pytest.raises(BadInput, match=r"tier = \"s3\" needs Amazon's SDK .*\(s3 is not there\): give --maven-repo"):
+        with_s3_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)

@@ -1,0 +1,44 @@
+"""The S3 server of a run: its bucket is a folder of the run's store, so what lies there can be looked at as files."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.clusters.runner import Runner
+from harness.clusters.tier import store_of
+from harness.kafka.tier import S3_ACCESS, S3_SECRET
+from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.waiting import wait_for
+
+S3_SERVER: Final = "s3-server"
+_UP_S: Final = 20.0
+_WORDS_MAX: Final = 300
+
+
+def start_s3_server(
+    binary: Path, run: Path, listens: tuple[str, int], runner: Runner, environment: Mapping[str, str]
+) -> None:
+    """Returns when it answers. HarnessFailure, with its last words, when it does not."""
+    folder = run / S3_SERVER
+    folder.mkdir()
+    log = folder / f"{S3_SERVER}.log"
+    # Without metadata of its own beside the objects: not every file system keeps extended attributes.
+    keys = ["--access", S3_ACCESS, "--secret", S3_SECRET]
+    command = [str(binary), "--port", "{}:{}".format(*listens), *keys, "--quiet", "posix", "--nometa"]
+    runner.start(S3_SERVER, [*command, str(store_of(run))], cwd=folder, output=log, env=environment)
+    try:
+        wait_for(lambda: _refusal(listens), until=lambda why: not why, deadline_s=_UP_S, what="the S3 server to answer")
+    except HarnessTimeout as late:
+        words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
+        raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
+
+
+def _refusal(listens: tuple[str, int]) -> str:
+    try:
+        socket.create_connection(listens, timeout=1.0).close()
+    except OSError as error:
+        return str(error)
+    return ""

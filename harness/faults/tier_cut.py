@@ -1,0 +1,46 @@
+"""Brokers are cut off from the server of their remote tier: what they were storing stops half way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from harness.clusters.base import party
+from harness.faults.base import BrokersExpr, Fault, Injection
+from harness.faults.foresight import Foresight
+from harness.faults.links import broken
+from harness.faults.stage import Stage
+from harness.faults.tier import copies_failed, foresee_tier
+from harness.model.errors import BadInput
+from harness.model.link import CutMode
+
+TIER: Final = "tier"  # the party that brokers connect to
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierCut(Fault):
+    """Cuts the links by which brokers (`node`) reach the server of a tier in S3: silent or refusing."""
+
+    do: ClassVar[str] = "tier_cut"
+    needs: ClassVar[frozenset[str]] = frozenset({"links", "tier.server"})
+    node: BrokersExpr = "brokers"
+    mode: CutMode = "refusing"
+
+    def victims(self) -> str:
+        """Nobody that a process runs for: brokers serve what they have."""
+        return ""
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        foresee_tier(plan, self.do)
+        if plan.scenario.shape.tier != "s3":
+            raise BadInput(f'{self.do} is about a server: say tier = "s3" in [shape], or take tier_outage')
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        links = [(party(node), TIER) for node in stage.nodes(self.node)]
+        probe = copies_failed(stage)
+        with broken(stage.cluster.links, links, lambda a, b: stage.cluster.links.cut(a, b, self.mode), "cut"):
+            yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, deadline_s=40.0)
