@@ -18,7 +18,7 @@ from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, tail
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Memory, ProcessState, Runner
-from harness.clusters.s3_server import S3_SERVER
+from harness.clusters.s3_server import S3_SERVER, s3_log
 from harness.clusters.state import RunState, remove_directory
 from harness.clusters.tier import store_of
 from harness.clusters.toxiproxy import ToxiproxyClient
@@ -175,7 +175,7 @@ class JvmCluster:
         return sorted(self._exits.values(), key=lambda exit_: exit_.at_ns)
 
     def _remember_exit(self, name: str, process: ProcessState) -> None:
-        log = proxy_log(self.directory)
+        log = s3_log(self.directory) if name == S3_SERVER else proxy_log(self.directory)
         for node, files in self._nodes.items():
             if party(node) == name:
                 log = files.server_log if files.server_log.exists() else files.console

@@ -22,18 +22,22 @@ def start_s3_server(
     binary: Path, run: Path, listens: tuple[str, int], runner: Runner, environment: Mapping[str, str]
 ) -> None:
     """Returns when it answers. HarnessFailure, with its last words, when it does not."""
-    folder = run / S3_SERVER
-    folder.mkdir()
-    log = folder / f"{S3_SERVER}.log"
+    log = s3_log(run)
+    log.parent.mkdir()
     # Without metadata of its own beside the objects: not every file system keeps extended attributes.
     keys = ["--access", S3_ACCESS, "--secret", S3_SECRET]
     command = [str(binary), "--port", "{}:{}".format(*listens), *keys, "--quiet", "posix", "--nometa"]
-    runner.start(S3_SERVER, [*command, str(store_of(run))], cwd=folder, output=log, env=environment)
+    runner.start(S3_SERVER, [*command, str(store_of(run))], cwd=log.parent, output=log, env=environment)
     try:
         wait_for(lambda: _refusal(listens), until=lambda why: not why, deadline_s=_UP_S, what="the S3 server to answer")
     except HarnessTimeout as late:
         words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
         raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
+
+
+def s3_log(run: Path) -> Path:
+    """Where the server of a run writes."""
+    return run / S3_SERVER / f"{S3_SERVER}.log"
 
 
 def _refusal(listens: tuple[str, int]) -> str:
