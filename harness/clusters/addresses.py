@@ -14,17 +14,14 @@ Ports stay below 32768: above, outgoing connections of the machine collide with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.clusters.base import party
-from harness.clusters.plan import Link, Plan, nodes_of
+from harness.clusters.plan import Plan, nodes_of
 from harness.kafka.config import CLIENT_PORT, LONE_PORT
 from harness.model.scenario import ClusterShape
 
 TOXIPROXY_PORT = 21099
 S3_PORT = 21097
-TIER = "tier"  # the party that brokers connect to
 _FIRST_OCTET = 16
 SLOTS = 200
 
@@ -32,8 +29,6 @@ SLOTS = 200
 @dataclass(frozen=True)
 class Addresses(Plan):
     """The plan of a cluster of local processes."""
-
-    has_s3: bool = False
 
     @classmethod
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
@@ -74,20 +69,17 @@ class Addresses(Plan):
 
     @property
     def s3(self) -> tuple[str, int]:
-        """What the server of a tier in S3 listens on."""
+        """See `Plan`."""
         return self._address(3, 2), S3_PORT
 
-    def s3_endpoint(self, broker: int) -> str | None:
+    def s3_proxy(self, broker: int) -> str:
         """See `Plan`."""
-        return f"http://{self._s3_proxy(broker)}" if self.has_s3 else None
-
-    def _s3_proxy(self, broker: int) -> str:
         return f"{self._address(6, broker)}:{S3_PORT}"
 
-    def tier_links(self) -> Iterator[Link]:
+    @property
+    def s3_direct(self) -> tuple[str, int]:
         """See `Plan`."""
-        for src in self.brokers if self.has_s3 else ():
-            yield Link(party(src), TIER, self._s3_proxy(src), "{}:{}".format(*self.s3))
+        return self.s3
 
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""

@@ -289,6 +289,9 @@ class Cluster(Protocol):
         ...
 
 
+TIER: Final = "tier"  # the party of a link that the server of a remote tier is
+
+
 def party(node: int) -> str:
     """The name of a node as a party of a link: "b1", "c101"."""
     return f"c{node}" if node >= FIRST_CONTROLLER else f"b{node}"

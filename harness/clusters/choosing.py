@@ -29,13 +29,12 @@ _PROBES: Final = 50  # subnets that no run takes
 _OF_PROCESSES: Final = own_disks.ALL | {
     clocks.CLOCK,
     *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
-    "tier.server",
 }
 # What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
 # engine's to set: who owns the files inside need not own the process.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
-    CONTAINERS: _OF_PROCESSES - {"disk.full", "tier.server"} | {"memory.limit"},
+    CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
 }
 
 
@@ -51,8 +50,6 @@ def missing() -> dict[str, str]:
 
 def check_plan(backend: str, shape: ClusterShape) -> None:
     """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
-    if backend == CONTAINERS and shape.tier == "s3":
-        raise BadInput(f'shape: tier = "s3": containers reach no S3 server yet; use --backend {PROCESSES}')
     if backend == CONTAINERS:
         try:
             Subnets.of(0, shape)

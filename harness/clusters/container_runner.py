@@ -18,6 +18,7 @@ from harness.clusters.engine import RUN_LABEL, asking
 from harness.clusters.images import Images
 from harness.clusters.jvms import TOXIPROXY, proxy_log
 from harness.clusters.runner import ProcessState
+from harness.clusters.s3_server import S3_SERVER
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.supervision import Supervision
@@ -119,7 +120,7 @@ class Containers:
             "network": self.network.name,
             "networking_config": {self.network.name: endpoint},
             "dns": ["127.0.0.1"],  # a name that nobody knows is asked of nobody
-            **_taking(NO_LIMITS if name == TOXIPROXY else self.limits),
+            **_taking(NO_LIMITS if name in (TOXIPROXY, S3_SERVER) else self.limits),
             "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{shlex.quote(str(output))} 2>&1', "sh"],
         }
         image = self.images.proxy if name == TOXIPROXY else self.images.node

@@ -27,13 +27,15 @@ from harness.clusters.launch import EntryLaunch, ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.processes import abandon, own_disks, supervised
+from harness.clusters.s3_server import S3_SERVER, start_s3_server
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
-from harness.clusters.tier import make_store
+from harness.clusters.tier import make_store, tier_jars
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
+from harness.kafka.go_tool import S3_SERVER as S3_TOOL
 from harness.kafka.go_tool import TOXIPROXY as TOXIPROXY_TOOL
 from harness.kafka.go_tool import go_tool
 from harness.kafka.java import find_java
@@ -72,7 +74,8 @@ def start_containers(
     for line in (*sweep(root), *sweep_engine(root)):
         progress(line)
     taken = images(client, cache, progress, release.image)
-    binary = go_tool(TOXIPROXY_TOOL, cache, progress)
+    proxy_binary = go_tool(TOXIPROXY_TOOL, cache, progress)
+    s3_binary = go_tool(S3_TOOL, cache, progress) if shape.tier == "s3" else None
     state, supervision = supervised(root, release, keep=keep, backend=CONTAINERS)
     try:
         plan = Subnets.of(state.slot, shape)
@@ -94,7 +97,9 @@ def start_containers(
             make_store(state.directory, shape),
             release.image.layout.folders if release.image else {},
         )
-        plan = replace(plan, published=runner.run_proxy(binary, plan, outside))
+        plan = replace(plan, published=runner.run_proxy(proxy_binary, plan, outside))
+        if s3_binary:
+            start_s3_server(s3_binary, state.directory, plan, runner, {})
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
         cluster = _cluster(releases, shape, state, runner, plan, disks, Cache(cache), progress)
@@ -175,8 +180,7 @@ def _readable(releases: Iterable[Release], shape: ClusterShape, cache: Cache) ->
     """
     clocks = library() if shape.clock else None
     jars = {_common(release.classpath) for release in releases if not release.image}
-    jars |= {_common(release.tier_jars) for release in releases if shape.tier}
-    jars |= {release.faulty_storage.parent for release in releases if shape.tier_faults and release.faulty_storage}
+    jars |= {_common(needed) for release in releases for needed in tier_jars(release, shape) if needed}
     return [cache.root / "tools", *sorted(jars), *([clocks] if clocks else [])]
 
 
@@ -184,7 +188,7 @@ def _addresses(plan: Subnets) -> dict[str, str]:
     """Of every container, by name. What runs before the nodes has the address of one, and is gone when that begins."""
     nodes = {party(node): plan.node(node) for node in plan.nodes}
     before = dict.fromkeys((STORAGE, TRAINING), plan.node(plan.controllers[0]))
-    return {**nodes, **before, TOXIPROXY: plan.toxiproxy}
+    return {**nodes, **before, TOXIPROXY: plan.toxiproxy, S3_SERVER: plan.s3[0]}
 
 
 def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:

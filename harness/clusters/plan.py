@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.clusters.base import FIRST_CONTROLLER, party
+from harness.clusters.base import FIRST_CONTROLLER, TIER, party
 from harness.kafka.config import (
     CLIENT_PORT,
     CONTROLLER_PORT,
@@ -44,6 +44,7 @@ class Plan(ABC):
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
     has_lone: bool = False
+    has_s3: bool = False  # the server of a remote tier
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -93,17 +94,28 @@ class Plan(ABC):
         """Where those start that are to be cut off alone; empty where there are none."""
         return ",".join("{}:{}".format(*self.lone(broker)) for broker in self.brokers if self.has_lone)
 
-    def s3_endpoint(self, broker: int) -> str | None:  # noqa: ARG002 - the interface of plans
-        """The URL by which a broker reaches the server of a tier in S3, through its proxy; None where there is none."""
-        return None
+    @property
+    @abstractmethod
+    def s3(self) -> tuple[str, int]:
+        """What the server of a tier in S3 listens on."""
 
-    def tier_links(self) -> Iterator[Link]:
-        """Connections that brokers open to the server of their remote tier."""
-        return iter(())
+    @abstractmethod
+    def s3_proxy(self, broker: int) -> str:
+        """Where a broker reaches it: through its proxy."""
+
+    @property
+    @abstractmethod
+    def s3_direct(self) -> tuple[str, int]:
+        """Where the harness does, past every fault of the links."""
+
+    def s3_endpoint(self, broker: int) -> str | None:
+        """The URL that a broker is told of the server; None where there is none."""
+        return f"http://{self.s3_proxy(broker)}" if self.has_s3 else None
 
     def links(self) -> Iterator[Link]:
         """Every connection that a cluster with isolated controllers opens: to brokers, to controllers, to the tier."""
-        yield from self.tier_links()
+        for src in self.brokers if self.has_s3 else ():
+            yield Link(party(src), TIER, self.s3_proxy(src), "{}:{}".format(*self.s3))
         for dst in self.brokers:
             upstream = f"{self.node(dst)}:{CLIENT_PORT}"
             yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.hop(dst)))

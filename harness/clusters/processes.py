@@ -27,8 +27,9 @@ from harness.clusters.tier import make_store
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
-from harness.kafka.go_tool import S3_SERVER, go_tool
+from harness.kafka.go_tool import S3_SERVER as S3_TOOL
 from harness.kafka.go_tool import TOXIPROXY as TOXIPROXY_TOOL
+from harness.kafka.go_tool import go_tool
 from harness.kafka.java import Java, find_java
 from harness.kafka.release import Release
 from harness.model.backend import PROCESSES
@@ -61,7 +62,7 @@ def start_processes(
     for line in sweep(root):
         progress(line)
     proxy_binary = go_tool(TOXIPROXY_TOOL, cache, progress)
-    s3_binary = go_tool(S3_SERVER, cache, progress) if shape.tier == "s3" else None
+    s3_binary = go_tool(S3_TOOL, cache, progress) if shape.tier == "s3" else None
     builds = {TESTED: _built(release, shape, java or find_java(release.version), Cache(cache), progress)}
     if starts_on:
         builds[START] = _built(starts_on, shape, find_java(starts_on.version), Cache(cache), progress)
@@ -81,7 +82,7 @@ def start_processes(
         make_store(state.directory, shape)
         _start_toxiproxy(proxy_binary, state.directory, means)
         if s3_binary:
-            start_s3_server(s3_binary, state.directory, addresses.s3, supervision, environment())
+            start_s3_server(s3_binary, state.directory, addresses, supervision, environment())
         sites = {
             which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)
             for which, build in builds.items()

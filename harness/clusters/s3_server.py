@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
+from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
 from harness.clusters.tier import store_of
 from harness.kafka.tier import S3_ACCESS, S3_SECRET
@@ -18,18 +19,21 @@ _UP_S: Final = 20.0
 _WORDS_MAX: Final = 300
 
 
-def start_s3_server(
-    binary: Path, run: Path, listens: tuple[str, int], runner: Runner, environment: Mapping[str, str]
-) -> None:
+def start_s3_server(binary: Path, run: Path, plan: Plan, runner: Runner, environment: Mapping[str, str]) -> None:
     """Returns when it answers. HarnessFailure, with its last words, when it does not."""
     log = s3_log(run)
     log.parent.mkdir()
     # Without metadata of its own beside the objects: not every file system keeps extended attributes.
     keys = ["--access", S3_ACCESS, "--secret", S3_SECRET]
-    command = [str(binary), "--port", "{}:{}".format(*listens), *keys, "--quiet", "posix", "--nometa"]
+    command = [str(binary), "--port", "{}:{}".format(*plan.s3), *keys, "--quiet", "posix", "--nometa"]
     runner.start(S3_SERVER, [*command, str(store_of(run))], cwd=log.parent, output=log, env=environment)
     try:
-        wait_for(lambda: _refusal(listens), until=lambda why: not why, deadline_s=_UP_S, what="the S3 server to answer")
+        wait_for(
+            lambda: _silence(*plan.s3_direct),
+            until=lambda why: not why,
+            deadline_s=_UP_S,
+            what="the S3 server to answer",
+        )
     except HarnessTimeout as late:
         words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
         raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
@@ -40,9 +44,15 @@ def s3_log(run: Path) -> Path:
     return run / S3_SERVER / f"{S3_SERVER}.log"
 
 
-def _refusal(listens: tuple[str, int]) -> str:
+def _silence(host: str, port: int) -> str:
+    """Why it does not answer; nothing where it does, were it to refuse who has no keys. A proxy takes connections for
+    a server that is not there yet."""
+    asking = HTTPConnection(host, port, timeout=1.0)
     try:
-        socket.create_connection(listens, timeout=1.0).close()
-    except OSError as error:
-        return str(error)
+        asking.request("GET", "/")
+        asking.getresponse()
+    except (OSError, HTTPException) as error:
+        return str(error) or type(error).__name__
+    finally:
+        asking.close()
     return ""

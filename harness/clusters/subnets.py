@@ -5,7 +5,9 @@ the ports that the engine publishes there for toxiproxy. The slot that a run has
 that two runs never meet; 198.18.0.0/15 is reserved for tests between devices (RFC 2544) and routed nowhere.
 
     198.18.S.1         this machine, as the nodes' network has it: hops of the harness (port 24000 + N)
-    198.18.S.2         toxiproxy: clients (port 22000 + N), observers (23000 + N), lone clients (25000 + N), its API
+    198.18.S.2         toxiproxy: clients (port 22000 + N), observers (23000 + N), lone clients (25000 + N), its API,
+                       broker N to the S3 server of a remote tier (26000 + N), the harness to that (27000)
+    198.18.S.3         that server
     198.18.S.10 + N    broker N
     198.18.S.60 + N    controller 101 + N
     198.18.S.100 + I   toxiproxy: the I-th link between nodes
@@ -20,8 +22,8 @@ from functools import cached_property
 from itertools import permutations
 from typing import Final
 
-from harness.clusters.addresses import TOXIPROXY_PORT
-from harness.clusters.base import FIRST_CONTROLLER
+from harness.clusters.addresses import S3_PORT, TOXIPROXY_PORT
+from harness.clusters.base import FIRST_CONTROLLER, TIER
 from harness.clusters.plan import Plan, nodes_of
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
@@ -31,6 +33,8 @@ _CLIENTS: Final = 22000
 _OBSERVERS: Final = 23000
 _HOPS: Final = 24000
 _LONE: Final = 25000
+_S3: Final = 26000
+_S3_DIRECT: Final = 27000
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Subnets(Plan):
     def of(cls, slot: int, shape: ClusterShape) -> Subnets:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        plan = cls(slot, brokers, controllers, shape.lone)
+        plan = cls(slot, brokers, controllers, shape.lone, shape.tier == "s3")
         if (links := len(plan._pairs)) > LINKS_MAX:
             raise BadInput(f"a cluster of containers has at most {LINKS_MAX} links between nodes, not {links}")
         return plan
@@ -105,6 +109,20 @@ class Subnets(Plan):
         """See `Plan`."""
         return f"0.0.0.0:{_LONE + broker}"
 
+    @property
+    def s3(self) -> tuple[str, int]:
+        """See `Plan`."""
+        return self._address(3), S3_PORT
+
+    def s3_proxy(self, broker: int) -> str:
+        """See `Plan`."""
+        return f"{self.toxiproxy}:{_S3 + broker}"
+
+    @property
+    def s3_direct(self) -> tuple[str, int]:
+        """See `Plan`."""
+        return "127.0.0.1", self.published[_S3_DIRECT]
+
     def direct(self, node: int) -> tuple[str, int]:
         """See `Plan`."""
         return "127.0.0.1", self.published[_OBSERVERS + node]
@@ -119,7 +137,8 @@ class Subnets(Plan):
         """Of the proxy container, to be published."""
         ways_in = [_CLIENTS, _LONE] if self.has_lone else [_CLIENTS]
         clients = (way + broker for way in ways_in for broker in self.brokers)
-        return (TOXIPROXY_PORT, *clients, *(_OBSERVERS + node for node in self.nodes))
+        tier = (_S3_DIRECT,) if self.has_s3 else ()
+        return (TOXIPROXY_PORT, *clients, *(_OBSERVERS + node for node in self.nodes), *tier)
 
     def proxies(self) -> Mapping[str, tuple[str, str]]:
         """See `Plan`: observers, too, come in by toxiproxy, through proxies that are no links and get no fault."""
@@ -127,4 +146,6 @@ class Subnets(Plan):
             f"observer-{node}": (f"0.0.0.0:{_OBSERVERS + node}", f"{self.node(node)}:{self.own_port(node)}")
             for node in self.nodes
         }
+        if self.has_s3:
+            observers[f"observer-{TIER}"] = (f"0.0.0.0:{_S3_DIRECT}", "{}:{}".format(*self.s3))
         return {**super().proxies(), **observers}

@@ -33,8 +33,14 @@ def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = N
     """What a node of this release is told of it. s3: by which it reaches the server of one in S3."""
     if not shape.tier:
         return None
-    jars = release.s3_jars if shape.tier == "s3" else release.tier_jars
-    return Tier(jars, store_of(run), release.faulty_storage if shape.tier_faults else None, s3)
+    own, before = tier_jars(release, shape)
+    return Tier(own + before, store_of(run), shape.tier_faults, s3)
+
+
+def tier_jars(release: Release, shape: ClusterShape) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """What its nodes load the storage from, and what stands before that: jars that lie in places of their own."""
+    own = {"": (), "local": release.tier_jars, "s3": release.s3_jars}[shape.tier]
+    return own, (release.faulty_storage,) if shape.tier_faults and release.faulty_storage else ()
 
 
 def check_tier(release: Release, shape: ClusterShape) -> None:

@@ -44,7 +44,6 @@ Place = tuple[str, int]  # topic, partition
 # Capabilities that a backend may lack for a reason that its user would not guess.
 _WHY_NOT = {
     "disk.full": "the limits of a container's process are the engine's to set; use --backend processes",
-    "tier.server": "containers reach no S3 server yet; use --backend processes",
     "memory.limit": "nothing limits the memory of a process alone; use --backend containers",
 }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from harness.clusters.base import party
+from harness.clusters.base import TIER, party
 from harness.faults.base import BrokersExpr, Fault, Injection
 from harness.faults.foresight import Foresight
 from harness.faults.links import broken
@@ -16,15 +16,13 @@ from harness.faults.tier import copies_failed, foresee_tier
 from harness.model.errors import BadInput
 from harness.model.link import CutMode
 
-TIER: Final = "tier"  # the party that brokers connect to
-
 
 @dataclass(frozen=True, kw_only=True)
 class TierCut(Fault):
     """Cuts the links by which brokers (`node`) reach the server of a tier in S3: silent or refusing."""
 
     do: ClassVar[str] = "tier_cut"
-    needs: ClassVar[frozenset[str]] = frozenset({"links", "tier.server"})
+    needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr = "brokers"
     mode: CutMode = "refusing"
 

@@ -27,13 +27,13 @@ TOLD: Final = "told"
 class Tier:
     """A tier in a folder that all brokers share, or in S3. `jars` lie where the brokers run.
 
-    faulty: the jar of FaultyStorage, which then stands before it; s3: by which a node reaches the server, whose bucket
-    is a folder of the store.
+    faulty: FaultyStorage, of one of them, stands before it; s3: by which a node reaches the server, whose bucket is a
+    folder of the store.
     """
 
     jars: tuple[Path, ...]
     store: Path
-    faulty: Path | None = None
+    faulty: bool = False
     s3: str | None = None
 
 
@@ -57,10 +57,10 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
 
 
 def _manager(tier: Tier) -> dict[str, str]:
-    jars, storage = [*tier.jars, *([tier.faulty] if tier.faulty else [])], _S3 if tier.s3 else _LOCAL
+    storage = _S3 if tier.s3 else _LOCAL
     settings = {
         "remote.log.storage.manager.class.name": FAULTY if tier.faulty else storage,
-        "remote.log.storage.manager.class.path": ":".join(map(str, jars)),
+        "remote.log.storage.manager.class.path": ":".join(map(str, tier.jars)),
     }
     if tier.faulty:
         settings |= {

@@ -24,11 +24,6 @@ SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
 
 
 @pytest.fixture(scope="module")
-def backend() -> str:
-    return "processes"  # containers reach no S3 server yet
-
-
-@pytest.fixture(scope="module")
 def cluster(backend: str) -> Iterator[Cluster]:
     with running(backend, SHAPE) as started:
         yield started

@@ -47,6 +47,14 @@ def test_every_connection_of_a_cluster_is_one_proxy() -> None:
     }
 
 
+def test_brokers_reach_a_server_of_their_tier_by_a_proxy_each() -> None:
+    links = [link for link in Addresses.of(0, ClusterShape(brokers=2, tier="s3")).links() if link.dst == "tier"]
+    assert [(link.name, link.listen, link.upstream) for link in links] == [
+        ("b1-tier", "127.16.6.1:21097", "127.16.3.2:21097"),
+        ("b2-tier", "127.16.6.2:21097", "127.16.3.2:21097"),
+    ]
+
+
 def test_controllers_reach_each_other_and_no_broker() -> None:
     links = list(Addresses.of(0, ClusterShape(brokers=1, controllers=3)).links())
     assert {link.dst for link in links if link.src.startswith("c1")} == {"c101", "c102", "c103"}
@@ -64,7 +72,7 @@ def test_a_node_knows_itself_directly_and_everybody_else_behind_a_proxy() -> Non
 
 
 def test_two_slots_share_no_address_and_no_address_leaves_loopback() -> None:
-    shape = ClusterShape(brokers=5, controllers=3)
+    shape = ClusterShape(brokers=5, controllers=3, tier="s3")
 
     def taken(slot: int) -> set[str]:
         addresses = Addresses.of(slot, shape)

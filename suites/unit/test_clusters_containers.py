@@ -12,13 +12,15 @@ import pytest
 
 from harness.clusters import choose
 from harness.clusters.addresses import SLOTS, Addresses
+from harness.clusters.base import TIER
 from harness.clusters.container_runner import _epoch_ns
 from harness.clusters.images import _libraries, _name, _tools
 from harness.clusters.subnets import Subnets
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
-SHAPES = [ClusterShape(), ClusterShape(controllers=3), ClusterShape(brokers=1), ClusterShape(brokers=6, controllers=5)]
+IN_S3 = ClusterShape(brokers=6, controllers=5, tier="s3")
+SHAPES = [ClusterShape(), ClusterShape(controllers=3), ClusterShape(brokers=1), IN_S3]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -31,10 +33,11 @@ def test_the_same_links_as_with_processes(shape: ClusterShape) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_everybody_has_an_address_of_his_own_on_the_inner_network(shape: ClusterShape) -> None:
     plan = Subnets.of(SLOTS - 1, shape)
-    taken = [plan.toxiproxy, *(plan.node(node) for node in plan.nodes), *plan.proxy_addresses]
+    taken = [plan.toxiproxy, plan.s3[0], *(plan.node(node) for node in plan.nodes), *plan.proxy_addresses]
     assert len(set(taken)) == len(taken)
     assert all(ip_address(address) in ip_network(plan.inside) for address in taken)
-    listening = {link.listen.partition(":")[0] for link in plan.links() if link.src != "client"}
+    between = [link for link in plan.links() if link.src != "client" and link.dst != TIER]
+    listening = {link.listen.partition(":")[0] for link in between}
     assert listening == set(plan.proxy_addresses)
 
 
@@ -49,9 +52,10 @@ def _networks(plan: Subnets) -> tuple[str, str]:
 
 
 def test_clients_and_observers_know_loopback_only() -> None:
-    plan = Subnets.of(7, ClusterShape())
+    plan = Subnets.of(7, IN_S3)
     plan = replace(plan, published={port: 30000 + number for number, port in enumerate(plan.ports)})
     places = [*(plan.client(broker) for broker in plan.brokers), *(plan.direct(node) for node in plan.nodes), plan.api]
+    places += [plan.s3_direct]
     assert {host for host, _ in places} == {"127.0.0.1"}
     assert sorted(port for _, port in places) == sorted(plan.published.values())
 
@@ -62,6 +66,14 @@ def test_observers_come_in_past_every_link() -> None:
     assert beside == {"observer-1", "observer-2", "observer-3", "observer-101"}
     assert plan.proxies()["observer-1"] == ("0.0.0.0:23001", "198.18.0.11:21095")
     assert plan.proxies()["observer-101"] == ("0.0.0.0:23101", "198.18.0.60:21093")
+
+
+def test_brokers_reach_a_server_of_their_tier_by_a_proxy_each_and_the_harness_by_another() -> None:
+    plan = Subnets.of(0, IN_S3)
+    assert plan.proxies()["b2-tier"] == ("198.18.0.2:26002", "198.18.0.3:21097")
+    assert plan.s3_endpoint(2) == "http://198.18.0.2:26002"
+    assert plan.proxies()["observer-tier"] == ("0.0.0.0:27000", "198.18.0.3:21097")
+    assert Subnets.of(0, ClusterShape()).s3_endpoint(2) is None
 
 
 def test_more_links_than_addresses() -> None:

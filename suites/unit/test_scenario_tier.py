@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.choosing import check_plan, check_release
+from harness.clusters.choosing import check_release
 from harness.kafka.config import Node, node_properties
 from harness.kafka.release import Release
 from harness.kafka.tier import Tier
@@ -99,7 +99,7 @@ def test_every_node_is_told_of_the_tier_and_none_without_one() -> None:
 
 
 def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
-    tier = Tier((Path("/a.jar"),), Path("/run/tier"), Path("/faulty.jar"))
+    tier = Tier((Path("/a.jar"), Path("/faulty.jar")), Path("/run/tier"), faulty=True)
     node = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
     said = node_properties(release("4.3.1"), node)
     assert said["remote.log.storage.manager.class.name"] == "durability.FaultyStorage"
@@ -111,7 +111,7 @@ def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
 
 
 def test_a_tier_in_s3_is_told_where_its_server_is_and_what_stands_before_it_of_both() -> None:
-    for faulty in (None, Path("/faulty.jar")):
+    for faulty in (False, True):
         tier = Tier((Path("/s3.jar"),), Path("/run/tier"), faulty, "http://127.16.6.1:21097")
         node = Node(node=1, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
         said = node_properties(release("4.3.1"), node)
@@ -120,9 +120,3 @@ def test_a_tier_in_s3_is_told_where_its_server_is_and_what_stands_before_it_of_b
         first = said["remote.log.storage.manager.class.name"]
         assert first == ("durability.FaultyStorage" if faulty else "durability.S3Storage")
         assert said.get("rsm.config.durability.storage") == ("durability.S3Storage" if faulty else None)
-
-
-def test_containers_have_no_s3_server_yet() -> None:
-    check_plan("processes", ClusterShape(tier="s3"))
-    with pytest.raises(BadInput, match='tier = "s3": containers reach no S3 server yet; use --backend processes'):
-        check_plan("containers", ClusterShape(tier="s3"))

@@ -14,13 +14,14 @@ from harness.clusters.containers import _readable
 from harness.clusters.tier import make_store, store_of, tier_of
 from harness.kafka.cache import Cache
 from harness.kafka.release import Release
-from harness.kafka.tier import ORDERS, TOLD, Tier
+from harness.kafka.tier import BUCKET, ORDERS, TOLD, Tier
 from harness.kafka.tier_needs import NEEDS, equip, equipped
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 from harness.options import GateOptions
 
 PLAIN, TIERED = ClusterShape(), ClusterShape(tier="local", starts_on="3.9.1")
+IN_S3 = ClusterShape(tier="s3")
 FAULTY_SHAPE, FAULTY = replace(TIERED, tier_faults=True), Path("/cache/faulty-storage.jar")
 JARS = (Path("/jars/storage-test.jar"), Path("/jars/clients-test.jar"))
 
@@ -119,7 +120,17 @@ def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: 
     make_store(tmp_path, FAULTY_SHAPE)
     assert {path.name for path in store_of(tmp_path).iterdir()} == {ORDERS, TOLD}
     given = replace(release(), tier_jars=JARS, faulty_storage=FAULTY)
-    assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier(JARS, store_of(tmp_path), FAULTY)
+    assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier((*JARS, FAULTY), store_of(tmp_path), faulty=True)
     assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
     assert FAULTY.parent in _readable([given], FAULTY_SHAPE, Cache(tmp_path / "cache"))
     assert FAULTY.parent not in _readable([given], TIERED, Cache(tmp_path / "cache"))
+
+
+def test_one_in_s3_has_jars_and_a_bucket_of_its_own(tmp_path: Path) -> None:
+    make_store(tmp_path, IN_S3)
+    assert [path.name for path in store_of(tmp_path).iterdir()] == [BUCKET]
+    given = replace(release(), tier_jars=JARS, s3_jars=(Path("/s3/s3.jar"), Path("/s3/sdk/client.jar")))
+    assert tier_of(tmp_path, IN_S3, given, "http://h:1") == Tier(given.s3_jars, store_of(tmp_path), s3="http://h:1")
+    readable = _readable([given], IN_S3, Cache(tmp_path / "cache"))
+    assert Path("/s3") in readable
+    assert Path("/jars") not in readable
