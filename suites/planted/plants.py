@@ -49,12 +49,17 @@ def seen_live(original: Original, topic: str, partition: int, readers: Iterable[
     return set.intersection(*({row["offset"] for row in rows} for rows in seen.values()))
 
 
+def named(original: Original, topic: str, partition: int) -> set[int]:
+    """Offsets that a leader named when it was asked about a time: another record there makes the answer a wrong one."""
+    return {row["offset"] for row in original.rows("lookups", topic=topic, partition=partition)}
+
+
 def middle(original: Original, topic: str = "plain", partition: int = 0, count: int = 1) -> list[Record]:
     """Neighbouring records of one stream, or of one partition of one transaction, from the middle of a place.
 
-    Every reader was given them.
+    Every reader was given them, and no answer about times names them.
     """
-    seen = seen_live(original, topic, partition)
+    seen = seen_live(original, topic, partition) - named(original, topic, partition)
     for run in _runs_of_one_stream(records(original, topic, partition, txn_id=None)):
         if len(run) >= count + 2 and {r.offset for r in run[1 : count + 1]} <= seen and run[0].offset > min(seen):
             return run[1 : count + 1]
@@ -62,8 +67,8 @@ def middle(original: Original, topic: str = "plain", partition: int = 0, count: 
 
 
 def border(original: Original, topic: str = "plain", partition: int = 0) -> tuple[Record, Record]:
-    """Two neighbours of different streams that every reader was given."""
-    seen = seen_live(original, topic, partition)
+    """Two neighbours of different streams that every reader was given, and no answer about times names."""
+    seen = seen_live(original, topic, partition) - named(original, topic, partition)
     rows = records(original, topic, partition)
     pairs = [
         (a, b)
