@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
-from harness.workload.readers import EOF, JUMPS, ReadingDesk, from_the_start, serving_brokers, split
+from harness.workload.readers import EOF, JUMPS, Jumps, ReadingDesk, begin_at, serving_brokers, split
 from harness.workload.settings import consumer_settings
 
 _STATISTICS_MS: Final = 100
@@ -112,6 +112,7 @@ class CopyReader:
         self._serving: dict[Place, tuple[int, int]] = {}
         self._statistics = 0
         self._cancelled = threading.Event()
+        self._jumps = Jumps()
         whose = "leader" if broker is None else f"replica-{broker}"
         self.name = f"{whose}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
@@ -218,7 +219,7 @@ class CopyReader:
             try:
                 consumer.seek(start)
             except KafkaException:  # it has no position, see _follow_log_start
-                _assign_anew(consumer, start)
+                begin_at(consumer, (start.topic, start.partition), start.offset)
         for read in self.reads.values():
             read.served_by.clear()
 
@@ -235,7 +236,7 @@ class CopyReader:
         with suppress(KafkaException):  # a leader that cannot be asked now: the same event comes again
             marks = consumer.get_watermark_offsets(TopicPartition(*read.place), timeout=_LOG_START_S)
             read.start = read.start if marks is None else marks[0]
-        _assign_anew(consumer, TopicPartition(*read.place, read.start))
+        begin_at(consumer, read.place, read.start)
 
     def _elsewhere(self) -> list[Place]:
         return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self.broker]
@@ -254,10 +255,12 @@ class CopyReader:
         self._confirm_brokers(consumer, observer)
 
     def _turn(self, consumer: Consumer, observer: Observer) -> bool:
+        """Whether any partition got further than ever: what is only read once more is no progress."""
         records, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
         observer.observe(records)
-        moved = bool(records)
-        for place, offset in observer.next_offset.items() if moved else ():
+        moved = False
+        for place, offset in observer.next_offset.items() if records else ():
+            moved |= offset > self.reads[place].position
             self.reads[place].position = max(self.reads[place].position, offset)
         for event in events:
             moved |= self._on_event(consumer, observer, event)
@@ -266,8 +269,7 @@ class CopyReader:
     def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
         if read := self._jumped(event):
             # Retention moved the log's start: what is left is read from where it begins now.
-            observer.new_session([read.place])
-            from_the_start(consumer, read.place)
+            self._jumps.go_on(consumer, observer, read.place, read.position)
             return False
         error, topic = event.error(), event.topic()
         if topic is None or error is None or error.name() != EOF:
@@ -294,9 +296,3 @@ class CopyReader:
                 read.stuck_reason = read.stuck_reason or (
                     f"brokers {sorted(read.served_by)} served it instead of broker {self.broker} alone"
                 )
-
-
-def _assign_anew(consumer: Consumer, start: TopicPartition) -> None:
-    """Begins at an offset after the client gave its position up; a seek fails in that state."""
-    consumer.incremental_unassign([TopicPartition(start.topic, start.partition)])
-    consumer.incremental_assign([start])

@@ -61,15 +61,28 @@ def drain(
     _run_all(reads, bundle)
     rows = _rows_of(reads)
     give_up_at = time.monotonic() + _RETRIES_DEADLINE_S
+    again = {read: places for read in reads if (places := read.failed())}
     for attempt in range(1, _RETRIES_MAX + 1):
-        failed = [read for read in reads if read.failed()]
-        if not failed or time.monotonic() > give_up_at:
+        if not again or time.monotonic() > give_up_at:
             break
-        progress(f"reading again where these stopped short or met another broker: {', '.join(r.name for r in failed)}")
-        reads = [_again(plan, sentinels, read, attempt, bundle) for read in failed]
-        _run_all(reads, bundle)
-        rows |= _rows_of(reads)
+        names = ", ".join(read.name for read in again)
+        progress(f"reading again where these stopped short or met another broker: {names}")
+        reads = [_again(plan, sentinels, read, places, attempt, bundle) for read, places in again.items()]
+        _run_all(reads, bundle, parallel=len(reads))  # of little, or of something that waits
+        now = _rows_of(reads)
+        again = {read: places for read in reads if (places := _unsettled(read, rows))}
+        rows |= now
     return [row.as_row() for row in rows.values()]
+
+
+def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], Read]) -> list[Place]:
+    """Where it failed, but for what stopped short at the very offset where the try before it did: that stays so."""
+    failed = read.failed()
+    return [p for p in failed if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
+
+
+def _same_end(read: Read, before: Read) -> bool:
+    return 0 <= read.position < read.target and read.position == before.position
 
 
 def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], Read]:
@@ -77,8 +90,8 @@ def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place],
     return {(read.broker, read.isolation, place): row for read in reads for place, row in read.reads.items()}
 
 
-def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter) -> None:
-    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="drain") as pool:
+def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter, parallel: int = _PARALLEL_READS) -> None:
+    with ThreadPoolExecutor(parallel, thread_name_prefix="drain") as pool:
         running = [pool.submit(read.run, bundle.table("observations", read.name)) for read in reads]
         try:
             for finished in running:
@@ -101,10 +114,14 @@ def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReade
 
 
 def _again(
-    plan: DrainPlan, sentinels: Mapping[Place, int], before: CopyReader, attempt: int, bundle: BundleWriter
+    plan: DrainPlan,
+    sentinels: Mapping[Place, int],
+    before: CopyReader,
+    failed: Sequence[Place],
+    attempt: int,
+    bundle: BundleWriter,
 ) -> CopyReader:
     """A whole new read of what failed. A leader may take a reader back from a follower for a moment, or die."""
-    failed = before.failed()
     if before.broker is None:
         count_as_live(bundle, before.name, failed)
     copies = [copy for copy in plan.copies if copy.place in failed]

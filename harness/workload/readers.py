@@ -50,6 +50,7 @@ class LiveReader(Worker):
         self.desk = desk
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
+        self._jumps = Jumps()
         self._observer = Observer(
             observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation
         )
@@ -142,24 +143,44 @@ class LiveReader(Worker):
 
     def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
         """The position left the log: read on from the log's start, as a session of its own."""
-        after = self._observer.next_offset[place] - 1
-        self.jumps.append((place[0], f"{place[0]}[{place[1]}] after offset {after}: {why}"))
-        self._observer.new_session([place])
-        from_the_start(consumer, place)
+        position = self._observer.next_offset[place]
+        if self._jumps.go_on(consumer, self._observer, place, position):
+            self.jumps.append((place[0], f"{place[0]}[{place[1]}] after offset {position - 1}: {why}"))
 
     def _end(self, consumer: Consumer) -> None:
         """What a kind of reader does last, before its consumer closes."""
 
 
-def from_the_start(consumer: Consumer, place: Place) -> None:
-    """Reads a partition from its log's start after the client gave its position up; a seek fails in that state.
+class Jumps:
+    """Where a reader goes on whose position is not in the log (any more)."""
+
+    def __init__(self) -> None:
+        self._last: dict[Place, tuple[int, int]] = {}  # the position, and how often it was that
+
+    def go_on(self, consumer: Consumer, observer: Observer, place: Place, position: int) -> bool:
+        """From the log's start, as a session of its own. When that only led back to the same position there is a hole,
+        and what comes before it says nothing new: then from the position itself (False), and ever more seldom from the
+        start, which may have passed the hole."""
+        at, times = self._last.get(place, (position, 0))
+        times = times + 1 if at == position else 1
+        self._last[place] = (position, times)
+        if position > 0 and times & (times - 1):
+            begin_at(consumer, place, position)
+            return False
+        observer.new_session([place])
+        begin_at(consumer, place, confluent_kafka.OFFSET_BEGINNING)
+        return True
+
+
+def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
+    """Reads a partition from an offset after the client gave its position up; a seek fails in that state.
 
     A group may have taken the partition away while the error was on its way: then there is nothing to begin again.
     """
     if place not in {(mine.topic, mine.partition) for mine in consumer.assignment()}:
         return
     consumer.incremental_unassign([TopicPartition(*place)])
-    consumer.incremental_assign([TopicPartition(*place, confluent_kafka.OFFSET_BEGINNING)])
+    consumer.incremental_assign([TopicPartition(*place, offset)])
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:

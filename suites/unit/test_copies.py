@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.producer import Target
@@ -139,6 +139,9 @@ class Scripted:
     def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
         return 30, 42
 
+    def assignment(self) -> list[Any]:
+        return [TopicPartition(*PLACE)]
+
     def incremental_unassign(self, places: list[Any]) -> None:
         self.assigned.append(-1)
 
@@ -165,6 +168,24 @@ def test_a_position_that_was_lost_unseen_is_given_anew() -> None:
     consumer = Scripted(copy, ([], statistics(2, 0)), seekable=False)
     copy._wait_for_followers(cast(Any, consumer))
     assert consumer.assigned == [-1, 5]
+
+
+def test_what_is_only_read_once_more_is_no_progress() -> None:
+    """Or a read before a hole in the log would go on for as long as it may take in all."""
+    copy = reader(None)
+    consumer = Scripted(copy, ([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0)))
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    moved = []
+    for offset in (7, 3, 7, 8):
+        observer.next_offset[PLACE] = offset
+        consumer.polls = [([Message(topic="t", partition=0, offset=offset - 1)], statistics(1, 0))]
+        moved.append(copy._turn(cast(Any, consumer), observer))
+    assert moved == [True, False, False, True]
+    consumer.polls = [([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0))]
+    moved = [copy._turn(cast(Any, consumer), observer) for _ in range(8)]
+    assert not any(moved)
+    begin = OFFSET_BEGINNING
+    assert [at for at in consumer.assigned if at != -1] == [begin, begin, 8, begin, 8, 8, 8, begin]
 
 
 @pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])

@@ -30,8 +30,9 @@ LEADER, AGAIN = "leader-committed", "leader-committed-again1"
 class Cluster:
     """Serves every read to its end, but for those that are to fail, so many times each."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **failures: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, gains: int = 1, **failures: int) -> None:
         self.failures = {name.replace("_", "-"): times for name, times in failures.items()}
+        self.gains = gains  # how much further each failing try gets
         self.tries: list[tuple[str, list[int]]] = []
         monkeypatch.setattr(draining, "write_sentinels", lambda *_: {})
         cluster = self
@@ -41,12 +42,16 @@ class Cluster:
 
         monkeypatch.setattr(CopyReader, "run", run)
 
+    def tried(self, whose: str) -> int:
+        return sum(name.startswith(whose) for name, _ in self.tries)
+
     def serve(self, reader: CopyReader, observations: TableWriter) -> None:
         self.tries.append((reader.name, [partition for _, partition in reader.reads]))
         whose = reader.name.split("-again")[0]
         for (topic, partition), read in reader.reads.items():
             fails = partition == 0 and self.failures.get(whose, 0) > 0
-            read.position, read.served_by = (4 if fails else 9), {1 if reader.broker is None else reader.broker}
+            read.position = min(8, 4 + self.gains * (self.tried(whose) - 1)) if fails else 9
+            read.served_by = {1 if reader.broker is None else reader.broker}
             observations.append(
                 {
                     "reader": reader.name,
@@ -94,6 +99,15 @@ def test_what_never_succeeds_ends_with_its_last_try(tmp_path: Path, monkeypatch:
     row = drained(BundleWriter(tmp_path))[1, "uncommitted", 0]
     assert [name for name, _ in cluster.tries[3:]] == [f"leader-uncommitted-again{n}" for n in (1, 2, 3, 4, 5)]
     assert (row["reader"], row["reached"]) == ("leader-uncommitted-again5", False)
+
+
+def test_what_stops_twice_at_the_same_offset_is_not_read_a_third_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(monkeypatch, gains=0, leader_committed=100, replica_2_committed=1)
+    row = drained(BundleWriter(tmp_path))[1, "committed", 0]
+    assert sorted(cluster.tries[3:]) == [("leader-committed-again1", [0]), ("replica-2-committed-again1", [0])]
+    assert (row["reader"], row["position"], row["reached"]) == ("leader-committed-again1", 4, False)
 
 
 def test_no_try_begins_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

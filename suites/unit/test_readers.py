@@ -28,6 +28,9 @@ class Consumer:
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self.reads -= {(p.topic, p.partition) for p in partitions}
 
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition(*place) for place in self.reads]
+
     def close(self) -> None:
         self.closed = True
 
@@ -81,3 +84,19 @@ def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id(monkeypatch: pytes
     assert read.reader._observer._topic_ids == {"t": "another", "other": "id"}
     assert ("t", 0) not in read.reader.positions
     assert read.reader._observer._sessions["t", 0] > session
+
+
+def test_before_a_hole_it_waits_and_looks_ever_more_seldom_whether_the_start_has_passed_it() -> None:
+    read = Read()
+    read.turn()
+    reader, consumer = read.reader, read.consumer
+    starts, sessions = [], []
+    for position in (0, 0, 0, 40, 40, 40, 40, 40, 41):
+        reader._observer.next_offset["t", 0] = position
+        reader._again_from_start(cast(Any, consumer), ("t", 0), "gone")
+        starts.append(consumer.starts["t", 0])
+        sessions.append(reader._observer._sessions["t", 0])
+    begin = OFFSET_BEGINNING
+    assert starts == [begin, begin, begin, begin, begin, 40, begin, 40, begin]
+    assert sessions == [1, 2, 3, 4, 5, 5, 6, 6, 7]
+    assert len(reader.jumps) == 7
