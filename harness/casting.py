@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from harness import clusters, scenarios
 from harness.clusters.choosing import able, check_plan, check_release
+from harness.faults.registry import check_steps
 from harness.faults.registry import lacking as undoable
 from harness.kafka.release import Release
 from harness.kafka.tier_needs import asked
@@ -18,11 +20,17 @@ from harness.options import GateOptions
 
 
 def chosen(options: GateOptions, whole: Sequence[Scenario]) -> list[Scenario]:
-    """The scenarios that the options ask for; BadInput on a name nobody knows."""
+    """The scenarios that the options ask for, with the tier that they ask for; BadInput on a name nobody knows."""
     if options.tags:
-        return scenarios.tagged(options.tags)
-    specs = [*map(str, options.scenarios), *options.only]
-    return [scenarios.load(spec) for spec in specs] or list(whole)
+        wanted = scenarios.tagged(options.tags)
+    else:
+        specs = [*map(str, options.scenarios), *options.only]
+        wanted = [scenarios.load(spec) for spec in specs] or list(whole)
+    return [_by_user(s) if s.shape.tier else s for s in wanted] if options.tier_storage else wanted
+
+
+def _by_user(scenario: Scenario) -> Scenario:
+    return replace(scenario, shape=replace(scenario.shape, tier="user"))
 
 
 def backends_of(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
@@ -84,8 +92,10 @@ def _not_of(tested: Release, scenario: Scenario) -> str | None:
             f"scenario {scenario.name}: Kafka {tested.version} has not what it is about, which came with "
             f"{scenario.since}; give --kafka a newer release, or leave this scenario away"
         )
-    return _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested)) or _refusal(
-        scenario, lambda: check_release(tested, scenario.shape)
+    return (
+        _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested))
+        or _refusal(scenario, lambda: check_release(tested, scenario.shape))
+        or _refusal(scenario, lambda: check_steps(scenario))  # of a tier that it was not written for
     )
 
 

@@ -21,6 +21,7 @@ from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import limits_of
+from harness.model.user_storage import read_user_storage
 from harness.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +69,9 @@ def _run_options(command: F) -> F:
         click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
         click.option("--maven-repo", metavar="URL", help="Where versions come from, in place of Maven Central."),
         click.option("--backend", type=click.Choice(BACKENDS), default=AUTO),
+        click.option(
+            "--tier-storage", type=PATH, metavar="FILE", help="A remote storage manager of your own, as TOML."
+        ),
         click.option("--memory", metavar="SIZE", help="Of a broker in a container, as 768m. Default: 1g."),
         click.option("--cpus", type=float, metavar="N", help="Of a broker in a container, as 0.5. Default: no limit."),
         click.option(
@@ -127,14 +131,24 @@ def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common:
     return _gate(_options(only=(scenario,), **common))
 
 
-def _options(*, seed: int | None, out: Path | None, memory: str | None, cpus: float | None, **rest: Any) -> GateOptions:
+def _options(
+    *,
+    seed: int | None,
+    out: Path | None,
+    memory: str | None,
+    cpus: float | None,
+    tier_storage: Path | None,
+    **rest: Any,
+) -> GateOptions:
     """Everything that can be refused is refused here, before anything is written or started."""
     limits = limits_of(memory, cpus)
+    storage = None if tier_storage is None else read_user_storage(tier_storage)
     if out is None:
         writable_here(OUT_DEFAULT)
     else:
         writable_folder(out)
-    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, out=out, limits=limits, **rest)
+    given: dict[str, Any] = {"out": out, "limits": limits, "tier_storage": storage}
+    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, **given, **rest)
     listing.check_scenarios(options)
     return options
 

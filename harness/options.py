@@ -10,6 +10,7 @@ from harness.evidence.gate import GateSummary
 from harness.model.backend import AUTO
 from harness.model.exits import Exit
 from harness.model.limits import NO_LIMITS, Limits
+from harness.model.user_storage import UserStorage
 
 RECORDS_DEFAULT: Final = 1_000_000
 OUT_DEFAULT: Final = Path("durability-out")
@@ -25,6 +26,7 @@ class GateOptions:
     tags: sets of built-in scenarios, run instead. leave_out: of a set or a gate, what nothing here can play is named as
     not run; else it is refused. What the release cannot play is left out of a set in any case.
     records: total over all scenarios of a whole gate, of which each gets its share.
+    tier_storage: what scenarios with a remote tier have for one in the place of Kafka's own.
     seed: repeats the plan, not the brokers. limits: of each broker and controller, in containers.
     """
 
@@ -33,6 +35,7 @@ class GateOptions:
     maven_repo: str | None = None
     backend: str = AUTO
     limits: Limits = NO_LIMITS
+    tier_storage: UserStorage | None = None
     records: int = RECORDS_DEFAULT
     out: Path | None = None
     only: tuple[str, ...] = ()

@@ -45,6 +45,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     progress.line(f"seed {options.seed}")
     whole = scenarios.gate(backend)
     wanted = casting.chosen(options, whole)
+    release = replace(release, user_storage=options.tier_storage)
     asked = [casting.played(s, weakened).shape for s in wanted]
     release, lacking = equip(release, asked, **_from(options, progress))
     cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
@@ -91,6 +92,7 @@ def _releases(shapes: Sequence[ClusterShape], tested: Release, options: GateOpti
             found = clusters.find_start(shape, tested, **_from(options, progress))
             assert found is not None
             same = [other for other in shapes if other.starts_on == shape.starts_on]
+            found = replace(found, user_storage=options.tier_storage)
             earlier[shape.starts_on] = equipped(found, same, **_from(options, progress))
             progress.line(f"upgraded from {found.line()}")
     return Releases(tested, earlier)
@@ -139,6 +141,7 @@ def _task(
             **({"starts_on": _told(start)} if start else {}),
             "backend": options.backend,
             "limits": asdict(options.limits),
+            **({"tier_storage": options.tier_storage.class_name} if options.tier_storage else {}),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         },
     )

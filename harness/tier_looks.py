@@ -1,12 +1,14 @@
 """What the remote tier holds and what brokers say of it: after the load, after healing, and at the end (KIP-405).
 
-The tier is looked at where it lies, past the brokers: what they serve from it is what readers see anyway.
+The tier is looked at where it lies, past the brokers: what they serve from it is what readers see anyway. What lies in
+a storage of the user's own is fetched by means of that, into the folder where the others' is.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +18,10 @@ from harness.evidence import BundleWriter
 from harness.kafka import tier_store
 from harness.kafka.admin import AdminView
 from harness.kafka.ondisk import DamagedFile, PartitionDirectory, leader_epochs, partition_directories, segments
-from harness.kafka.remote_log import TierRecord, decode
+from harness.kafka.remote_log import SEGMENT, TierRecord, decode
 from harness.kafka.scrub import REMOTE_TIER, batch_columns
 from harness.kafka.tier import METADATA_TOPIC
+from harness.kafka.user_tier import fetch_all
 from harness.model.clock import now_ns
 from harness.model.scenario import Scenario, Topic
 from harness.model.scenario_tier import is_tiered
@@ -81,9 +84,24 @@ class TierLooks:
     def _in_the_tier(self) -> Counter[Place]:
         """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
         ids = {state.topic_id for state in self._admin.partitions(self._names)}
-        found = (one for one in self._objects() if one.kind == tier_store.LOG and one.topic_id in ids)
-        logs = {(one.topic, one.partition, one.base_offset) for one in found}
-        return Counter((topic, partition) for topic, partition, _ in logs)
+        if self._theirs:
+            logs = set(_finished(record.value for record in self._metadata()))
+        else:
+            found = (one for one in self._objects() if one.kind == tier_store.LOG)
+            logs = {(one.topic_id, one.topic, one.partition, one.base_offset) for one in found}
+        return Counter((topic, partition) for topic_id, topic, partition, _ in logs if topic_id in ids)
+
+    @property
+    def _theirs(self) -> bool:
+        return self._cluster.release.user_storage is not None
+
+    def _fetch(self) -> None:
+        """Anew, since what is gone must be gone here, too."""
+        store = self._cluster.tier_store
+        assert store is not None
+        shutil.rmtree(store / tier_store.ROOT, ignore_errors=True)
+        metadata = [record.value for record in self._metadata()]
+        fetch_all(self._cluster.release, metadata, self._cluster.directory, store / tier_store.ROOT)
 
     def _objects(self) -> list[tier_store.TierObject]:
         assert self._cluster.tier_store is not None
@@ -170,6 +188,8 @@ class TierLooks:
     def _look_at_objects(self, look: str) -> None:
         table = self._bundle.table("tier_objects", look)
         batches = self._bundle.table("batches", "tier") if look == END else None
+        if self._theirs:
+            self._fetch()
         for one in self._objects():
             content = tier_store.read_object(one)
             if content is None:
@@ -180,6 +200,17 @@ class TierLooks:
         table.close()
         if batches is not None:
             batches.close()
+
+
+def _finished(metadata: Iterable[bytes]) -> Iterator[tuple[str, str, int, int]]:
+    """Topic id, topic, partition and base offset of every segment that was copied."""
+    begun: dict[str | None, TierRecord] = {}
+    for said in map(decode, metadata):
+        if said.kind == SEGMENT:
+            begun[said.segment_id] = said
+        copy = begun.get(said.segment_id)
+        if said.state == "COPY_SEGMENT_FINISHED" and copy is not None:
+            yield str(copy.topic_id), str(copy.topic), int(copy.partition or 0), int(copy.base_offset or 0)
 
 
 def _metadata_columns(said: TierRecord) -> dict[str, Any]:

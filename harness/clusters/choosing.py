@@ -50,6 +50,11 @@ def missing() -> dict[str, str]:
 
 def check_plan(backend: str, shape: ClusterShape) -> None:
     """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
+    if backend == CONTAINERS and shape.tier == "user":
+        raise BadInput(
+            'shape: tier = "user": containers sit on networks that lead to no storage of yours; use --backend '
+            f"{PROCESSES}"
+        )
     if backend == CONTAINERS:
         try:
             Subnets.of(0, shape)

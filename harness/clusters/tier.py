@@ -34,12 +34,13 @@ def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = N
     if not shape.tier:
         return None
     own, before = tier_jars(release, shape)
-    return Tier(own + before, store_of(run), shape.tier_faults, s3)
+    user = release.user_storage if shape.tier == "user" else None
+    return Tier(own + before, store_of(run), shape.tier_faults, s3, user)
 
 
 def tier_jars(release: Release, shape: ClusterShape) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """What its nodes load the storage from, and what stands before that: jars that lie in places of their own."""
-    own = {"": (), "local": release.tier_jars, "s3": release.s3_jars}[shape.tier]
+    own = {"": (), "local": release.tier_jars, "s3": release.s3_jars, "user": ()}[shape.tier]
     return own, (release.faulty_storage,) if shape.tier_faults and release.faulty_storage else ()
 
 

@@ -13,7 +13,7 @@ from harness.faults.bite import Probe
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
-from harness.faults.tier import foresee_tier, store_of
+from harness.faults.tier import foresee_folder, store_of
 from harness.kafka.records import HEADER_BYTES, Batch
 from harness.kafka.tier_store import LOG, TierObject, objects_of, read_object
 from harness.model.errors import HarnessFailure
@@ -38,7 +38,7 @@ class DamageObject(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
-        foresee_tier(plan, self.do, [plan.topic(place_of(self.of)[0])])
+        foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -57,6 +57,13 @@ class WaitTiered(Action):
         return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
 
 
+def foresee_folder(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
+    """BadInput without a tier that lies in a folder of the run's, too."""
+    foresee_tier(plan, what, topics)
+    if plan.scenario.shape.tier == "user":
+        raise BadInput(f"{what} is about what lies in the remote tier: it knows no way into a storage of the user's")
+
+
 def foresee_tier(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
     """BadInput without a tier, or for topics that are not in it."""
     if not plan.scenario.shape.tier:

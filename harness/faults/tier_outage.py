@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from harness.faults.base import Fault, Injection
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
-from harness.faults.tier import copies_failed, foresee_tier, store_of
+from harness.faults.tier import copies_failed, foresee_folder, store_of
 from harness.kafka.tier_store import ROOT
 from harness.model.errors import HarnessFailure
 
@@ -31,7 +31,7 @@ class TierOutage(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
-        foresee_tier(plan, self.do)
+        foresee_folder(plan, self.do)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -29,6 +29,7 @@ from harness.kafka.pom import Dependency
 from harness.kafka.repository import CENTRAL, NotPublished, Repository, Unreachable
 from harness.kafka.tarball import classpath_of, find_build, identity, unpack
 from harness.model.errors import BadInput
+from harness.model.user_storage import UserStorage
 from harness.model.version import VERSION, numbers_of
 
 IMAGE = "image:"
@@ -46,7 +47,8 @@ class Release:
 
     `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
     tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
-    `faulty_storage` what such need whose tier can be told to fail, and `s3_jars` what one in S3 needs.
+    `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
+    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers.
     """
 
     version: str
@@ -59,6 +61,8 @@ class Release:
     tier_jars: tuple[Path, ...] = ()
     faulty_storage: Path | None = None
     s3_jars: tuple[Path, ...] = ()
+    user_storage: UserStorage | None = None
+    storage_reader: Path | None = None
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""

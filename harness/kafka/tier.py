@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.model.user_storage import UserStorage
+
 METADATA_TOPIC: Final = "__remote_log_metadata"
 # The first release that has it, early access then (KIP-405).
 SINCE: Final = (3, 6)
@@ -25,16 +27,17 @@ TOLD: Final = "told"
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A tier in a folder that all brokers share, or in S3. `jars` lie where the brokers run.
+    """A tier in a folder that all brokers share, in S3, or the user's own. `jars` lie where the brokers run.
 
     faulty: FaultyStorage, of one of them, stands before it; s3: by which a node reaches the server, whose bucket is a
-    folder of the store.
+    folder of the store; user: whose jars come first.
     """
 
     jars: tuple[Path, ...]
     store: Path
     faulty: bool = False
     s3: str | None = None
+    user: UserStorage | None = None
 
 
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
@@ -46,7 +49,6 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
         "remote.log.storage.system.enable": "true",
         **_manager(tier),
         "remote.log.metadata.manager.listener.name": listener,
-        "rsm.config.dir": str(tier.store),
         "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, brokers)),
         "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
         "remote.log.manager.task.interval.ms": "500",
@@ -57,10 +59,11 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
 
 
 def _manager(tier: Tier) -> dict[str, str]:
-    storage = _S3 if tier.s3 else _LOCAL
+    storage = tier.user.class_name if tier.user else _S3 if tier.s3 else _LOCAL
+    paths = [*([tier.user.class_path] if tier.user else []), *map(str, tier.jars)]
     settings = {
         "remote.log.storage.manager.class.name": FAULTY if tier.faulty else storage,
-        "remote.log.storage.manager.class.path": ":".join(map(str, tier.jars)),
+        "remote.log.storage.manager.class.path": ":".join(paths),
     }
     if tier.faulty:
         settings |= {
@@ -75,4 +78,5 @@ def _manager(tier: Tier) -> dict[str, str]:
             "rsm.config.durability.s3.access": S3_ACCESS,
             "rsm.config.durability.s3.secret": S3_SECRET,
         }
-    return settings
+    own = tier.user.config if tier.user else {"dir": str(tier.store)}
+    return settings | {f"rsm.config.{key}": value for key, value in own.items()}

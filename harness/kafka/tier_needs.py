@@ -11,12 +11,14 @@ from harness.kafka.own_storages import with_faulty_storage, with_s3_storage
 from harness.kafka.release import Release
 from harness.kafka.tier import SINCE
 from harness.kafka.tier_jars import with_tier_jars
+from harness.kafka.user_tier import with_user_storage
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape
 
 NEEDS: Final[dict[str, Callable[..., Release]]] = {
     "local": with_tier_jars,
     "s3": with_s3_storage,
+    "user": with_user_storage,
     "faults": with_faulty_storage,
 }
 

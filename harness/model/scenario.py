@@ -12,7 +12,7 @@ Config = dict[str, str]
 FileSystem = Literal["xfs", "ext4"]
 DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
 Voters = Literal["static", "dynamic"]
-RemoteTier = Literal["local", "s3"]
+RemoteTier = Literal["local", "s3", "user"]
 
 LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
@@ -54,7 +54,7 @@ class ClusterShape:
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     clock: bool = False  # of every node, can be set
-    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): "local" = Kafka's own, in a folder; "s3" = ours
+    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
     tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
     lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's

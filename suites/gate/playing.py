@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
+from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
@@ -76,9 +77,12 @@ def plain(scenario: Scenario) -> dict[str, Any]:
 
 
 @contextmanager
-def running(backend: str, shape: ClusterShape, version: str = RELEASE) -> Iterator[Cluster]:
+def running(
+    backend: str, shape: ClusterShape, version: str = RELEASE, tier_storage: UserStorage | None = None
+) -> Iterator[Cluster]:
     """A cluster of a published version, where runs live; gone afterwards."""
     release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
+    release = replace(release, user_storage=tier_storage)
     started = clusters.start(release, shape, backend=backend, progress=print)
     try:
         yield started
