@@ -16,7 +16,7 @@ from harness.evidence import BundleWriter
 from harness.faults import conduct as conducting
 from harness.faults.stage import Stage
 from harness.kafka.admin import AdminView
-from harness.lookups import look_up
+from harness.lookups import look_up, look_up_epochs
 from harness.model.clock import now_ns
 from harness.model.contract import Contract
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -278,8 +278,9 @@ def _settle_and_drain(
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
     looks.look("drained", load.admins)
-    say("asking for offsets by time")
+    say("asking for offsets by time and by leader epoch")
     look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns())
+    look_up_epochs(admin, topics, bundle)
     tier.look("end")
     say("reading batch headers on every disk")
     disks = truth.read_disks(cluster, topics, bundle)

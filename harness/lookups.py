@@ -1,26 +1,32 @@
-"""What leaders answer about times: the first record of a time or later, asked of every partition at the end of a run.
+"""What leaders answer about times and leader epochs, asked of every partition at the end of a run.
 
-Consumers that begin at a time (offsetsForTimes) rely on it, and brokers answer it by other files than those that reads
-use: the time index of a segment, and of one in the remote tier the copy that they have fetched of it (KIP-79, KIP-405).
+The first record of a time or later: consumers that begin at a time (offsetsForTimes) rely on it, and brokers answer it
+by other files than those that reads use: the time index of a segment, and of one in the remote tier the copy that they
+have fetched of it (KIP-79, KIP-405). Where an epoch ended: followers truncate to it, and consumers (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from harness.evidence import BundleWriter
 from harness.kafka.admin import AdminView
-from harness.kafka.admin_offsets import TimedOffset
+from harness.kafka.admin_offsets import EpochEnd, TimedOffset
 from harness.kafka.admin_topics import Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
 TIMES: Final = 24  # over the run, evenly; and one before it and one after it
+EPOCHS: Final = 40
 DEADLINE_S: Final = 15.0
+SILENT: Final = "no answer from a leader"
 _FAR_MS: Final = 3_600_000
+
+A = TypeVar("A", TimedOffset, EpochEnd)
 
 
 def look_up(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, started_ns: int, ended_ns: int) -> None:
@@ -28,7 +34,8 @@ def look_up(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, start
     ids = {(state.topic, state.partition): state.topic_id for state in admin.partitions(topics)}
     table = bundle.table("lookups", "end")
     for time_ms in _times_ms(started_ns, ended_ns):
-        asked_ns, told = now_ns(), _answers(admin, dict.fromkeys(ids, time_ms))
+        asked_ns, asked = now_ns(), dict.fromkeys(ids, time_ms)
+        told = _answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
         for (topic, partition), topic_id in sorted(ids.items()):
             answer = told[topic, partition]
             table.append(
@@ -53,15 +60,45 @@ def _times_ms(started_ns: int, ended_ns: int) -> list[int]:
     return [first - _FAR_MS, *within, last + _FAR_MS]
 
 
-def _answers(admin: AdminView, times_ms: Mapping[Place, int]) -> dict[Place, TimedOffset]:
+def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter) -> None:
+    """Writes `epoch_ends`: a row for each partition and leader epoch up to its own, or for so many of them."""
+    states = admin.partitions(topics)
+    table = bundle.table("epoch_ends", "end")
+    for epoch in _epochs(max((state.leader_epoch for state in states), default=-1)):
+        of = {(s.topic, s.partition): s.topic_id for s in states if epoch <= s.leader_epoch}
+        asked_ns, asked = now_ns(), dict.fromkeys(of, epoch)
+        told = _answers(partial(admin.offsets_by_epoch, asked), of, EpochEnd(None, None, SILENT))
+        for (topic, partition), topic_id in sorted(of.items()):
+            answer = told[topic, partition]
+            table.append(
+                {
+                    "asked_ns": [asked_ns],
+                    "topic": topic,
+                    "topic_id": topic_id,
+                    "partition": partition,
+                    "epoch": epoch,
+                    "told_epoch": answer.leader_epoch,
+                    "end_offset": answer.end_offset,
+                    "error": answer.error,
+                }
+            )
+    table.close()
+
+
+def _epochs(last: int) -> list[int]:
+    """From the first to the last, evenly where there are many."""
+    return sorted({last * n // (EPOCHS - 1) for n in range(EPOCHS)}) if last >= EPOCHS else list(range(last + 1))
+
+
+def _answers(ask: Callable[[], Mapping[Place, A]], places: Iterable[Place], silent: A) -> dict[Place, A]:
     """Asked again until nobody answers with an error, within a bound."""
-    told: dict[Place, TimedOffset] = {}
-    silent = TimedOffset(None, None, None, "no answer from a leader")
+    told: dict[Place, A] = {}
 
     def wrong() -> dict[Place, str]:
-        told.update(dict.fromkeys(times_ms, silent) | admin.offsets_by_time(times_ms))
+        told.update(dict.fromkeys(places, silent))
+        told.update(ask())
         return {place: answer.error for place, answer in told.items() if answer.error}
 
     with suppress(HarnessTimeout):  # its rows say so
-        wait_for(wrong, until=lambda left: not left, deadline_s=DEADLINE_S, what="answers about times")
+        wait_for(wrong, until=lambda left: not left, deadline_s=DEADLINE_S, what="answers about offsets")
     return told

@@ -26,10 +26,14 @@ _TIER_SINCE: Final = {OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The largest leader epoch at or below the one asked for, and the offset at which the leader's log leaves it."""
+    """The largest leader epoch at or below the one asked for, and the offset at which the leader's log leaves it.
 
-    leader_epoch: int
-    end_offset: int
+    Both None where the leader knows of none, and with an `error`, as Kafka names it.
+    """
+
+    leader_epoch: int | None
+    end_offset: int | None
+    error: str | None = None
 
 
 def replica_offsets(
@@ -158,12 +162,20 @@ def offsets_by_epoch(
         {broker: (_epoch_call(places, epochs),) for broker, places in _by_leader(wire, wanted).items()}, timeout_s
     )
     return {
-        (topic.topic, p.partition): EpochEnd(p.leader_epoch, p.end_offset)
+        (topic.topic, p.partition): _epoch_end(p)
         for (answer,) in answers.values()
         for topic in answer.topics
         for p in topic.partitions
-        if error_name(p.error_code) is None
     }
+
+
+def _epoch_end(p: Any) -> EpochEnd:
+    known = p.leader_epoch >= 0 and p.end_offset >= 0
+    return EpochEnd(
+        leader_epoch=p.leader_epoch if known else None,
+        end_offset=p.end_offset if known else None,
+        error=error_name(p.error_code),
+    )
 
 
 def delete_records(

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     COMMIT_REGRESSED = "commit_regressed"  # the group's offset is below its last acknowledged commit
     LOG_START = "log_start"  # moved further than retention, DeleteRecords or deletion allow
     OFFSET_LOOKUP = "offset_lookup"  # asked for the first record of a time, a leader names another
+    EPOCH_LOOKUP = "epoch_lookup"  # asked where a leader epoch ended, a leader names another offset than its log has
     REPLICA_DIVERGENCE = "replica_divergence"  # a replica's copy below the high watermark differs
     HANGING_TRANSACTION = "hanging_transaction"  # last stable offset stuck beyond timeout and clean-up
     NOT_RECOVERED = "not_recovered"  # everything is up, nothing progresses

@@ -146,6 +146,18 @@ LOOKUPS: Final[Columns] = {
     "error": "string?",  # of Kafka, or that nobody answered
 }
 
+# One row a partition and leader epoch whose end its leader was asked for (KIP-101, KIP-279).
+EPOCH_ENDS: Final[Columns] = {
+    "asked_ns": "int64",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "epoch": "int32",
+    "told_epoch": "int32?",  # the largest one up to that; null = the leader knows of none, or an error
+    "end_offset": "int64?",  # where the log leaves it
+    "error": "string?",  # of Kafka, or that nobody answered
+}
+
 # One row an object of the remote tier (KIP-405) at one look, where the tier itself can be read, past the brokers.
 TIER_OBJECTS: Final[Columns] = {
     "look": "string",  # "loaded", "healed", "end"
@@ -216,6 +228,7 @@ TABLES: Final[dict[str, Columns]] = {
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
     "lookups": LOOKUPS,
+    "epoch_ends": EPOCH_ENDS,
     "tier_metadata": TIER_METADATA,
     "tier_objects": TIER_OBJECTS,
     "tier_replicas": TIER_REPLICAS,
@@ -240,6 +253,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
     "lookups": {},
+    "epoch_ends": {},
     "tier_metadata": {"kind": TIER_KINDS},
     "tier_objects": {"look": LOOKS},
     "tier_replicas": {"look": LOOKS},
@@ -256,6 +270,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "admin_ops": ("op",),
     "admin_views": ("node",),
     "lookups": ("partition", "offset"),
+    "epoch_ends": ("partition", "epoch", "end_offset"),
     "tier_metadata": ("partition", "offset"),
     "tier_objects": ("partition", "base_offset", "size_bytes"),
     "tier_replicas": ("partition", "log_start", "local_log_start", "log_end"),

@@ -15,6 +15,7 @@ from harness.verify.availability import Waits, waits
 from harness.verify.case import Case, Place
 from harness.verify.inputs import Inputs
 from harness.verify.prepared import Prepared
+from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, frame
 from harness.verify.tier import reads_of_the_tier
 
@@ -29,7 +30,7 @@ class Counts:
     given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; unanswered: questions about times, and an error, by place; waits: for acks; tier: records
+    which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
     that the drain was given from the remote tier, and of its topics at all.
     """
 
@@ -63,7 +64,8 @@ def counts(inputs: Inputs) -> list[Counts]:
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
         out[number].tier = read
-    refused = given.lookups.where("error IS NOT NULL").groupBy(*PLACE)
+    questions = union([table.select(*PLACE, "error") for table in (given.lookups, given.epoch_ends)])
+    refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
     for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
         out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
     _count_ends(given, windows, out)

@@ -59,6 +59,18 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.OFFSET_LOOKUP, "time"): lambda run: (
         f"the leader names it with a time of {_span(run, 'other')} ms, which it has not"
     ),
+    (Kind.EPOCH_LOOKUP, "short"): lambda run: (
+        f"the leader says that its epoch ended before it, at {_span(run, 'offset')}"
+    ),
+    (Kind.EPOCH_LOOKUP, "beyond"): lambda run: (
+        f"of a later leader epoch than the one that ended, as the leader says, behind it at {_span(run, 'offset')}"
+    ),
+    (Kind.EPOCH_LOOKUP, "older"): lambda run: (
+        f"of leader {_span(run, 'epoch')}, of which the leader knows nothing when it is asked for that"
+    ),
+    (Kind.EPOCH_LOOKUP, "none"): lambda run: (
+        f"of leader {_span(run, 'epoch')}, and the leader, asked for that, says there is none"
+    ),
     (Kind.REPLICA_DIVERGENCE, "missing"): "below the high watermark the replica lacks what the leader has",
     (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has what the leader lacks",
     (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record there than the leader",
@@ -80,6 +92,7 @@ _PROMISES: Final[dict[str, str]] = {
     Kind.COMMIT_REGRESSED: "an acknowledged commit stands until a later one replaces it",
     Kind.LOG_START: "only retention by size or time, DeleteRecords and deletion move the start of a log",
     Kind.OFFSET_LOOKUP: "a leader finds the first record of a time or later, wherever it lies (KIP-79, KIP-405)",
+    Kind.EPOCH_LOOKUP: "a leader knows where each epoch of its log ended, wherever that lies (KIP-101, KIP-405)",
     Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
     Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
     Kind.ADMIN_LOST: "an acknowledged operation of an admin is in the metadata log for good (KIP-500)",

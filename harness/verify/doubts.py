@@ -37,7 +37,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
 
 def _lookups(counts: Counts) -> Iterator[Doubt]:
     for (topic, _, partition), (n, error) in sorted(counts.unanswered.items()):
-        text = f"{n} questions about offsets by time of {topic}/{partition} had no answer: {error}"
+        text = f"{n} questions about offsets of {topic}/{partition} had no answer: {error}"
         yield Doubt("lookup_unanswered", text)
 
 

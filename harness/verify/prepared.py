@@ -51,6 +51,7 @@ class Prepared:
     admin_ops: DataFrame
     admin_views: DataFrame
     lookups: DataFrame
+    epoch_ends: DataFrame
     tier_metadata: DataFrame
     tier_objects: DataFrame
     tier_replicas: DataFrame
@@ -86,6 +87,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         admin_ops=frames["admin_ops"],
         admin_views=frames["admin_views"],
         lookups=frames["lookups"],
+        epoch_ends=frames["epoch_ends"],
         tier_metadata=frames["tier_metadata"],
         tier_objects=frames["tier_objects"],
         tier_replicas=frames["tier_replicas"],

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.verify.case import Case
 from harness.verify.clocks import ahead_ms
-from harness.verify.regimes import regimes
+from harness.verify.prepared import Prepared
+from harness.verify.regimes import compacted_until, regimes
+from harness.verify.tables import frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +62,15 @@ def may_delete(case: Case, topic: str) -> bool:
     limits = limits_of(case, topic, ended_ns)
     started_ms = (case.run.get("started_ns") or 0) // 10**6
     return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)
+
+
+def where_all_stays(given: Prepared) -> DataFrame:
+    """Topics of runs that came to their end, of which nothing goes: no retention, compaction or DeleteRecords."""
+    stays = [
+        (n, name)
+        for n, case in enumerate(given.cases)
+        for name, topic in case.contract.topics.items()
+        if case.complete
+        and not (may_delete(case, name) or topic.delete_records or compacted_until(case, name) is not None)
+    ]
+    return F.broadcast(frame(given.spark, {"topic": "string"}, stays))

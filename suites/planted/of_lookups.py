@@ -1,13 +1,14 @@
-"""Plants in what leaders answer about times, each beside its near miss."""
+"""Plants in what leaders answer about times and leader epochs, each beside its near miss."""
 
 from __future__ import annotations
 
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, doubtful, fails, passes
-from suites.planted.plants import plant
+from suites.planted.plants import UNCOMMITTED, plant
 
 _PLAIN = {"topic": "plain", "partition": 0}
+_READ = {"kind": "drain", "isolation": UNCOMMITTED}
 _PAID = {"topic": "paid", "partition": 0}
 
 
@@ -79,3 +80,55 @@ def _middle(copy: Copy) -> Row:
 
 def _this(row: Row) -> Row:
     return {name: row[name] for name in ("topic", "partition", "time_ms")}
+
+
+# --- about leader epochs; the run has had two of plain/0 at least ---
+
+
+@plant
+def epoch_lookup_short(copy: Copy) -> Expected:
+    """Its follower would cut off a record of that epoch."""
+    first, last = _first_epoch(copy)
+    copy.change("epoch_ends", {"end_offset": last}, **_PLAIN, epoch=first)
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, last)])
+
+
+@plant
+def epoch_lookup_beyond(copy: Copy) -> Expected:
+    """Its follower would keep a record that is not of that epoch."""
+    first, last = _first_epoch(copy)
+    later = min(row["offset"] for row in copy.original.rows("observations", **_PLAIN, **_READ) if row["offset"] > last)
+    copy.change("epoch_ends", {"end_offset": later + 1}, **_PLAIN, epoch=first)
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, later)])
+
+
+@plant
+def epoch_lookup_finds_none(copy: Copy) -> Expected:
+    first, _ = _first_epoch(copy)
+    copy.change("epoch_ends", {"told_epoch": None, "end_offset": None}, **_PLAIN, epoch=first)
+    offset = min(row["offset"] for row in copy.original.rows("observations", **_PLAIN, **_READ))
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, offset)])
+
+
+@plant
+def near_epoch_lookup_below_retention(copy: Copy) -> Expected:
+    """Of what retention has taken since epochs may be known, or not."""
+    copy.change("epoch_ends", {"told_epoch": None, "end_offset": None}, topic="sized", partition=0)
+    return passes()
+
+
+@plant
+def epochs_that_nobody_answered(copy: Copy) -> Expected:
+    nothing = {"told_epoch": None, "end_offset": None, "error": "NOT_LEADER_OR_FOLLOWER"}
+    copy.change("epoch_ends", nothing, **_PLAIN)
+    return doubtful("lookup_unanswered")
+
+
+def _first_epoch(copy: Copy) -> tuple[int, int]:
+    """The first epoch that something was written in, and the last offset of it; there is a later one."""
+    by_epoch: dict[int, int] = {}
+    for row in copy.original.rows("observations", **_PLAIN, **_READ):
+        by_epoch[row["leader_epoch"]] = max(row["offset"], by_epoch.get(row["leader_epoch"], 0))
+    assert len(by_epoch) > 1, by_epoch
+    first = min(by_epoch)
+    return first, by_epoch[first]

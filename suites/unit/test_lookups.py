@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from harness import lookups
 from harness.evidence import BundleWriter
-from harness.kafka.admin_offsets import TimedOffset
+from harness.kafka.admin_offsets import EpochEnd, TimedOffset
 from harness.kafka.admin_topics import PartitionState
 
 MS = 10**6
@@ -28,6 +29,11 @@ class Leaders:
         assert topics == ["t"]
         whole = {"topic": "t", "topic_id": "i", "leader": 1, "leader_epoch": 0, "isr": (1,), "replicas": (1,)}
         return [PartitionState(partition=p, **whole) for p in (0, 1)]  # type: ignore[arg-type]
+
+    def offsets_by_epoch(self, epochs: dict[tuple[str, int], int]) -> dict[tuple[str, int], EpochEnd]:
+        (epoch,) = set(epochs.values())
+        self.asked.append(epoch)
+        return {place: EpochEnd(epoch, 10 * epoch) for place in epochs if place != ("t", 1) or epoch != 1}
 
     def offsets_by_time(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], TimedOffset]:
         (time_ms,) = set(times_ms.values())
@@ -65,3 +71,40 @@ def test_who_stays_silent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lookups, "TIMES", 2)
     told = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
     assert [row["error"] for row in told] == ["no answer from a leader"] * 4
+
+
+class Led(Leaders):
+    """The first partition had three leaders, the second one two."""
+
+    def __init__(self, *epochs: int) -> None:
+        super().__init__(None)
+        self.epochs = epochs
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        return [replace(s, leader_epoch=e) for s, e in zip(super().partitions(topics), self.epochs, strict=True)]
+
+
+def epoch_rows(leaders: Leaders, folder: Path) -> list[tuple[Any, ...]]:
+    bundle = BundleWriter(folder / "bundle")
+    lookups.look_up_epochs(leaders, ["t"], bundle)  # type: ignore[arg-type]
+    (part,) = (folder / "bundle" / "epoch_ends").glob("*.parquet")
+    names = ("partition", "epoch", "told_epoch", "end_offset", "error")
+    return [tuple(row[name] for name in names) for row in pq.read_table(part).to_pylist()]
+
+
+def test_every_epoch_of_a_partition_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "DEADLINE_S", 0.01)
+    assert epoch_rows(Led(2, 1), tmp_path) == [
+        (0, 0, 0, 0, None),
+        (1, 0, 0, 0, None),
+        (0, 1, 1, 10, None),
+        (1, 1, None, None, "no answer from a leader"),
+        (0, 2, 2, 20, None),
+    ]
+
+
+def test_of_very_many_epochs_some_are_asked_for_and_both_ends(tmp_path: Path) -> None:
+    leaders = Led(900, 0)
+    told = epoch_rows(leaders, tmp_path)
+    assert len(told) == lookups.EPOCHS + 1
+    assert (leaders.asked[0], leaders.asked[-1]) == (0, 900)

@@ -221,7 +221,7 @@ class History:
                         "intact": True,
                         "timestamp_ms": entry.at_ns // MS,
                         "txn_id": None,
-                        "leader_epoch": 0,
+                        "leader_epoch": entry.epoch,
                     }
 
     def _commits(self) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What leaders answer about times, against what was read: only another record than the first of that time is one."""
+"""What leaders answer about times and epochs, against what was read: only what the log has not so is wrong."""
 
 from __future__ import annotations
 
@@ -72,9 +72,62 @@ def test_a_finding_says_what_was_asked_and_what_was_answered(judged: dict[str, V
     assert early.offset_first == 2
 
 
+# Offsets 0 to 2 are of epoch 0, 3 of epoch 1, and 4 to 6 of epoch 2; 5 is a marker.
+LINE: Final = "AAA|A|(A)A"
+ENDS: Final = {0: (0, 3), 1: (1, 4), 2: (2, 7)}
+
+
+def epochs(answers: Mapping[int, tuple[int, int] | None] = MappingProxyType({})) -> Built:
+    """What an honest leader answers about each epoch, but for these."""
+    history = History(LINE).build()
+    for epoch, told_ in {**ENDS, **answers}.items():
+        row = {"topic": "t", "topic_id": "T", "partition": 0, "epoch": epoch, "asked_ns": START_NS, "error": None}
+        row |= {"told_epoch": told_ and told_[0], "end_offset": told_ and told_[1]}
+        history.tables["epoch_ends"].append(row)
+    return history
+
+
+EPOCHS: Final[dict[str, tuple[Built, list[str]]]] = {
+    "as it is": (epochs(), []),
+    "one that nothing was written in": (epochs({3: (2, 7)}), []),
+    "one that is not known, of which nothing is": (epochs({3: None}), []),
+    "one that ends too soon": (epochs({0: (0, 2)}), ["epoch_lookup 1"]),
+    "the last one ends too soon": (epochs({2: (2, 6)}), ["epoch_lookup 1"]),
+    "one that goes too far": (epochs({0: (0, 4)}), ["epoch_lookup 1"]),
+    "an older one in its place": (epochs({1: (0, 3)}), ["epoch_lookup 1"]),
+    "none": (epochs({0: None}), ["epoch_lookup 1"]),
+    "none of all that there was up to it": (epochs({1: None}), ["epoch_lookup 1", "epoch_lookup 1"]),
+    "two that are wrong, side by side": (epochs({0: (0, 2), 1: (1, 3)}), ["epoch_lookup 2"]),
+    "retention may have taken it": (contract(epochs({0: (0, 2)}), retention_bytes=300), []),
+}
+
+
+@pytest.fixture(scope="module")
+def judged_epochs(spark: SparkSession) -> dict[str, Verdict]:
+    histories = [history for history, _ in EPOCHS.values()]
+    return dict(zip(EPOCHS, verdicts(spark, histories), strict=True))
+
+
+@pytest.mark.parametrize("name", EPOCHS)
+def test_each_wrong_end_of_an_epoch_is_named_and_nothing_else(name: str, judged_epochs: dict[str, Verdict]) -> None:
+    verdict, expected = judged_epochs[name], EPOCHS[name][1]
+    assert told(verdict) == expected
+    assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
+
+
+def test_a_finding_says_which_record_speaks_against_it(judged_epochs: dict[str, Verdict]) -> None:
+    names = ("one that ends too soon", "one that goes too far", "an older one in its place", "none")
+    (short,), (beyond,), (older,), (none,) = (judged_epochs[name].findings for name in names)
+    assert (short.offset_first, beyond.offset_first, older.offset_first, none.offset_first) == (2, 3, 3, 0)
+    assert short.detail == "the leader says that its epoch ended before it, at offset 2"
+    assert beyond.detail == "of a later leader epoch than the one that ended, as the leader says, behind it at offset 4"
+    assert older.detail == "of leader epoch 1, of which the leader knows nothing when it is asked for that"
+    assert none.detail == "of leader epoch 0, and the leader, asked for that, says there is none"
+
+
 def test_no_answer_is_a_doubt(spark: SparkSession) -> None:
     history = asked(offset=None, timestamp_ms=None, error="NOT_LEADER_OR_FOLLOWER")
     (verdict,) = verdicts(spark, [history])
     assert verdict.status is Status.INCONCLUSIVE
     (doubt,) = verdict.doubts
-    assert doubt.text == "10 questions about offsets by time of t/0 had no answer: NOT_LEADER_OR_FOLLOWER"
+    assert doubt.text == "10 questions about offsets of t/0 had no answer: NOT_LEADER_OR_FOLLOWER"

@@ -14,6 +14,7 @@ from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped
 from harness.verify.checks.disks import disks
 from harness.verify.checks.displaced import displaced
 from harness.verify.checks.duplicated import duplicated
+from harness.verify.checks.epoch_lookup import epoch_lookup
 from harness.verify.checks.log_start import log_start
 from harness.verify.checks.lost import beyond_every_log, lost
 from harness.verify.checks.misrouted import misrouted
@@ -48,5 +49,6 @@ CHECKS: Final[dict[str, Check]] = {
     "disks": lambda of: disks(of.given),
     "log_start": lambda of: log_start(of.given, of.tiers),
     "offset_lookup": lambda of: offset_lookup(of.given),
+    "epoch_lookup": lambda of: epoch_lookup(of.given),
     "commit_regressed": lambda of: commit_regressed(of.drill),
 }

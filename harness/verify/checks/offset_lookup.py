@@ -10,21 +10,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.case import UNCOMMITTED, Case
+from harness.verify.case import UNCOMMITTED
 from harness.verify.prepared import Prepared
-from harness.verify.regimes import compacted_until
-from harness.verify.retention import may_delete
+from harness.verify.retention import where_all_stays
 from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.tables import BUNDLE, PLACE
 
 _ASKED = [*PLACE, "time_ms"]
 
 
 def offset_lookup(given: Prepared) -> DataFrame:
     """The record that a leader should have named or, where it names one that is older than asked for, that one."""
-    stays = [(n, topic) for n, case in enumerate(given.cases) for topic in _staying(case)]
-    topics = F.broadcast(frame(given.spark, {"topic": "string"}, stays))
-    lookups = given.lookups.where("error IS NULL").join(topics, [BUNDLE, "topic"], "left_semi")
+    lookups = given.lookups.where("error IS NULL").join(where_all_stays(given), [BUNDLE, "topic"], "left_semi")
     lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
     there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
     there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
@@ -54,15 +51,3 @@ def offset_lookup(given: Prepared) -> DataFrame:
 def _once(rows: DataFrame) -> DataFrame:
     """Several times may have one answer."""
     return rows.groupBy(*PLACE, "offset", "how").agg(F.min("other").alias("other"))
-
-
-def _staying(case: Case) -> list[str]:
-    """Topics of which nothing goes."""
-    contract = case.contract.topics
-    if not case.complete:
-        return []
-    return [
-        name
-        for name, topic in contract.items()
-        if not (may_delete(case, name) or topic.delete_records or compacted_until(case, name) is not None)
-    ]
