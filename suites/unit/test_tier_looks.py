@@ -12,6 +12,7 @@ import pytest
 from harness import settle, tier_looks
 from harness.evidence import BundleWriter
 from harness.kafka.admin_offsets import TieredReplica
+from harness.kafka.release import Release
 from harness.kafka.scrub import REMOTE_TIER
 from harness.kafka.tier_store import ROOT
 from harness.model.scenario import Producer, Scenario, Topic
@@ -35,6 +36,7 @@ class Brokers:
     """Two brokers with a replica each of `far`, whose segments begin where `bases` says."""
 
     brokers = (1, 2)
+    release = Release(version="4.3.1", commit="c", source="s", classpath=())
 
     def bootstrap_direct(self) -> str:
         return ""
