@@ -7,6 +7,7 @@ have fetched of it (KIP-79, KIP-405). Where an epoch ended: followers truncate t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -22,7 +23,7 @@ from harness.model.waiting import wait_for
 
 TIMES: Final = 24  # over the run, evenly; and one before it and one after it
 EPOCHS: Final = 40
-DEADLINE_S: Final = 15.0
+DEADLINE_S: Final = 30.0
 SILENT: Final = "no answer from a leader"
 _FAR_MS: Final = 3_600_000
 
@@ -32,10 +33,10 @@ A = TypeVar("A", TimedOffset, EpochEnd)
 def look_up(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, started_ns: int, ended_ns: int) -> None:
     """Writes `lookups`: a row for each partition and time. A leader that does not answer has rows that say so."""
     ids = {(state.topic, state.partition): state.topic_id for state in admin.partitions(topics)}
-    table = bundle.table("lookups", "end")
+    table, patience = bundle.table("lookups", "end"), _Patience()
     for time_ms in _times_ms(started_ns, ended_ns):
         asked_ns, asked = now_ns(), dict.fromkeys(ids, time_ms)
-        told = _answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
+        told = patience.answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
         for (topic, partition), topic_id in sorted(ids.items()):
             answer = told[topic, partition]
             table.append(
@@ -63,11 +64,11 @@ def _times_ms(started_ns: int, ended_ns: int) -> list[int]:
 def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter) -> None:
     """Writes `epoch_ends`: a row for each partition and leader epoch up to its own, or for so many of them."""
     states = admin.partitions(topics)
-    table = bundle.table("epoch_ends", "end")
+    table, patience = bundle.table("epoch_ends", "end"), _Patience()
     for epoch in _epochs(max((state.leader_epoch for state in states), default=-1)):
         of = {(s.topic, s.partition): s.topic_id for s in states if epoch <= s.leader_epoch}
         asked_ns, asked = now_ns(), dict.fromkeys(of, epoch)
-        told = _answers(partial(admin.offsets_by_epoch, asked), of, EpochEnd(None, None, SILENT))
+        told = patience.answers(partial(admin.offsets_by_epoch, asked), of, EpochEnd(None, None, SILENT))
         for (topic, partition), topic_id in sorted(of.items()):
             answer = told[topic, partition]
             table.append(
@@ -90,15 +91,23 @@ def _epochs(last: int) -> list[int]:
     return sorted({last * n // (EPOCHS - 1) for n in range(EPOCHS)}) if last >= EPOCHS else list(range(last + 1))
 
 
-def _answers(ask: Callable[[], Mapping[Place, A]], places: Iterable[Place], silent: A) -> dict[Place, A]:
-    """Asked again until nobody answers with an error, within a bound."""
-    told: dict[Place, A] = {}
+class _Patience:
+    """How long is waited for answers, all questions together: what nobody can answer is asked of many times."""
 
-    def wrong() -> dict[Place, str]:
-        told.update(dict.fromkeys(places, silent))
-        told.update(ask())
-        return {place: answer.error for place, answer in told.items() if answer.error}
+    def __init__(self) -> None:
+        self._left_s = DEADLINE_S
 
-    with suppress(HarnessTimeout):  # its rows say so
-        wait_for(wrong, until=lambda left: not left, deadline_s=DEADLINE_S, what="answers about offsets")
-    return told
+    def answers(self, ask: Callable[[], Mapping[Place, A]], places: Iterable[Place], silent: A) -> dict[Place, A]:
+        """Asked once, and again until nobody answers with an error or patience is at its end."""
+        told: dict[Place, A] = {}
+
+        def wrong() -> dict[Place, str]:
+            told.update(dict.fromkeys(places, silent))
+            told.update(ask())
+            return {place: answer.error for place, answer in told.items() if answer.error}
+
+        began_s = time.monotonic()
+        with suppress(HarnessTimeout):  # its rows say so
+            wait_for(wrong, until=lambda left: not left, deadline_s=self._left_s, what="answers about offsets")
+        self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+        return told

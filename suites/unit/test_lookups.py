@@ -108,3 +108,15 @@ def test_of_very_many_epochs_some_are_asked_for_and_both_ends(tmp_path: Path) ->
     told = epoch_rows(leaders, tmp_path)
     assert len(told) == lookups.EPOCHS + 1
     assert (leaders.asked[0], leaders.asked[-1]) == (0, 900)
+
+
+def test_nobody_waits_for_each_of_many_questions_that_have_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "DEADLINE_S", 0.3)
+    leaders = Leaders(None)
+    told = rows(leaders, tmp_path)
+    assert [row["error"] for row in told if row["partition"] == 1] == ["no answer from a leader"] * 26
+    times = [leaders.asked.count(row["time_ms"]) for row in told if row["partition"] == 1]
+    assert times[0] > 2
+    assert times[2:] == [1] * 24
