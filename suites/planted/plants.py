@@ -139,6 +139,8 @@ def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
             if (read["topic"], read["partition"]) == (record.topic, record.partition):
                 read["position"] += 1
                 read["target"] += 1
+    log = {"topic": record.topic, "partition": record.partition, "end_offset": new.offset}
+    copy.change("epoch_ends", {"end_offset": new.offset + 1}, **log)
     shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTERWARDS))
     own = of_its_own(copy.original, record)
     copy.add("observations", [row | {"offset": new.offset, **own} for row in shown])
