@@ -147,8 +147,8 @@ def _options(
         writable_here(OUT_DEFAULT)
     else:
         writable_folder(out)
-    given: dict[str, Any] = {"out": out, "limits": limits, "tier_storage": storage}
-    options = GateOptions(seed=secrets.randbelow(1 << 32) if seed is None else seed, **given, **rest)
+    seed = secrets.randbelow(1 << 32) if seed is None else seed
+    options = GateOptions(seed=seed, out=out, limits=limits, tier_storage=storage, **rest)
     listing.check_scenarios(options)
     return options
 

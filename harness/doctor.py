@@ -108,9 +108,9 @@ def _broker_java() -> Ailment:
 
 def _toxiproxy() -> Ailment:
     from harness.kafka.cache import default_cache
-    from harness.kafka.go_tool import TOXIPROXY, go_toolchains
+    from harness.kafka.go_tool import TOXIPROXY_TOOL, go_toolchains
 
-    built = sorted((default_cache() / "tools").glob(f"{TOXIPROXY.name}-{TOXIPROXY.version}-*[!t]"))
+    built = sorted((default_cache() / "tools").glob(f"{TOXIPROXY_TOOL.name}-{TOXIPROXY_TOOL.version}-*[!t]"))
     if built:
         return Ailment("toxiproxy server", str(built[0]))
     go = next(go_toolchains(), None)

@@ -73,8 +73,10 @@ class TierLooks:
         """Writes what there is now. At the end metadata is read before the rest and after it, to tell what moved."""
         if not self._topics:
             return
-        known = self._metadata() if name == END else []
+        known = self._metadata() if name == END or self._theirs else []
         self._look_at_replicas(name)
+        if self._theirs:
+            self._fetch(known)
         self._look_at_objects(name)
         if name == END:
             self._write_metadata(known, self._metadata())
@@ -95,12 +97,12 @@ class TierLooks:
     def _theirs(self) -> bool:
         return self._cluster.release.user_storage is not None
 
-    def _fetch(self) -> None:
-        """Anew, since what is gone must be gone here, too."""
+    def _fetch(self, known: Iterable[RawRecord]) -> None:
+        """What this metadata tell of, anew, since what is gone must be gone here, too."""
         store = self._cluster.tier_store
         assert store is not None
         shutil.rmtree(store / tier_store.ROOT, ignore_errors=True)
-        metadata = [record.value for record in self._metadata()]
+        metadata = (record.value for record in known)
         fetch_all(self._cluster.release, metadata, self._cluster.directory, store / tier_store.ROOT)
 
     def _objects(self) -> list[tier_store.TierObject]:
@@ -188,8 +190,6 @@ class TierLooks:
     def _look_at_objects(self, look: str) -> None:
         table = self._bundle.table("tier_objects", look)
         batches = self._bundle.table("batches", "tier") if look == END else None
-        if self._theirs:
-            self._fetch()
         for one in self._objects():
             content = tier_store.read_object(one)
             if content is None:

@@ -35,9 +35,7 @@ from harness.clusters.tier import make_store, tier_jars
 from harness.clusters.toxiproxy import ToxiproxyClient
 from harness.clusters.writing import with_fast_start, write_nodes
 from harness.kafka.cache import Cache
-from harness.kafka.go_tool import S3_SERVER as S3_TOOL
-from harness.kafka.go_tool import TOXIPROXY as TOXIPROXY_TOOL
-from harness.kafka.go_tool import go_tool
+from harness.kafka.go_tool import S3_TOOL, TOXIPROXY_TOOL, go_tool
 from harness.kafka.java import find_java
 from harness.kafka.layout import BrokerImage
 from harness.kafka.release import Release

@@ -42,14 +42,14 @@ class GoTool:
         return f"{self.name}-{self.version}-{platform.system().lower()}-{platform.machine()}"
 
 
-TOXIPROXY: Final = GoTool(
+TOXIPROXY_TOOL: Final = GoTool(
     "toxiproxy-server",
     "the toxiproxy server",
     "github.com/Shopify/toxiproxy/v2/cmd/server",
     "v2.5.0",
     "a minute",
 )
-S3_SERVER: Final = GoTool(
+S3_TOOL: Final = GoTool(
     "s3-server", "the S3 server", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "three minutes"
 )
 

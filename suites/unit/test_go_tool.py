@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka import go_tool as module
-from harness.kafka.go_tool import TOXIPROXY, go_tool, go_toolchains
+from harness.kafka.go_tool import TOXIPROXY_TOOL, go_tool, go_toolchains
 from harness.model.errors import BadInput
 
 BUILDS = 'test "$1 $2" = "install {module}" && mkdir -p "$GOBIN" && echo server > "$GOBIN/server" && echo x >> {log}'
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def working(tmp_path: Path, log: Path) -> Path:
-    return go(tmp_path / "good" / "go", BUILDS.format(module=TOXIPROXY.module, log=log))
+    return go(tmp_path / "good" / "go", BUILDS.format(module=TOXIPROXY_TOOL.module, log=log))
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *toolchains: Path) -> None:
@@ -38,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *toolchains: Path) -> None:
 
 
 def get(tmp_path: Path) -> Path:
-    return go_tool(TOXIPROXY, tmp_path / "cache", lambda _: None)
+    return go_tool(TOXIPROXY_TOOL, tmp_path / "cache", lambda _: None)
 
 
 def test_it_is_built_once_and_again_when_damaged(
@@ -110,7 +110,7 @@ import sys
 from pathlib import Path
 from harness.kafka import go_tool as module
 module.go_toolchains = lambda: iter([Path(sys.argv[1])])
-print(module.go_tool(module.TOXIPROXY, Path(sys.argv[2]), lambda _: None))
+print(module.go_tool(module.TOXIPROXY_TOOL, Path(sys.argv[2]), lambda _: None))
 """
 
 
