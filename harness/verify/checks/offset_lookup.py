@@ -25,14 +25,13 @@ def offset_lookup(given: Prepared) -> DataFrame:
     lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
     there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
     there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
-    first = (
-        there.join(F.broadcast(lookups.select(*_ASKED)), PLACE)
-        .where("at_ms >= time_ms")
-        .groupBy(*_ASKED)
-        .agg(F.min(F.struct("offset", "at_ms")).alias("first"))
+    judged = lookups.join(_first_since(lookups, there), _ASKED, "left").join(
+        there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms")).join(
+            F.broadcast(lookups.select(*PLACE, "named").distinct()), [*PLACE, "named"], "left_semi"
+        ),
+        [*PLACE, "named"],
+        "left",
     )
-    at_named = there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms"))
-    judged = lookups.join(first, _ASKED, "left").join(at_named, [*PLACE, "named"], "left")
     how = (
         F.when(F.col("named").isNull() & F.col("first").isNotNull(), "none")
         .when(F.col("named") > F.col("first.offset"), "late")
@@ -46,6 +45,20 @@ def offset_lookup(given: Prepared) -> DataFrame:
     other = F.when(F.col("how") == "late", F.col("named")).when(F.col("how") == "early", F.col("time_ms"))
     other = F.coalesce(other, F.col("named_ms"))
     return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("how"), reader=F.lit("leader"))
+
+
+def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
+    """The first record of each time that was asked for, or later.
+
+    A record counts once, for the latest of the times that it is an answer to: for each of them it would be one row of
+    each of 26.
+    """
+    asked = lookups.groupBy(*PLACE).agg(F.sort_array(F.collect_set("time_ms")).alias("times"))
+    answers = F.size(F.filter("times", lambda time_ms: time_ms <= F.col("at_ms")))
+    by_rank = there.join(F.broadcast(asked), PLACE).groupBy(*PLACE, answers.alias("answers"))
+    firsts = by_rank.agg(F.min(F.struct("offset", "at_ms")).alias("first"))
+    ranked = asked.select(*PLACE, F.posexplode("times").alias("before", "time_ms"))
+    return ranked.join(firsts, PLACE).where("answers > before").groupBy(*_ASKED).agg(F.min("first").alias("first"))
 
 
 def _once(rows: DataFrame) -> DataFrame:
