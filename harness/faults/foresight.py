@@ -15,6 +15,7 @@ from harness.faults.targets import Nodes, parse_nodes, place_of
 from harness.model.errors import BadInput
 from harness.model.scenario import Admin, Producer, Scenario, Topic
 from harness.model.scenario_rules import partition_of
+from harness.model.scenario_tier import is_tiered
 from harness.model.scenario_toml import hint
 
 BROKERS = "brokers"
@@ -163,6 +164,10 @@ class Foresight:
             self._known(nodes.of, [p.name for p in self.scenario.producers if p.transactions], "transactional producer")
         elif nodes.word == "controller_follower" and shape.controllers == 1:
             raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
+        elif nodes.word == "tier_metadata":
+            ((topic, _),) = partition_of(nodes.of, self.topics)
+            if not is_tiered(self.topics[topic]):
+                raise BadInput(f"tier_metadata({nodes.of}): topic {topic} is not in the remote tier; name one that is")
         elif nodes.word in _OF_PARTITIONS:
             ((topic, _),) = partition_of(nodes.of, self.topics)
             if nodes.word == "adding" and not self.leaves_moving():

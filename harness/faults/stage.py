@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.faults.base import AdminView, ClusterView, LoadView, PartitionView, Place
 from harness.faults.targets import parse_nodes, resolve
+from harness.kafka.tier import METADATA_TOPIC, metadata_partition
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario import Topic
@@ -107,6 +108,11 @@ class Stage:
 
     def txn_coordinator(self, producer: str) -> int:
         return self.admin.coordinator("transaction", self.transactional_id(producer))
+
+    def tier_metadata(self, place: Place) -> int:
+        """The leader of the partition of __remote_log_metadata that tells of a partition's segments."""
+        told_by = metadata_partition(self.partition(place).topic_id, place[1])
+        return self.partition((METADATA_TOPIC, told_by)).leader
 
     def nodes_of(self, step: str) -> tuple[int, ...]:
         if step not in self.victims:

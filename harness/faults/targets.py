@@ -7,6 +7,7 @@ followers(plain/0)           all replicas that do not lead
 preferred(plain/0)           the first of its replicas
 adding(plain/0)              the first replica that a reassignment adds to it
 group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
+tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata that tells of it (KIP-405)
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
 controller_majority          the active controller and as many others as make a majority
@@ -37,6 +38,7 @@ class Facts(Protocol):
     def active_controller(self) -> int: ...
     def group_coordinator(self, group: str) -> int: ...
     def txn_coordinator(self, producer: str) -> int: ...
+    def tier_metadata(self, place: Place) -> int: ...
     def nodes_of(self, step: str) -> tuple[int, ...]: ...
 
 
@@ -116,6 +118,7 @@ _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "adding": lambda of, facts: facts.adding(place_of(of))[:1],
     "group_coordinator": lambda of, facts: (facts.group_coordinator(of),),
     "txn_coordinator": lambda of, facts: (facts.txn_coordinator(of),),
+    "tier_metadata": lambda of, facts: (facts.tier_metadata(place_of(of)),),
     "same": lambda of, facts: facts.nodes_of(of),
 }
 _TAKES: dict[str, str] = {
@@ -127,5 +130,6 @@ _TAKES: dict[str, str] = {
     "adding": "a partition",
     "group_coordinator": "a group",
     "txn_coordinator": "a producer",
+    "tier_metadata": "a partition",
     "same": "the name of an earlier step",
 }

@@ -44,6 +44,9 @@ class Known:
     def txn_coordinator(self, producer: str) -> int:
         return {"p": 3}[producer]
 
+    def tier_metadata(self, place: tuple[str, int]) -> int:
+        return {("t", 0): 2}[place]
+
     def nodes_of(self, step: str) -> tuple[int, ...]:
         return self.steps[step]
 
@@ -64,6 +67,7 @@ class Known:
         ("adding(t/0)", (3,)),
         ("group_coordinator(g)", (1,)),
         ("txn_coordinator(p)", (3,)),
+        ("tier_metadata(t/0)", (2,)),
         ("same(down)", (3, 1)),
         (" leader( t/0 ) ", (2,)),
     ],
