@@ -243,8 +243,10 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
     lines: list[Line] = []
     if len(told) == 1:
         (figures,) = told.values()
-        acks = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in figures["ack_ms"].items()]
-        lines.append((f"  acks took p50/p99: {', '.join(acks)}", "dim"))
+        for what, took in (("acks", figures["ack_ms"]), ("live reads", figures.get("read_ms"))):
+            by_window = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in (took or {}).items()]
+            if by_window:
+                lines.append((f"  {what} took p50/p99: {', '.join(by_window)}", "dim"))
     worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
     if worst:
         named = ", ".join(

@@ -64,6 +64,7 @@ OBSERVATIONS: Final[Columns] = {
     "timestamp_ms": "int64",
     "txn_id": "int64?",
     "leader_epoch": "int32?",  # of its batch; what was cut off and written again has another
+    "given_ns": "int64?",  # when a live reader was given it, the first time that it got as far
 }
 
 TRANSACTIONS: Final[Columns] = {

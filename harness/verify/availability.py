@@ -1,13 +1,14 @@
-"""How available a release was: how long acknowledgements took, and for how long partitions gave none.
+"""How available a release was: how long acknowledgements and reads took, and for how long partitions gave none.
 
 Figures alone: no promise of Kafka's is a time, so nothing here decides a verdict. Times are the client's, from the call
-to the report: what waited in its own queue is part of them.
+to the report: what waited in its own queue is part of them. Of reads they are from the call to when a live reader was
+given the record, which it asks for a few times a second.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 from harness.model.outcome import Outcome
 from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
-from harness.verify.tables import BUNDLE, PLACE
+from harness.verify.tables import BUNDLE, PLACE, frame
 
 STALL_S: Final = 0.5  # without acks of a partition that somebody waits for: shorter ones are a client's batches
 _BUCKET_NS: Final = 10**8
@@ -40,19 +41,22 @@ class Stall:
 
 @dataclass(slots=True)
 class Waits:
-    """Of one bundle. acks: by window, how many and their 50th and 99th percentile in ns; stalls: of STALL_S or more."""
+    """Of one bundle. acks, reads: by window, how many and their 50th and 99th percentile in ns; stalls: of STALL_S or
+    more."""
 
     acks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    reads: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     stalls: list[Stall] = field(default_factory=list)
 
 
 def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
     """One for each bundle. `windows`: arrays of spans (from_ns, to_ns) by name, one row a bundle."""
     found = [Waits() for _ in given.cases]
-    for row in _latencies(given.ledger.join(windows, BUNDLE)).collect():
-        for window in WINDOWS:
-            if row[window]:
-                found[row[BUNDLE]].acks[window] = row[window], *row[f"{window}_ns"]
+    acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
+    for number, latencies in _latencies(acked.join(windows, BUNDLE)):
+        found[number].acks = latencies
+    for number, latencies in _latencies(_reads(given).join(windows, BUNDLE)):
+        found[number].reads = latencies
     for row in _stalls(given.ledger).collect():
         place = row["topic"], row["topic_id"], row["partition"]
         found[row[BUNDLE]].stalls.append(Stall(place, row["from_ns"], row["to_ns"]))
@@ -68,10 +72,8 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
         silent[where] = round(silent.get(where, 0.0) + stall.seconds, 3)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
     return {
-        "ack_ms": {
-            window: {"acks": n, "p50": round(p50 / 1e6, 3), "p99": round(p99 / 1e6, 3)}
-            for window, (n, p50, p99) in known.acks.items()
-        },
+        "ack_ms": _in_ms("acks", known.acks),
+        "read_ms": _in_ms("records", known.reads),
         "longest_stall": longest
         and {
             "place": f"{longest.place[0]}/{longest.place[2]}",
@@ -79,6 +81,13 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
             "fault": _fault_of(longest, case.steps),
         },
         "without_acks_s": {fault: dict(sorted(by.items())) for fault, by in by_fault.items()},
+    }
+
+
+def _in_ms(what: str, latencies: Mapping[str, tuple[int, int, int]]) -> dict[str, dict[str, float]]:
+    return {
+        window: {what: n, "p50": round(p50 / 1e6, 3), "p99": round(p99 / 1e6, 3)}
+        for window, (n, p50, p99) in latencies.items()
     }
 
 
@@ -94,13 +103,26 @@ def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
     return max((of for of, ns in shared.items() if ns > 0 and 2 * ns >= most), default=(0, None))[1]
 
 
-def _latencies(ledger: DataFrame) -> DataFrame:
-    """A record that waited while anything was broken was acknowledged `during`, whenever its ack came."""
+def _reads(given: Prepared) -> DataFrame:
+    """Records that live readers were given, with when they were sent: their timestamp says it, where clients set it."""
+    sent = [
+        (n, name)
+        for n, case in enumerate(given.cases)
+        for name, topic in case.contract.topics.items()
+        if topic.timestamp_type == "create" and case.run.get("timestamps") == "send"
+    ]
+    rows = given.observations.where("given_ns IS NOT NULL AND intact")
+    rows = rows.join(F.broadcast(frame(given.spark, {"topic": "string"}, sent)), [BUNDLE, "topic"], "left_semi")
+    called_ns = F.col("timestamp_ms") * 10**6
+    return rows.select(BUNDLE, called_ns.alias("called_ns"), F.col("given_ns").alias("returned_ns"))
+
+
+def _latencies(rows: DataFrame) -> Iterator[tuple[int, dict[str, tuple[int, int, int]]]]:
+    """By bundle and window. What waited while anything was broken was answered `during`, whenever its answer came."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
     during = F.coalesce(during, F.lit(False))
     in_window = {"during": during, "before": _inside("before") & ~during, "after": _inside("after") & ~during}
     took = F.col("returned_ns") - F.col("called_ns")
-    acked = ledger.where(F.col("outcome") == Outcome.ACKED.value)
     of_window = [
         figure
         for window in WINDOWS
@@ -109,7 +131,8 @@ def _latencies(ledger: DataFrame) -> DataFrame:
             F.percentile_approx(F.when(in_window[window], took), [0.5, 0.99], 1000).alias(f"{window}_ns"),
         )
     ]
-    return acked.groupBy(BUNDLE).agg(*of_window)
+    for row in rows.groupBy(BUNDLE).agg(*of_window).collect():
+        yield row[BUNDLE], {window: (row[window], *row[f"{window}_ns"]) for window in WINDOWS if row[window]}
 
 
 def _inside(window: str) -> Column:

@@ -11,6 +11,7 @@ import numpy as np
 from confluent_kafka import Message
 
 from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
 from harness.workload.meters import Place
 from harness.workload.payload import decode
 
@@ -46,12 +47,15 @@ class Observer:
         self._codes: dict[str | None, int] = {name: code for code, name in enumerate(self._names)}
         self.seen = 0
         self.next_offset: dict[Place, int] = defaultdict(int)
+        self._farthest: dict[Place, int] = defaultdict(int)
+        self._live = kind == "live"
 
     def rename(self, topic: str, topic_id: str) -> None:
         """From now on the name means another topic, which nobody has read yet."""
         self._topic_ids[topic] = topic_id
         for place in [place for place in self.next_offset if place[0] == topic]:
             del self.next_offset[place]
+            self._farthest.pop(place, None)
 
     def new_session(self, places: Sequence[Place]) -> None:
         """From now on these partitions are read from a place of their own."""
@@ -63,6 +67,7 @@ class Observer:
         if not messages:
             return
         self._poll += 1
+        given_ns = now_ns()
         count = len(messages)
         offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
         times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
@@ -70,6 +75,7 @@ class Observer:
         known = np.array(epochs, np.int32) if None not in epochs else None
         read = decode(list(map(Message.value, messages)), list(map(Message.key, messages)), self._run)
         for place, mine in self._runs(messages):
+            first, last = int(offsets[mine][0]), int(offsets[mine][-1])
             self._table.append(
                 self._who
                 | {
@@ -85,9 +91,11 @@ class Observer:
                     "intact": read.intact[mine],
                     "timestamp_ms": times[mine],
                     "leader_epoch": known if known is None else known[mine],
+                    "given_ns": given_ns if self._live and first >= self._farthest[place] else None,
                 }
             )
-            self.next_offset[place] = int(offsets[mine][-1]) + 1
+            self.next_offset[place] = last + 1
+            self._farthest[place] = max(last + 1, self._farthest[place])
         self.seen += count
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, slice]]:

@@ -62,6 +62,33 @@ def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(
     }
 
 
+def given_after(history: Built, *delays_ms: float | None) -> Built:
+    """Each record was given to one live reader so long after its call; None = it does not say when."""
+    history.run["timestamps"] = "send"
+    for row, delay_ms in zip(history.tables["ledger"], delays_ms, strict=True):
+        for seen in history.tables["observations"]:
+            if (seen["stream"], seen["seq"]) == (row["stream"], row["seq"]):
+                seen["timestamp_ms"] = row["called_ns"] // MS
+                if seen["reader"] == "live" and delay_ms is not None:
+                    seen["given_ns"] = row["called_ns"] // MS * MS + int(delay_ms * MS)
+    return history
+
+
+def test_reads_are_told_by_window_too(spark: SparkSession) -> None:
+    history = given_after(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), 20, 40, None, 30, 10, 10)
+    assert told(spark, broken(history, ("kill", 1, 3)))["read_ms"] == {
+        "before": {"records": 2, "p50": 20.0, "p99": 40.0},
+        "during": {"records": 1, "p50": 30.0, "p99": 30.0},
+        "after": {"records": 2, "p50": 10.0, "p99": 10.0},
+    }
+
+
+def test_times_that_no_client_set_say_nothing_of_reads(spark: SparkSession) -> None:
+    history = broken(given_after(acked_at(0.1, 0.2), 20, 40), ("kill", 1, 3))
+    history.run["timestamps"] = None
+    assert told(spark, history)["read_ms"] == {}
+
+
 def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
     history = acked_at(0.1, 0.9, 4.0, 4.1, 6.0)
     faults = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
