@@ -147,6 +147,18 @@ class Disks(Protocol):
         ...
 
 
+class TierServer(Protocol):
+    """The server that brokers reach their remote tier by."""
+
+    def admit(self) -> None:
+        """Starts it anew: it takes the brokers' keys."""
+        ...
+
+    def turn_away(self) -> None:
+        """Starts it anew, and it takes other keys than the brokers have, as when theirs were revoked."""
+        ...
+
+
 class Cluster(Protocol):
     """A running Kafka cluster of brokers 1..n and isolated controllers 101.. ."""
 
@@ -160,6 +172,7 @@ class Cluster(Protocol):
     links: Links
     disks: Disks | None  # None where log directories lie on the file system of the machine
     tier_store: Path | None  # the folder that brokers share as their remote tier, where the shape has one
+    tier_server: TierServer | None  # where the shape has a tier in S3
 
     def bootstrap(self) -> str:
         """Where clients of the load start: through every fault."""

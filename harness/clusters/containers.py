@@ -27,7 +27,7 @@ from harness.clusters.launch import EntryLaunch, ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes import Site
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.processes import abandon, own_disks, supervised
-from harness.clusters.s3_server import S3_SERVER, start_s3_server
+from harness.clusters.s3_server import S3_SERVER, S3Server
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
@@ -96,11 +96,13 @@ def start_containers(
             release.image.layout.folders if release.image else {},
         )
         plan = replace(plan, published=runner.run_proxy(proxy_binary, plan, outside))
-        if s3_binary:
-            start_s3_server(s3_binary, state.directory, plan, runner, {})
+        server = S3Server(s3_binary, state.directory, plan, runner, {}) if s3_binary else None
+        if server:
+            server.admit()
         state = replace(state, bootstrap=plan.bootstrap())
         state.save()
         cluster = _cluster(releases, shape, state, runner, plan, disks, Cache(cache), progress)
+        cluster.tier_server = server
         cluster.bring_up()
     except BaseException as error:
         abandon(state, supervision, error)  # the supervisor's farewell takes the containers and the networks

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.clusters import clocks
-from harness.clusters.base import START, TESTED, Disks, Links, UnexpectedExit, party
+from harness.clusters.base import START, TESTED, Disks, Links, TierServer, UnexpectedExit, party
 from harness.clusters.format import format_anew, identity_of
 from harness.clusters.links import ToxiproxyLinks
 from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, tail
@@ -61,6 +61,7 @@ class JvmCluster:
         self.controllers = means.plan.controllers
         self.disks: Disks | None = means.disks
         self.tier_store = store_of(state.directory) if self.shape.tier else None
+        self.tier_server: TierServer | None = None  # a backend has it
         self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
         self._means = means
         self._runner = means.runner

@@ -18,7 +18,7 @@ from harness.clusters.jvms import TOXIPROXY, JvmCluster, Means, proxy_log
 from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import Site, environment
 from harness.clusters.own_disks import OwnDisks
-from harness.clusters.s3_server import start_s3_server
+from harness.clusters.s3_server import S3Server
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
@@ -79,13 +79,15 @@ def start_processes(
         )
         make_store(state.directory, shape)
         _start_toxiproxy(proxy_binary, state.directory, means)
-        if s3_binary:
-            start_s3_server(s3_binary, state.directory, addresses, supervision, environment())
+        server = S3Server(s3_binary, state.directory, addresses, supervision, environment()) if s3_binary else None
+        if server:
+            server.admit()
         sites = {
             which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)
             for which, build in builds.items()
         }
         cluster = JvmCluster(sites, state, means, write_nodes(sites))
+        cluster.tier_server = server
         cluster.bring_up()
     except BaseException as error:
         abandon(state, supervision, error)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
@@ -15,28 +17,59 @@ from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.waiting import wait_for
 
 S3_SERVER: Final = "s3-server"
+_OTHER_SECRET: Final = "of-somebody-else"
 _UP_S: Final = 20.0
 _WORDS_MAX: Final = 300
 
 
-def start_s3_server(binary: Path, run: Path, plan: Plan, runner: Runner, environment: Mapping[str, str]) -> None:
-    """Returns when it answers. HarnessFailure, with its last words, when it does not."""
-    log = s3_log(run)
-    log.parent.mkdir()
-    # Without metadata of its own beside the objects: not every file system keeps extended attributes.
-    keys = ["--access", S3_ACCESS, "--secret", S3_SECRET]
-    command = [str(binary), "--port", "{}:{}".format(*plan.s3), *keys, "--quiet", "posix", "--nometa"]
-    runner.start(S3_SERVER, [*command, str(store_of(run))], cwd=log.parent, output=log, env=environment)
-    try:
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """Implements `base.TierServer`."""
+
+    binary: Path
+    run: Path
+    plan: Plan
+    runner: Runner
+    environment: Mapping[str, str]
+
+    def admit(self) -> None:
+        """See `base.TierServer`. HarnessFailure, with its last words, when it does not answer."""
+        self._start(S3_SECRET)
+
+    def turn_away(self) -> None:
+        """See `base.TierServer`."""
+        self._start(_OTHER_SECRET)
+
+    def _start(self, secret: str) -> None:
+        self._end()
+        log = s3_log(self.run)
+        log.parent.mkdir(exist_ok=True)
+        # Without metadata of its own beside the objects: not every file system keeps extended attributes.
+        keys = ["--access", S3_ACCESS, "--secret", secret]
+        command = [str(self.binary), "--port", "{}:{}".format(*self.plan.s3), *keys, "--quiet", "posix", "--nometa"]
+        command += [str(store_of(self.run))]
+        self.runner.start(S3_SERVER, command, cwd=log.parent, output=log, env=self.environment)
+        try:
+            wait_for(
+                lambda: _silence(*self.plan.s3_direct),
+                until=lambda why: not why,
+                deadline_s=_UP_S,
+                what="the S3 server to answer",
+            )
+        except HarnessTimeout as late:
+            words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
+            raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
+
+    def _end(self) -> None:
+        if S3_SERVER not in self.runner.status():
+            return
+        self.runner.signal([S3_SERVER], signal.SIGKILL)
         wait_for(
-            lambda: _silence(*plan.s3_direct),
-            until=lambda why: not why,
+            lambda: self.runner.status()[S3_SERVER].status,
+            until=lambda status: status != "running",
             deadline_s=_UP_S,
-            what="the S3 server to answer",
+            what="the S3 server to end",
         )
-    except HarnessTimeout as late:
-        words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
-        raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
 
 
 def s3_log(run: Path) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
 from harness.clusters import choosing
+from harness.clusters.base import TierServer
 from harness.kafka.admin_features import Direction as UpOrDown
 from harness.kafka.admin_fetch import Served
 from harness.kafka.admin_offsets import TieredReplica
@@ -97,6 +98,8 @@ class ClusterView(Protocol):
     def disks(self) -> DisksView | None: ...
     @property
     def tier_store(self) -> Path | None: ...
+    @property
+    def tier_server(self) -> TierServer | None: ...
 
     def kill(self, *nodes: int) -> None: ...
     def terminate(self, node: int, deadline_s: float = 30) -> None: ...

@@ -73,6 +73,13 @@ def foresee_tier(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> No
             raise BadInput(f"{what}: topic {topic.name} is not in the remote tier; name one that is")
 
 
+def foresee_server(plan: Foresight, what: str) -> None:
+    """BadInput without a tier that has a server."""
+    foresee_tier(plan, what)
+    if plan.scenario.shape.tier != "s3":
+        raise BadInput(f'{what} is about a server: say tier = "s3" in [shape], or take tier_outage')
+
+
 def store_of(stage: Stage) -> Path:
     """BadInput where this cluster has no tier."""
     if stage.cluster.tier_store is None:
@@ -85,8 +92,9 @@ def tiered_places(stage: Stage) -> list[Place]:
     return [(topic.name, p) for topic in stage.topics if is_tiered(topic) for p in range(topic.partitions)]
 
 
-def copies_failed(stage: Stage) -> Probe:
-    """Since now a broker failed to copy a segment of a partition under load to the tier, and said so in its log."""
+def copies_failed(stage: Stage, why: str = _FAILED) -> Probe:
+    """Since now a broker failed to copy a segment of a partition under load to the tier, and said so in its log; `why`
+    is to be found there, too."""
     names = {topic.name for topic in stage.topics if is_tiered(topic)}
     busy = await_recent_acks(stage, lambda state: state.topic in names)
     logs = {broker: LogSince(stage.cluster.server_log(broker)) for broker in stage.cluster.brokers}
@@ -94,7 +102,7 @@ def copies_failed(stage: Stage) -> Probe:
     def probe() -> Bite:
         if not busy:
             return Bite(False, "no partition of the remote tier had acks in the last second")
-        failed = sorted(broker for broker, log in logs.items() if log.find(_FAILED))
+        failed = sorted(broker for broker, log in logs.items() if log.find(_FAILED) and log.find(why))
         if not failed:
             return Bite(False, "no broker has failed to copy a segment to the remote tier")
         return Bite(True, f"brokers {failed} failed to copy segments to the remote tier", {"failed": failed})

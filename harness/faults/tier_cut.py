@@ -12,8 +12,7 @@ from harness.faults.base import BrokersExpr, Fault, Injection
 from harness.faults.foresight import Foresight
 from harness.faults.links import broken
 from harness.faults.stage import Stage
-from harness.faults.tier import copies_failed, foresee_tier
-from harness.model.errors import BadInput
+from harness.faults.tier import copies_failed, foresee_server
 from harness.model.link import CutMode
 
 
@@ -32,9 +31,7 @@ class TierCut(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
-        foresee_tier(plan, self.do)
-        if plan.scenario.shape.tier != "s3":
-            raise BadInput(f'{self.do} is about a server: say tier = "s3" in [shape], or take tier_outage')
+        foresee_server(plan, self.do)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

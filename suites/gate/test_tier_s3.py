@@ -61,6 +61,18 @@ def test_a_server_that_is_out_of_reach_is_missed_and_comes_back(play: Play, mode
     assert cut["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
 
 
+def test_keys_that_are_revoked_are_missed_and_given_back(play: Play) -> None:
+    denied, *_ = play(("denied", {"do": "tier_denied"}), SOME, heal("denied"), WHOLE)
+    assert denied["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+
+
+def test_keys_that_nobody_needs_are_missed_by_nobody(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    idle = ("idle", {"do": "hold", "seconds": 1.5})  # acks of the last second are over then
+    said = play.doubt(idle, WHOLE, ("denied", {"do": "tier_denied"}), heal("denied"))
+    assert "no partition of the remote tier had acks" in said
+
+
 def test_who_leads_nothing_is_not_missed(play: Play) -> None:
     other = play.stage.partition(("far", 0)).leader % 3 + 1
     said = play.doubt(("cut", {"do": "tier_cut", "node": f"broker({other})"}), SOME, heal("cut"))
