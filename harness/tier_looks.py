@@ -24,7 +24,7 @@ from harness.kafka.tier import METADATA_TOPIC
 from harness.kafka.user_tier import fetch_all
 from harness.model.clock import now_ns
 from harness.model.scenario import Scenario, Topic
-from harness.model.scenario_tier import is_tiered
+from harness.model.scenario_tier import REMOTE, is_tiered
 from harness.model.schemas import TIER_METADATA
 from harness.model.waiting import wait_for
 from harness.workload.raw import RawRecord, read_all
@@ -55,8 +55,8 @@ class TierLooks:
         """Partitions of which fewer segments are in the tier, as text; empty when there is none."""
         if not self._topics:
             return ""
-        counts = self._in_the_tier()
-        places = ((t.name, p) for t in self._topics if t.name in self._fed for p in range(t.partitions))
+        counts, there = self._in_the_tier(), self._still_there()
+        places = ((t.name, p) for t in self._topics if t.name in self._fed & there for p in range(t.partitions))
         few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
         return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
 
@@ -82,6 +82,11 @@ class TierLooks:
             self._write_metadata(known, self._metadata())
 
     # --- waiting ---
+
+    def _still_there(self) -> set[str]:
+        """Topics that no step has taken out of the tier for good."""
+        told = self._admin.topic_configs(self._names)
+        return {name for name in self._names if told.get(name, {}).get(REMOTE) != "false"}
 
     def _in_the_tier(self) -> Counter[Place]:
         """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
@@ -113,11 +118,12 @@ class TierLooks:
         if not self._topics:
             return ""
         told = self._admin.tiered_replicas(self._names)
-        wanted = {(t.name, p) for t in self._topics for p in range(t.partitions)}
+        names = self._still_there()
+        wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
         silent = wanted - {(topic, partition) for topic, partition, _ in told}
         pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
         for broker in self._cluster.brokers:
-            for replica in partition_directories(self._cluster.log_directories(broker), self._names):
+            for replica in partition_directories(self._cluster.log_directories(broker), names):
                 key = (replica.topic, replica.partition, broker)
                 bases = _bases(replica)
                 if key not in told or not bases:

@@ -30,6 +30,7 @@ _CONTRACT: Final = {
             "flush_messages?": "int",
             "flush_ms?": "int",
             "tiered?": "bool",
+            "tier_off?": "bool",
             "last_replica?": "bool",
         }
     ),
@@ -81,6 +82,7 @@ _EVENTS: Final = Kinds(
     {
         "unclean_election": {**_EVENT, "leader_epoch": "int", "log_end?": "int"},
         "delete_records": {**_EVENT, "before_offset": "int"},
+        "tier_off": {**_EVENT, "before_offset": "int"},
         "leader_change": {
             **_EVENT,
             "old_leader": "int?",

@@ -12,6 +12,7 @@ from harness.faults.base import Bite, BrokersExpr, Fault, Injection, TopicRef
 from harness.faults.bite import Probe, named, with_recent_acks
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
+from harness.faults.tier_off import not_switched
 from harness.model.contract import ALTER_TOPIC, check_config, promised
 from harness.model.errors import BadInput
 
@@ -38,6 +39,7 @@ class Reconfigure(Fault):
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "segment.bytes" = 1048576 }')
         check_config(self.config, "config")
+        not_switched(self.config)
         if kept := [key for key in self.config if promised(key)]:
             raise BadInput(
                 f"config: a promise hangs on {kept[0]}; change it once, by {ALTER_TOPIC}, so that it is known when"

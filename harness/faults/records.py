@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from harness.faults.base import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
+from harness.faults.tier_off import not_switched
 from harness.faults.waits import POLL_S
 from harness.kafka.ondisk import CLEANED, offset_checkpoint
 from harness.model.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
@@ -54,6 +55,7 @@ class AlterTopic(Action):
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
         check_config(self.config, "config")
+        not_switched(self.config)
         if TIMESTAMP_TYPE in self.config:
             raise BadInput(
                 f"config: {TIMESTAMP_TYPE} is judged as the topic declares it, all the while; make a topic of each type"

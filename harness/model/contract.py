@@ -46,6 +46,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 RECREATE_TOPIC: Final = "recreate_topic"
+TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
 
 # Who writes the last record of each partition before the drain. In no scenario, and held to the strictest promise.
@@ -70,6 +71,7 @@ class TopicContract:
     flush_messages: int = _NEVER
     flush_ms: int = _NEVER
     tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
+    tier_off: bool = False  # a step takes away what the tier alone has of it (KIP-950)
     last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
 
 
@@ -181,6 +183,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
         flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
+        tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
         last_replica=scenario.permits.last_replica,
     )
 

@@ -65,12 +65,12 @@ def may_delete(case: Case, topic: str) -> bool:
 
 
 def where_all_stays(given: Prepared) -> DataFrame:
-    """Topics of runs that came to their end, of which nothing goes: no retention, compaction or DeleteRecords."""
+    """Topics of runs that ended, of which nothing goes: no retention, compaction, DeleteRecords or tier_off."""
     stays = [
         (n, name)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
-        if case.complete
-        and not (may_delete(case, name) or topic.delete_records or compacted_until(case, name) is not None)
+        if case.complete and not (topic.delete_records or topic.tier_off)
+        if not may_delete(case, name) and compacted_until(case, name) is None
     ]
     return F.broadcast(frame(given.spark, {"topic": "string"}, stays))

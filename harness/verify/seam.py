@@ -287,7 +287,10 @@ def _unread(names: set[str], tier: Tier) -> Iterator[Doubt]:
         yield Doubt("tier_unread", "the metadata of the remote tier was not read, or tells of no finished copy")
     by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
     for name, partitions in sorted(by_topic.items()):
-        if not any(last_look(rows) for p in partitions for rows in p.objects.values()):
+        # A topic that has left the tier has none there, and brokers have said so of each.
+        copies = [s for p in partitions for s in p.segments.values() if s.finished_ms]
+        wanted = not copies or any(segment.copied for segment in copies)
+        if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
             yield Doubt("tier_unread", f"not one object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
             yield Doubt("tier_unread", f"the leader epochs of {len(lacking)} replicas of {name} are not known")

@@ -116,6 +116,39 @@ def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(pla
     assert read_object(before) == was
 
 
+OFF = ("off", {"do": "tier_off", "topic": "far"})
+
+
+def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminView) -> None:
+    _, _, off, *_ = play(
+        ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE, OFF, heal("off"), WHOLE
+    )
+    (event,) = off["events"]
+    first = event["before_offset"]
+    assert first > 0
+    assert off["resolved"] == {"keeps": {"far/0": first}}
+    assert off["bite"]["seen"] == {"far/0": {1: first, 2: first, 3: first}}
+    told = admin.tiered_replicas(["far"])
+    assert min(replica.local_log_start for replica in told.values()) > first
+
+
+def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> None:
+    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play(WHOLE)
+    end = max(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
+    play.stage.admin.delete_records({("far", 0): end})
+    said = play.doubt(OFF, heal("off"))
+    assert "no record of far was in the remote tier alone" in said
+
+
+def test_a_topic_that_nobody_writes_to_is_not_missed_in_the_tier(play: Play) -> None:
+    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, OFF, heal("off"))
+    assert "nothing was written to far/0" in said
+
+
 def test_an_object_below_the_log_start_is_nothing_that_anybody_is_served(play: Play) -> None:
     """Retention of the tier itself takes its time; until then the object is there, and nobody may read it."""
     play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)

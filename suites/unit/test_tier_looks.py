@@ -70,6 +70,7 @@ def looks(
     fed: bool = True,
 ) -> TierLooks:
     admin = SimpleNamespace(
+        topic_configs=lambda topics: {"far": CONFIG | (config or {})},
         tiered_replicas=lambda topics: answers,
         partitions=lambda topics: [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID)],
     )
@@ -95,6 +96,13 @@ def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path
 def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
     settled = looks(Brokers(tmp_path, (30, 40)), told(29), {"local.retention.bytes": "5000000"}).at_rest()
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
+
+
+def test_a_topic_that_was_taken_out_of_the_tier_is_not_waited_for(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (0, 100, 200))
+    gone = looks(brokers, told(None), {"remote.storage.enable": "false"})
+    assert gone.at_rest().ok
+    assert gone.lacking(5) == ""
 
 
 def test_who_says_nothing_is_not_at_rest(tmp_path: Path) -> None:

@@ -247,6 +247,18 @@ CASES: dict[str, tuple[Built, list[str]]] = (
             History("AAAA").build(start_at(2)).event("delete_records", before_offset=2),
             ["log_start 2"],
         ),
+        "a topic leaves the remote tier as declared": (
+            contract(History("AAAA").build(start_at(2)), tier_off=True).event("tier_off", before_offset=2),
+            [],
+        ),
+        "more is gone than the remote tier had alone": (
+            contract(History("AAAA").build(start_at(3)), tier_off=True).event("tier_off", before_offset=2),
+            ["log_start 1"],
+        ),
+        "a topic leaves the remote tier undeclared": (
+            History("AAAA").build(start_at(2)).event("tier_off", before_offset=2),
+            ["log_start 2"],
+        ),
         "a transaction loses its beginning to retention": (
             contract(History("(AAAA)").build(start_at(2)), retention_bytes=200),
             [],

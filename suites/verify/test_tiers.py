@@ -9,7 +9,7 @@ from harness.model.verdict import Status, Verdict
 from harness.verify.tier_kept import Kept, kept_in_tier
 from harness.verify.tier_rows import Partition, Segment
 from suites.verify.judging import told, verdicts
-from suites.verify.tiers import CASES, FINISHED, STARTED, doubtful, tiered, wrote
+from suites.verify.tiers import CASES, DELETED, DELETING, FINISHED, SEGMENTS, STARTED, doubtful, tiered, wrote
 
 DOUBTFUL = doubtful()
 
@@ -103,3 +103,16 @@ def test_what_only_takes_room_is_a_note(spark: SparkSession) -> None:
     notes = " ".join(verdict.notes)
     assert "1 segments of t-0 have objects in the remote tier that no metadata claims" in notes
     assert "1 copies of t-0 began and were neither finished nor deleted" in notes
+
+
+@pytest.mark.parametrize(("gone", "doubted"), [(3, False), (2, True)])
+def test_only_of_a_topic_that_has_left_the_tier_no_object_is_wanted(
+    spark: SparkSession, gone: int, doubted: bool
+) -> None:
+    history = tiered(begins=9)
+    for segment in list(SEGMENTS)[:gone]:
+        wrote(history, segment, DELETING)
+        wrote(history, segment, DELETED)
+    history.drop("tier_objects")
+    (verdict,) = verdicts(spark, [history])
+    assert any("not one object of t" in doubt.text for doubt in verdict.doubts) is doubted

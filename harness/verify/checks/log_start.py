@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.contract import TIER_OFF
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
@@ -34,7 +35,7 @@ _SAMPLES: Final[Columns] = {
     "sample": "int64",
     "broker": "int32",
     "start": "int64",
-    "deleted_to": "int64",  # by DeleteRecords, as far as the contract permits it
+    "deleted_to": "int64",  # by DeleteRecords or with the remote tier, as far as the contract permits it
     "limit": "int64",  # of several limits by size each has its row, and any of them explains what is gone
     "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
     "until_ms": "int64?",  # when that limit was over: what came later says nothing about it
@@ -191,12 +192,14 @@ def _in_tier(case: Case, tier: Tier, place: Place, start: int, until_ms: int | N
 
 def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     contract = case.contract.topics.get(topic)
-    if contract is None or not contract.delete_records:
+    if contract is None:
         return 0
+    permitted = (["delete_records"] if contract.delete_records else []) + ([TIER_OFF] if contract.tier_off else [])
     return max(
         (
             event["before_offset"]
-            for event, _ in case.events("delete_records")
+            for kind in permitted
+            for event, _ in case.events(kind)
             if event["topic"] == topic and event["partition"] == partition and event["at_ns"] <= at_ns
         ),
         default=0,
