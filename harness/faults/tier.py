@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from harness.faults.base import Action, Bite, Done, PartitionsExpr, Place
+from harness.faults.base import Action, Bite, Done, Fault, PartitionsExpr, Place
 from harness.faults.bite import Probe, await_recent_acks
 from harness.faults.disks import LogSince, replica_folder
 from harness.faults.foresight import Foresight
@@ -57,6 +57,20 @@ class WaitTiered(Action):
         return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
 
 
+class ServerFault(Fault):
+    """Of the server of a tier in S3."""
+
+    def victims(self) -> str:
+        """Nobody that a process runs for: brokers serve what they have."""
+        return ""
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`. BadInput without a tier that has a server."""
+        foresee_tier(plan, self.do)
+        if plan.scenario.shape.tier != "s3":
+            raise BadInput(f'{self.do} is about a server: say tier = "s3" in [shape], or take tier_outage')
+
+
 def foresee_folder(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
     """BadInput without a tier that lies in a folder of the run's, too."""
     foresee_tier(plan, what, topics)
@@ -71,13 +85,6 @@ def foresee_tier(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> No
     for topic in topics:
         if not is_tiered(topic):
             raise BadInput(f"{what}: topic {topic.name} is not in the remote tier; name one that is")
-
-
-def foresee_server(plan: Foresight, what: str) -> None:
-    """BadInput without a tier that has a server."""
-    foresee_tier(plan, what)
-    if plan.scenario.shape.tier != "s3":
-        raise BadInput(f'{what} is about a server: say tier = "s3" in [shape], or take tier_outage')
 
 
 def store_of(stage: Stage) -> Path:

@@ -8,30 +8,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import TIER, party
-from harness.faults.base import BrokersExpr, Fault, Injection
-from harness.faults.foresight import Foresight
+from harness.faults.base import BrokersExpr, Injection
 from harness.faults.links import broken
 from harness.faults.stage import Stage
-from harness.faults.tier import copies_failed, foresee_server
+from harness.faults.tier import ServerFault, copies_failed
 from harness.model.link import CutMode
 
 
 @dataclass(frozen=True, kw_only=True)
-class TierCut(Fault):
+class TierCut(ServerFault):
     """Cuts the links by which brokers (`node`) reach the server of a tier in S3: silent or refusing."""
 
     do: ClassVar[str] = "tier_cut"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr = "brokers"
     mode: CutMode = "refusing"
-
-    def victims(self) -> str:
-        """Nobody that a process runs for: brokers serve what they have."""
-        return ""
-
-    def foresee(self, plan: Foresight) -> None:
-        """See `Kind`."""
-        foresee_server(plan, self.do)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.base import Fault, Injection
-from harness.faults.foresight import Foresight
+from harness.faults.base import Injection
 from harness.faults.stage import Stage
-from harness.faults.tier import copies_failed, foresee_server
+from harness.faults.tier import ServerFault, copies_failed
 from harness.model.errors import BadInput
 
 # Of Amazon's client, in the trace of a failed copy: the server's own word, and what it stands for in HTTP.
@@ -18,18 +17,10 @@ _REFUSED: Final = r"SignatureDoesNotMatch|InvalidAccessKeyId|AccessDenied|Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class TierDenied(Fault):
+class TierDenied(ServerFault):
     """Revokes the keys by which brokers store and read in a tier in S3: its server starts anew, and takes others."""
 
     do: ClassVar[str] = "tier_denied"
-
-    def victims(self) -> str:
-        """Nobody that a process runs for: brokers serve what they have."""
-        return ""
-
-    def foresee(self, plan: Foresight) -> None:
-        """See `Kind`."""
-        foresee_server(plan, self.do)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -16,6 +16,7 @@ from harness.model.scenario import Scenario
 
 GATE = scenarios.gate()
 ids = [s.name for s in GATE]
+BUGS = {"kafka_20734", "tiered_left_under_load"}  # open in every release so far
 TRIALS = {s.name for s in scenarios.builtin().values() if "trial" in s.tags}
 
 
@@ -71,10 +72,7 @@ def test_on_containers_the_gate_is_what_it_is_on_processes_and_more() -> None:
 def test_tags_name_sets_of_scenarios() -> None:
     assert scenarios.tagged(["gate"]) == GATE
     nightly = {s.name for s in scenarios.tagged(["nightly"])}
-    assert (
-        nightly
-        == {s.name for s in scenarios.builtin().values() if not s.gate} - {"kafka_20734", "tiered_left_under_load"} - TRIALS
-    )
+    assert nightly == {s.name for s in scenarios.builtin().values() if not s.gate} - BUGS - TRIALS
     assert not TRIALS & {s.name for s in scenarios.gate()}
     both = {s.name for s in scenarios.tagged(["disk", "controllers"])}
     assert both == {s.name for s in scenarios.builtin().values() if {"disk", "controllers"} & set(s.tags)}
