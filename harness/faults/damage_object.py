@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from harness.faults.base import Bite, Fault, Injection, PartitionExpr, Place
-from harness.faults.bite import Probe
+from harness.faults.base import Fault, Injection, PartitionExpr
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.faults.tier import foresee_folder, store_of
+from harness.faults.tier_served import served_otherwise, whole_logs
 from harness.kafka.records import HEADER_BYTES, Batch
-from harness.kafka.tier_store import LOG, TierObject, objects_of, read_object
-from harness.model.errors import HarnessFailure
 
-What = Literal["lost", "flip", "cut", "zero"]
+What = Literal["lost", "flip", "cut", "zero", "another"]
 DEADLINE_S: Final = 20.0
 
 
@@ -27,7 +25,7 @@ class DamageObject(Fault):
     """Changes the oldest log of a partition in the remote tier (`what`); healing puts it back as it was.
 
     lost: it is not there; flip: one bit of a record in its middle; cut: its last batch is missing; zero: nothing but
-    zeros. `kept` is for weakenings: it stays as it is.
+    zeros; another: what the partition's newest log there holds. `kept` is for weakenings: it stays as it is.
     """
 
     do: ClassVar[str] = "damage_object"
@@ -43,20 +41,23 @@ class DamageObject(Fault):
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         place = place_of(self.of)
-        one, batches = _oldest(store_of(stage), place)
+        logs = whole_logs(store_of(stage), place)
+        one, batches = logs[0]
         was = one.path.read_bytes()
         batch = batches[{"flip": len(batches) // 2, "cut": -1}.get(self.what, 0)]
         resolved = {"object": one.path.name, "what": self.what, "byte": batch.position, "offset": batch.base_offset}
         try:
-            self._change(one.path, was, batch)
-            yield Injection(resolved=resolved, probe=_served_otherwise(stage, place, was, batch), deadline_s=DEADLINE_S)
+            self._change(one.path, was, batch, logs[-1][0].path)
+            yield Injection(resolved=resolved, probe=served_otherwise(stage, place, was, batch), deadline_s=DEADLINE_S)
         finally:
             if not self.kept:
                 _put(one.path, was)
 
-    def _change(self, path: Path, was: bytes, batch: Batch) -> None:
+    def _change(self, path: Path, was: bytes, batch: Batch, another: Path) -> None:
         if self.what == "lost":
             path.unlink()
+        elif self.what == "another":
+            _put(path, another.read_bytes())
         elif self.what == "flip":
             # In the middle of its first record: where records begin, a client would stop at a length that cannot be.
             at = batch.position + HEADER_BYTES + (batch.size_bytes - HEADER_BYTES) // (2 * batch.records)
@@ -65,36 +66,8 @@ class DamageObject(Fault):
             _put(path, was[: batch.position] if self.what == "cut" else bytes(len(was)))
 
 
-def _oldest(store: Path, place: Place) -> tuple[TierObject, tuple[Batch, ...]]:
-    """HarnessFailure where the tier has no whole log of that partition."""
-    for one in objects_of(store, [place[0]]):
-        if one.partition == place[1] and one.kind == LOG:
-            content = read_object(one)
-            if content is not None and content.batches and not content.faulty:
-                return one, content.batches
-    raise HarnessFailure(f"no segment of {place[0]}-{place[1]} is in the remote tier; wait for it (wait_tiered) before")
-
-
 def _put(path: Path, content: bytes) -> None:
     """At one instant: who reads meanwhile gets all of the one or all of the other."""
     arriving = path.with_name("arriving")
     arriving.write_bytes(content)
     arriving.replace(path)
-
-
-def _served_otherwise(stage: Stage, place: Place, was: bytes, batch: Batch) -> Probe:
-    """The leader, asked for the batch, has it no more, or not as it was."""
-    wanted = was[batch.position : batch.position + batch.size_bytes]
-    where = f"{place[0]}-{place[1]} at offset {batch.base_offset}"
-
-    def probe() -> Bite:
-        served = stage.admin.fetch(*place, batch.base_offset, len(wanted))
-        if served is None:
-            return Bite(False, f"no leader of {where} answers")
-        seen = {"error": served.error, "bytes": len(served.records)}
-        if served.records.startswith(wanted):
-            return Bite(False, f"the leader serves {where} as it was", seen)
-        told = served.error or ("other bytes" if served.records else "nothing")
-        return Bite(True, f"the leader of {where} answered with {told}", seen)
-
-    return probe

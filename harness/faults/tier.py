@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -17,7 +17,7 @@ from harness.faults.waits import POLL_S
 from harness.kafka.admin_offsets import TieredReplica
 from harness.kafka.ondisk import segments
 from harness.model.errors import BadInput
-from harness.model.scenario import Deadline, Topic
+from harness.model.scenario import Count, Deadline, Topic
 from harness.model.scenario_tier import is_tiered
 from harness.model.waiting import wait_for
 
@@ -40,14 +40,11 @@ class WaitTiered(Action):
 
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on) if self.on else tiered_places(stage)
-        rolled, started = _rolled(stage, places), time.monotonic()
+        rolled = {place: max(bases, default=0) for place, bases in _bases(stage, places).items()}
+        started = time.monotonic()
 
         def behind() -> dict[str, str]:
-            told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
-            reached = {
-                place: max((_in_the_tier(r) for (t, p, _), r in told.items() if (t, p) == place), default=0)
-                for place in places
-            }
+            reached = _reached(stage, places)
             late = [place for place in places if reached[place] < rolled[place]]
             return {f"{t}/{p}": f"in the tier below {reached[t, p]} of {rolled[t, p]}" for t, p in late}
 
@@ -55,6 +52,39 @@ class WaitTiered(Action):
         wait_for(behind, until=lambda late: not late, deadline_s=self.deadline_s, what=what, interval_s=POLL_S)
         ends = {f"{topic}/{partition}": end for (topic, partition), end in rolled.items()}
         return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitUntiered(Action):
+    """Waits until at least so many `segments` that each partition has rolled are not in the remote tier."""
+
+    do: ClassVar[str] = "wait_untiered"
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr
+    segments: Count = 2
+    deadline_s: Deadline = 90.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        foresee_tier(plan, self.do, plan.topics_of(self.on))
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def waiting() -> dict[str, int]:
+            reached, there = _reached(stage, places), _bases(stage, places)
+            # The last one is written to.
+            return {f"{t}/{p}": sum(base >= reached[t, p] for base in there[t, p][:-1]) for t, p in places}
+
+        what = f"{self.segments} rolled segments of each partition not to be in the remote tier"
+        seen = wait_for(
+            waiting,
+            until=lambda n: min(n.values(), default=0) >= self.segments,
+            deadline_s=self.deadline_s,
+            what=what,
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"untiered": seen})
 
 
 class ServerFault(Fault):
@@ -122,11 +152,18 @@ def _in_the_tier(replica: TieredReplica) -> int:
     return replica.local_log_start if replica.highest_tiered is None else replica.highest_tiered + 1
 
 
-def _rolled(stage: Stage, places: Iterable[Place]) -> dict[Place, int]:
-    """Where the segment begins that each partition's leader writes to."""
+def _reached(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
+    """Below which offset each partition is in the tier, by whoever knows most of it."""
+    told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
+    return {
+        place: max((_in_the_tier(r) for (t, p, _), r in told.items() if (t, p) == place), default=0) for place in places
+    }
+
+
+def _bases(stage: Stage, places: Collection[Place]) -> dict[Place, list[int]]:
+    """Where the segments begin that each partition's leader has, in their order."""
     found = {}
     for place, state in stage.states(list(places)).items():
         folder = replica_folder(stage.cluster.log_directories(state.leader), place) if state.leader >= 0 else None
-        bases = [segment.base_offset for segment in segments(folder)] if folder else []
-        found[place] = max(bases, default=0)
-    return {place: found.get(place, 0) for place in places}
+        found[place] = [segment.base_offset for segment in segments(folder)] if folder else []
+    return {place: found.get(place, []) for place in places}

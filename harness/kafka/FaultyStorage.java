@@ -6,10 +6,13 @@ import java.io.InputStream;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -30,9 +33,10 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
  *
  * An order is a properties file in the folder of orders, and holds from the next operation on until it is gone. `ops`: copy,
  * fetch, index, delete; `topic` and `partition`, where it is about one; `share`: of so many operations. `what`: fail; half
- * (a copy stops half way through the log, and fails), half_kept (and says that it has all); slow (`delay_ms` each, and
- * `bytes_per_s` of segments); late (nothing can be read for `delay_ms` after it was copied); before, after (an operation
- * stands still at its begin or end while the order is there). Whatever an order did is a line in a file of this broker.
+ * (a copy stops half way through the log, and fails), full (it stops where all that lies in `folder` has `limit_bytes`),
+ * half_kept and full_kept (and say that they have all); slow (`delay_ms` each, and `bytes_per_s` of segments); late (nothing
+ * can be read for `delay_ms` after it was copied); before, after (an operation stands still at its begin or end while the
+ * order is there). Whatever an order did is a line in a file of this broker.
  */
 public final class FaultyStorage implements RemoteStorageManager {
     private static final String PREFIX = "durability.";
@@ -79,7 +83,11 @@ public final class FaultyStorage implements RemoteStorageManager {
         List<Order> held = begin("copy", segment, segment.segmentSizeInBytes());
         for (Order order : held) {
             if (order.what().startsWith("half")) {
-                return half(order, segment, data);
+                return part(order, segment, data, segment.segmentSizeInBytes() / 2);
+            }
+            long room = order.what().startsWith("full") ? room(order) : Long.MAX_VALUE;
+            if (room < segment.segmentSizeInBytes()) {
+                return part(order, segment, data, Math.max(0, room));
             }
         }
         Optional<CustomMetadata> kept = real.copyLogSegmentData(segment, data);
@@ -154,30 +162,57 @@ public final class FaultyStorage implements RemoteStorageManager {
         }
     }
 
-    /** Keeps the first half of the log; then says that it failed, or that all is well. */
-    private Optional<CustomMetadata> half(Order order, RemoteLogSegmentMetadata segment, LogSegmentData data)
+    /** Keeps the first bytes of the log; then says that it failed, or that all is well. */
+    private Optional<CustomMetadata> part(Order order, RemoteLogSegmentMetadata segment, LogSegmentData data, long bytes)
             throws RemoteStorageException {
         try {
-            Path part = Files.createTempFile(told.getParent(), "half", ".log");
+            Path part = Files.createTempFile(told.getParent(), "part", ".log");
             try {
                 Files.copy(data.logSegment(), part, java.nio.file.StandardCopyOption.REPLACE_EXISTING);
                 try (FileChannel file = FileChannel.open(part, StandardOpenOption.WRITE)) {
-                    file.truncate(file.size() / 2);
+                    file.truncate(bytes);
                 }
                 Optional<CustomMetadata> kept = real.copyLogSegmentData(segment, new LogSegmentData(part,
                     data.offsetIndex(), data.timeIndex(), data.transactionIndex(), data.producerSnapshotIndex(),
                     data.leaderEpochIndex()));
-                tell(order, "copy", segment, "half");
-                if (order.what().equals("half_kept")) {
+                tell(order, "copy", segment, order.what().split("_")[0]);
+                if (order.what().endsWith("_kept")) {
                     return kept;
                 }
             } finally {
                 Files.deleteIfExists(part);
             }
         } catch (IOException error) {
-            throw new RemoteStorageException("half a copy could not be made", error);
+            throw new RemoteStorageException("a part of a copy could not be made", error);
         }
-        throw new RemoteStorageException("ordered to stop half way: " + order.name());
+        throw new RemoteStorageException("ordered to stop after " + bytes + " bytes: " + order.name());
+    }
+
+    /** Of the bytes that may lie in the folder, those that do not yet. */
+    private long room(Order order) throws RemoteStorageException {
+        AtomicLong used = new AtomicLong();
+        try {
+            Files.walkFileTree(orders.resolveSibling(order.says().getProperty("folder")), new SimpleFileVisitor<>() {
+                @Override
+                public FileVisitResult visitFile(Path file, BasicFileAttributes seen) {
+                    used.addAndGet(seen.size());
+                    return FileVisitResult.CONTINUE;
+                }
+
+                @Override
+                public FileVisitResult visitFileFailed(Path gone, IOException why) {
+                    return FileVisitResult.CONTINUE;
+                }
+
+                @Override
+                public FileVisitResult postVisitDirectory(Path folder, IOException gone) {
+                    return FileVisitResult.CONTINUE;
+                }
+            });
+        } catch (IOException error) {
+            throw new RemoteStorageException("what lies in the tier cannot be told", error);
+        }
+        return order.number("limit_bytes") - used.get();
     }
 
     private static InputStream narrowed(List<Order> due, InputStream whole) {

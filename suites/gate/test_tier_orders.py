@@ -146,6 +146,21 @@ def test_while_the_tier_does_not_answer_it_is_served_nothing(play: Play) -> None
     assert "nothing of the remote tier was read of far/0" in said
 
 
+FULL = {"do": "tier_full", "spare_kb": 600}
+
+
+def test_what_finds_no_room_is_copied_when_there_is_some(play: Play) -> None:
+    play(some(), WHOLE)
+    full, *_ = play(("full", FULL), some(2000), heal("full"), some(), WHOLE)
+    assert full["bite"]["seen"]["deeds"]["copy stopped where the tier was full"] >= 1
+    assert full["bite"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
+
+
+def test_a_tier_with_room_enough_is_never_full(play: Play) -> None:
+    roomy = {**FULL, "spare_kb": 10_000_000}
+    assert UNASKED in play.doubt(some(), ("full", roomy), some(2000), heal("full"))
+
+
 def test_without_load_nothing_is_copied(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     assert UNASKED in play.doubt(WHOLE, ("half", HALF), heal("half"))

@@ -105,7 +105,9 @@ def test_without_load_nobody_misses_the_tier(play: Play) -> None:
     assert "no partition of the remote tier had acks" in said
 
 
-@pytest.mark.parametrize(("what", "told"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", "")])
+@pytest.mark.parametrize(
+    ("what", "told"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
+)
 def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(play: Play, what: str, told: str) -> None:
     play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 1000}), WHOLE)
     (before, *_) = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
@@ -116,13 +118,39 @@ def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(pla
     assert read_object(before) == was
 
 
+SWAPPED = ("swapped", {"do": "tier_swapped"})
+SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
+
+
+def logs(play: Play) -> dict[str, str]:
+    """Those that are there, with what they hold."""
+    found = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
+    return {one.path.name: content.sha256 for one in found if (content := read_object(one)) is not None}
+
+
+def test_another_folder_takes_what_is_copied_until_it_is_healed(play: Play) -> None:
+    play(SOME, WHOLE)
+    before = logs(play)
+    swapped, *_ = play(SWAPPED, ("in_another", SOME[1]), heal("swapped"), WHOLE)
+    after = logs(play)
+    assert swapped["bite"]["seen"]["copied"] >= 1
+    assert {name: after[name] for name in before} == before
+    assert len(after) >= len(before) + swapped["bite"]["seen"]["copied"]
+    assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
+
+
+def test_without_load_nothing_is_copied_into_another_folder(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, SWAPPED, heal("swapped"))
+    assert "no broker has copied a segment into the other folder" in said
+
+
 OFF = ("off", {"do": "tier_off", "topic": "far"})
 
 
 def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminView) -> None:
-    _, _, off, *_ = play(
-        ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE, OFF, heal("off"), WHOLE
-    )
+    _, _, off, *_ = play(SOME, WHOLE, OFF, heal("off"), WHOLE)
     (event,) = off["events"]
     first = event["before_offset"]
     assert first > 0
@@ -133,7 +161,7 @@ def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminVi
 
 
 def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> None:
-    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)
+    play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     play(WHOLE)
     end = max(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
@@ -143,7 +171,7 @@ def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> N
 
 
 def test_a_topic_that_nobody_writes_to_is_not_missed_in_the_tier(play: Play) -> None:
-    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)
+    play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     said = play.doubt(IDLE, WHOLE, OFF, heal("off"))
     assert "nothing was written to far/0" in said
@@ -151,7 +179,7 @@ def test_a_topic_that_nobody_writes_to_is_not_missed_in_the_tier(play: Play) -> 
 
 def test_an_object_below_the_log_start_is_nothing_that_anybody_is_served(play: Play) -> None:
     """Retention of the tier itself takes its time; until then the object is there, and nobody may read it."""
-    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000}), WHOLE)
+    play(SOME, WHOLE)
     end = play.stage.admin.tiered_replicas(["far"])["far", 0, 1].local_log_start
     play.stage.admin.delete_records({("far", 0): end})
     served = play.stage.admin.fetch("far", 0, 0, 1 << 20)

@@ -11,8 +11,9 @@ import pytest
 from harness.faults import tier as shared
 from harness.faults.damage_object import DamageObject
 from harness.faults.registry import check_steps
-from harness.faults.tier import WaitTiered, copies_failed
+from harness.faults.tier import WaitTiered, WaitUntiered, copies_failed
 from harness.faults.tier_outage import TierOutage, exchange
+from harness.faults.tier_swapped import TierSwapped
 from harness.kafka.admin_fetch import Served
 from harness.kafka.admin_offsets import TieredReplica
 from harness.kafka.tier_store import ROOT
@@ -24,6 +25,7 @@ from suites.unit.test_tier_store import SEGMENT, TOPIC_ID
 FAR = Topic(name="far", partitions=1, config={"remote.storage.enable": "true"})
 NEAR = Topic(name="near", partitions=1)
 BATCHES = [batch_bytes(0, [b"a" * 50]), batch_bytes(1, [b"b" * 50]), batch_bytes(2, [b"c" * 50])]
+ANOTHER = batch_bytes(3, [b"d" * 50])
 
 
 def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
@@ -43,8 +45,10 @@ def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
     "step",
     [
         {"do": "tier_outage"},
+        {"do": "tier_swapped"},
         {"do": "damage_object", "of": "far/0", "what": "lost"},
         {"do": "wait_tiered"},
+        {"do": "wait_untiered", "on": ["far/*"]},
         {"do": "replay"},
     ],
 )
@@ -58,6 +62,7 @@ def test_and_so_are_topics_that_are_not_in_it() -> None:
     for step in (
         {"do": "damage_object", "of": "near/0", "what": "lost"},
         {"do": "wait_tiered", "on": ["near/*"]},
+        {"do": "wait_untiered", "on": ["near/*"]},
         {"do": "replay", "on": ["near/0"]},
     ):
         with pytest.raises(BadInput, match="topic near is not in the remote tier"):
@@ -186,6 +191,47 @@ def test_the_wait_is_over_when_what_was_rolled_is_there(stage: Any, highest: int
         WaitTiered(deadline_s=0.01).perform(stage)
     stage.admin.told = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
     assert WaitTiered(deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
+
+
+@pytest.mark.parametrize(("reached", "left"), [(-1, 2), (2, 1)])
+def test_what_is_written_to_is_no_segment_that_the_tier_lacks(stage: Any, reached: int, left: int) -> None:
+    (stage.cluster.log_directories(1)[0] / "far-0" / f"{6:020}.log").write_bytes(b"")
+    stage.admin.told = {("far", 0, 1): TieredReplica(0, 0, 9, reached)}
+    assert WaitUntiered(on=("far/0",), segments=left, deadline_s=1).perform(stage).resolved["untiered"]["far/0"] == left
+    with pytest.raises(HarnessTimeout, match="rolled segments of each partition not to be in the remote tier"):
+        WaitUntiered(on=("far/0",), segments=left + 1, deadline_s=0.01).perform(stage)
+
+
+def test_another_object_takes_the_place_of_the_oldest(stage: Any) -> None:
+    newest = stage.path.with_name(f"{3:020}-{SEGMENT[::-1]}.log")
+    newest.write_bytes(ANOTHER)
+    with DamageObject(of="far/0", what="another").active(stage) as injected:
+        assert stage.path.read_bytes() == newest.read_bytes()
+        assert injected.probe().because.endswith("answered with other bytes")
+    assert stage.path.read_bytes() == b"".join(BATCHES)
+
+
+def test_an_empty_folder_takes_the_place_of_the_tier(stage: Any, tmp_path: Path) -> None:
+    root = tmp_path / "tier" / ROOT
+    name = f"{3:020}-{SEGMENT[::-1]}.log"
+    with TierSwapped().active(stage) as injected:
+        assert list(root.iterdir()) == []
+        assert injected.probe().because == "no broker has copied a segment into the other folder"
+        for place in (stage.path.parent.name, f"far-1-{TOPIC_ID}"):
+            (root / place).mkdir()
+            (root / place / name).write_bytes(ANOTHER)
+        assert injected.probe().seen == {"copied": 2}
+        stage.admin.fetch = lambda *_: Served(None, b"".join(BATCHES))
+        assert injected.probe().because == "the leader serves far-0 at offset 0 as it was"
+    assert stage.path.read_bytes() == b"".join(BATCHES)
+    assert (stage.path.parent / name).read_bytes() == ANOTHER
+    assert (root / f"far-1-{TOPIC_ID}" / name).read_bytes() == ANOTHER
+    assert [path.name for path in (tmp_path / "tier").iterdir()] == [ROOT]
+
+
+def test_a_server_has_its_folder_open() -> None:
+    with pytest.raises(BadInput, match='tier_swapped is about a folder that brokers share: say tier = "local"'):
+        check_steps(scenario({"do": "tier_swapped"}, tier="s3"))
 
 
 def test_only_a_server_can_be_cut_off() -> None:

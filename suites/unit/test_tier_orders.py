@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from harness.faults.registry import build_step, check_steps
+from harness.faults.tier_full import TierFull
 from harness.faults.tier_orders import deeds, done_by, ordered
 from harness.kafka.tier import ORDERS, TOLD
+from harness.kafka.tier_store import ROOT
 from harness.model.errors import BadInput
 from harness.model.scenario import ClusterShape, Producer, Scenario, Step, Topic
 
@@ -64,6 +66,26 @@ def test_what_nobody_did_is_no_bite(stage: Any, tmp_path: Path) -> None:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
         bite = done_by(stage, order, {"held": "held after"})()
         assert (bite.held, bite.because) == (False, "no broker has asked that of the remote tier since")
+
+
+@pytest.mark.parametrize(("kept", "what"), [(False, "full"), (True, "full_kept")])
+def test_a_full_tier_has_as_much_as_lies_there_and_some_more(stage: Any, tmp_path: Path, kept: bool, what: str) -> None:
+    (tmp_path / ROOT / "far-0").mkdir(parents=True)
+    for name in ("one.log", "two.index"):
+        (tmp_path / ROOT / "far-0" / name).write_bytes(bytes(700))
+    with TierFull(spare_kb=2, kept=kept).active(stage) as injected:
+        (order,) = (tmp_path / ORDERS).iterdir()
+        says = [f"what={what}", "ops=copy", f"folder={ROOT}", "limit_bytes=3448"]
+        assert order.read_text().splitlines() == says
+        (tmp_path / TOLD / "2.tsv").write_text(line(order, "full"))
+        assert injected.probe().because == "of far/0: 1 times copy stopped where the tier was full"
+
+
+def test_of_a_tier_of_the_users_nobody_knows_what_lies_there() -> None:
+    with pytest.raises(BadInput, match="it knows no way into a storage of the user's"):
+        check_steps(scenario({"do": "tier_full"}, tier="user", tier_faults=True))
+    with pytest.raises(BadInput, match="tier_full is done by the storage itself"):
+        check_steps(scenario({"do": "tier_full"}, tier="local"))
 
 
 def scenario(step: dict[str, Any], **shape: Any) -> Scenario:
