@@ -247,6 +247,9 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
             by_window = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in (took or {}).items()]
             if by_window:
                 lines.append((f"  {what} took p50/p99: {', '.join(by_window)}", "dim"))
+        behind = [f"{seconds:.1f} s ({fault})" for fault, seconds in figures.get("tier_caught_up_s", {}).items()]
+        if behind:
+            lines.append((f"  the remote tier had caught up after its healing by: {', '.join(behind)}", "dim"))
     worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
     if worst:
         named = ", ".join(

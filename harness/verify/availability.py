@@ -81,7 +81,19 @@ def figures(case: Case, known: Waits) -> dict[str, Any]:
             "fault": _fault_of(longest, case.steps),
         },
         "without_acks_s": {fault: dict(sorted(by.items())) for fault, by in by_fault.items()},
+        "tier_caught_up_s": dict(_caught_up(case.steps)),
     }
+
+
+def _caught_up(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    """By fault of the remote tier, how long after its healing all was there that had been rolled when the next wait for
+    that began; of one that nothing waited for, nothing."""
+    waited = [(step["started_ns"], step["ended_ns"]) for step in steps if step["do"] == "wait_tiered"]
+    for step in steps:
+        if step["is_fault"] and step["do"].startswith("tier_") and step["healed_ns"] is not None:
+            ended = [end for begin, end in waited if None not in (begin, end) and begin >= step["healed_ns"]]
+            if ended:
+                yield step["name"], round((min(ended) - step["healed_ns"]) / _NS, 3)
 
 
 def _in_ms(what: str, latencies: Mapping[str, tuple[int, int, int]]) -> dict[str, dict[str, float]]:

@@ -154,7 +154,7 @@ def slowed(name: str, s: float | None) -> Verdict:
     acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
     stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
     reads = {"during": {"records": 5, "p50": 120.0, "p99": 410.0}}
-    told = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall}
+    told = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall, "tier_caught_up_s": {"outage": 2.04}}
     return replace(given, facts={**given.facts, "availability": told})
 
 
@@ -162,6 +162,7 @@ def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> 
     said = text_of(gate_summary(ran("a", Status.PASS)), slowed("a", 4.14)).splitlines()
     assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
     assert "  live reads took p50/p99: during 120/410 ms" in said
+    assert "  the remote tier had caught up after its healing by: 2.0 s (outage)" in said
     assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
     said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()

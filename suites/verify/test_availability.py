@@ -120,6 +120,18 @@ def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, w
     assert (found["ack_ms"], found["longest_stall"]["s"]) == ({}, 2.8)
 
 
+def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: SparkSession) -> None:
+    history = broken(acked_at(0.1, 0.2), ("kill", 0.2, 1), ("away", 1, 3), ("full", 4, 7))
+    for fault in history.steps[1:]:
+        fault["do"] = "tier_outage"
+    history.steps += [
+        {"do": "wait_tiered", "name": name, "is_fault": False, "resolved": {}, "events": [], "bite": None}
+        | {"started_ns": START_NS + int(a * S), "ended_ns": START_NS + int(b * S), "healed_ns": None}
+        for name, a, b in (("meanwhile", 2, 2.5), ("caught_up", 3.5, 5), ("later", 5.5, 6))
+    ]
+    assert told(spark, history)["tier_caught_up_s"] == {"away": 2.0}
+
+
 def test_figures_decide_nothing(spark: SparkSession) -> None:
     """A minute without acks, and every record there: whether that may be is for a reader to say."""
     (verdict,) = verdicts(spark, [waited(History("AA").build(), {1: 0})])
