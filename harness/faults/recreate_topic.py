@@ -58,9 +58,8 @@ class RecreateTopic(Action):
         deleted_ns, started = now_ns(), time.monotonic()
         # Before it is asked for: who dies in between leaves word of it.
         stage.record_event("topic_deleted", topic=self.topic, topic_id=old, at_ns=deleted_ns)
-        new = stage.admin.recreate_topic(_as_it_is(topic))
+        new = self._recreate(stage, topic, old)
         created_ns = now_ns()
-        stage.load.recreated(self.topic, new)
         seen: dict[str, Any] = {"topic_id": [old, new], "busy": sorted(f"{t}/{p}" for t, p in busy)}
 
         def silent() -> list[str]:
@@ -79,6 +78,18 @@ class RecreateTopic(Action):
         seen["waited_s"] = round(time.monotonic() - started, 3)
         because = f"{named(busy)} had acks until the topic was deleted, and the new one has some on every partition"
         return Done(resolved=seen, bite=Bite(old != new, because if old != new else "the topic id is the same", seen))
+
+    def _recreate(self, stage: Stage, topic: Topic, old: str) -> str:
+        """Its new topic id, by which the load goes from now on, also where not every broker has the new one in time."""
+        try:
+            new = stage.admin.recreate_topic(_as_it_is(topic))
+        except HarnessTimeout:
+            told = stage.admin.partitions_by_broker([self.topic]).values()
+            for new in {state.topic_id for seen in told for state in seen.partitions.values()} - {old, ""}:
+                stage.load.recreated(self.topic, new)
+            raise
+        stage.load.recreated(self.topic, new)
+        return new
 
 
 def _as_it_is(topic: Topic) -> Topic:

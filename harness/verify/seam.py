@@ -36,7 +36,9 @@ EARLIER_LOOKS: Final = ("loaded", "healed")
 # What is told after a look began, and the clocks of one machine, by which something else may be later than it seems.
 ANSWERS_NS: Final = 5 * 10**9
 MEANINGS: Final[Mapping[Kind, str]] = {
-    Kind.TIER_GAP: "Offsets that brokers have deleted, and that no finished copy in the remote tier covers.",
+    Kind.TIER_GAP: (
+        "Offsets that brokers have deleted, or say to be in the remote tier, and that no finished copy there covers."
+    ),
     Kind.TIER_OBJECT: "An object of a finished copy is missing, cut off, changed, or not what its metadata says.",
     Kind.TIER_STATE: "A broker wrote of a copy what cannot follow on what it wrote before.",
 }
@@ -79,7 +81,7 @@ def judged(case: Case, tier: Tier) -> Seam:
         # What no replica tells of at the end is of topics that had the names before, and is on its way out of the tier.
         if place[0] in names and last_look(partition.replicas):
             told = _Told(case, place, partition, knows_empty)
-            for found in (told.gaps(), told.objects(), told.contradictions(), told.states()):
+            for found in (told.gaps(), told.claims(), told.objects(), told.contradictions(), told.states()):
                 out.findings += told.listed(found)
             out.notes += told.leaks()
     return out
@@ -110,6 +112,22 @@ class _Told:
                 if (low, high) not in at_the_end:
                     what = f" before a copy of it was finished, at the look `{look}`"
                     yield self._gap(low, high, brokers, what)
+
+    def claims(self) -> Iterator[Finding]:
+        """Offsets that a replica has itself and calls copied (ListOffsets, latest-tiered), in no copy that was ever
+        finished: it deletes them as soon as retention lets it. Replicas were asked before metadata were read."""
+        finished = [s for s in self.partition.segments.values() if s.finished_ms is not None]
+        said: dict[tuple[int, int], list[int]] = {}
+        for row in last_look(self.partition.replicas):
+            lineage, start, highest = lineage_of(row["epochs"]), row["local_log_start"], row["highest_tiered"]
+            for low, high in (
+                _uncovered(finished, lineage, start, highest + 1) if lineage and highest is not None else ()
+            ):
+                said.setdefault((low, high), []).append(row["broker"])
+        for (low, high), brokers in sorted(said.items()):
+            who = f"broker {', '.join(map(str, sorted(brokers)))}"
+            detail = f"{who} says that all up to {high - 1} is in the remote tier, and no copy of these was finished"
+            yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), who)
 
     def _gap(self, low: int, high: int, brokers: Sequence[int], what: str) -> Finding:
         who = f"broker {', '.join(map(str, sorted(brokers)))}"

@@ -54,12 +54,14 @@ def near_tier_gap_copied_again(copy: Copy) -> Expected:
 @plant
 def near_tier_gap_still_at_the_brokers(copy: Copy) -> Expected:
     """The newest copy never took place: its records are where they were."""
-    segment = _segments(copy)[-1]
-    _forget(copy, segment)
-    rows = copy.original.rows("tier_replicas", topic=TOPIC)
-    for start in {row["local_log_start"] for row in rows if row["local_log_start"] > segment["base_offset"]}:
-        copy.change("tier_replicas", {"local_log_start": segment["base_offset"]}, topic=TOPIC, local_log_start=start)
+    _never_took_place(copy, highest_tiered=_segments(copy)[-1]["base_offset"] - 1)
     return passes()
+
+
+@plant
+def tier_gap_that_is_said_to_be_there(copy: Copy) -> Expected:
+    """The newest copy never took place, and brokers say it did: they have its records until retention looks again."""
+    return _fails(Kind.TIER_GAP, _never_took_place(copy))
 
 
 # --- tier_object ---
@@ -184,6 +186,17 @@ def _middle(copy: Copy) -> Row:
 def _forget(copy: Copy, segment: Row) -> None:
     copy.drop("tier_metadata", segment_id=segment["segment_id"])
     copy.drop("tier_objects", segment_id=segment["segment_id"])
+
+
+def _never_took_place(copy: Copy, **said: int) -> Row:
+    """The newest copy, of records that every replica has."""
+    segment = _segments(copy)[-1]
+    _forget(copy, segment)
+    rows = copy.original.rows("tier_replicas", topic=TOPIC)
+    to = {"local_log_start": segment["base_offset"], **said}
+    for start in {row["local_log_start"] for row in rows if row["local_log_start"] > segment["base_offset"]}:
+        copy.change("tier_replicas", to, topic=TOPIC, local_log_start=start)
+    return segment
 
 
 def _tell(copy: Copy, segment: Row, *states: str, broker: int | None = None) -> None:

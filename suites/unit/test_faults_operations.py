@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +12,12 @@ import pytest
 from harness.faults import move_log_dirs, throttle
 from harness.faults.conduct import conduct, doubts
 from harness.faults.reconfigure import Reconfigure
+from harness.faults.recreate_topic import RecreateTopic
 from harness.faults.registry import build_step
 from harness.faults.stage import Stage
 from harness.faults.throttle import held_back, lists_of
 from harness.kafka.admin import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
+from harness.kafka.admin_topics import TopicsSeen
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Step, Topic
 from suites.unit.scripted import stage_on
@@ -76,6 +79,37 @@ def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
     anew = '{ do = "recreate_topic", topic = "two" }'
     assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
     assert len(read(with_steps(anew, alter)).steps) == 2
+
+
+@pytest.mark.parametrize(("ids", "told"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
+def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
+    ids: tuple[str, ...], told: list[tuple[str, str]]
+) -> None:
+    """Or what the old one held and what the new one holds would stand at the same offsets of one topic."""
+    anew: list[tuple[str, str]] = []
+    common: dict[str, Any] = {"leader": 1, "leader_epoch": 1, "isr": (1,), "replicas": (1,)}
+
+    def late(_: Topic) -> str:
+        raise HarnessTimeout("every broker to have the new topic t")
+
+    def seen(_: Any) -> dict[int, TopicsSeen]:
+        states = [PartitionState(topic="t", partition=0, topic_id=id_, **common) for id_ in ids]
+        return {n: TopicsSeen(0, {("t", 0): state}) for n, state in enumerate(states)}
+
+    load = SimpleNamespace(
+        stop_reading=lambda *_: None,
+        recreated=lambda topic, new: anew.append((topic, new)),
+        last_ack_ns=lambda *_: 2**62,
+    )
+    admin = SimpleNamespace(
+        recreate_topic=late,
+        partitions_by_broker=seen,
+        partitions=lambda _: [PartitionState(topic="t", partition=0, topic_id="old", **common)],
+    )
+    stage: Any = replace(stage_of(admin), load=cast(Any, load))
+    with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
+        RecreateTopic(topic="t").perform(stage)
+    assert anew == told
 
 
 def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:

@@ -9,7 +9,8 @@ from harness.model.verdict import Status, Verdict
 from harness.verify.tier_kept import Kept, kept_in_tier
 from harness.verify.tier_rows import Partition, Segment
 from suites.verify.judging import told, verdicts
-from suites.verify.tiers import CASES, DELETED, DELETING, FINISHED, SEGMENTS, STARTED, doubtful, tiered, wrote
+from suites.verify.tier_cases import CASES, doubtful
+from suites.verify.tiers import DELETED, DELETING, FINISHED, SEGMENTS, STARTED, tiered, wrote
 
 DOUBTFUL = doubtful()
 
