@@ -24,7 +24,7 @@ from harness.kafka.tier import METADATA_TOPIC
 from harness.kafka.user_tier import fetch_all
 from harness.model.clock import now_ns
 from harness.model.scenario import Scenario, Topic
-from harness.model.scenario_tier import REMOTE, is_tiered
+from harness.model.scenario_tier import LOCAL_RETENTION, REMOTE, is_tiered
 from harness.model.schemas import TIER_METADATA
 from harness.model.waiting import wait_for
 from harness.workload.raw import RawRecord, read_all
@@ -33,6 +33,7 @@ from harness.workload.raw import RawRecord, read_all
 REST_DEADLINE_S: Final = 60.0
 FILLED_DEADLINE_S: Final = 60.0
 METADATA_DEADLINE_S: Final = 60.0
+SOON_MS: Final = 5_000  # of local.retention.ms: what it keeps is gone before the tier comes to rest
 END: Final = "end"
 _METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
 
@@ -138,9 +139,10 @@ class TierLooks:
         return "; ".join(pending[:5])
 
     def _keeps_one(self, topic: str) -> bool:
-        """Whether a broker keeps no segment of it but the one that is written to."""
+        """Whether a broker soon keeps no segment of it but the one that is written to."""
         config = next(t.config for t in self._topics if t.name == topic)
-        return int(config.get("local.retention.bytes", -2)) == 1
+        by_size, by_time = (int(config.get(key, -2)) for key in LOCAL_RETENTION)
+        return by_size == 1 or 0 <= by_time <= SOON_MS
 
     # --- tables ---
 

@@ -23,6 +23,7 @@ from suites.unit.test_remote_log import segment_record
 from suites.unit.test_tier_store import SEGMENT, TOPIC_ID, put
 
 CONFIG = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+LARGE = {"local.retention.bytes": "5000000"}
 
 
 @pytest.fixture(autouse=True)
@@ -90,11 +91,17 @@ def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path
     settled = looks(brokers, told(highest)).at_rest()
     assert not settled.ok
     assert "far-0 of broker 1: segments [30, 40] are still there" in settled.last_seen
-    assert looks(brokers, told(highest), {"local.retention.bytes": "5000000"}).at_rest().ok
+    assert looks(brokers, told(highest), LARGE).at_rest().ok
+
+
+@pytest.mark.parametrize(("kept_ms", "ok"), [("1000", False), ("600000", True), ("-2", True)])
+def test_what_is_kept_by_time_is_gone_soon_where_that_is_short(tmp_path: Path, kept_ms: str, ok: bool) -> None:
+    by_time = {**LARGE, "local.retention.ms": kept_ms}
+    assert looks(Brokers(tmp_path, (30, 40)), told(39), by_time).at_rest().ok is ok
 
 
 def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
-    settled = looks(Brokers(tmp_path, (30, 40)), told(29), {"local.retention.bytes": "5000000"}).at_rest()
+    settled = looks(Brokers(tmp_path, (30, 40)), told(29), LARGE).at_rest()
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
 
 
