@@ -34,7 +34,9 @@ _CONTRACT: Final = {
             "last_replica?": "bool",
         }
     ),
-    "producers": Many({"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool"}),
+    "producers": Many(
+        {"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool", "backdated_ms?": "int"}
+    ),
     "exact_losses": [{**_PLACE, "count": "int"}],
     "deletions?": ["string"],
     "changes?": [{"step": "string", "topic": "string", "config": {}}],

@@ -81,6 +81,7 @@ class ProducerContract:
     acks: str
     idempotent: bool
     transactional: bool
+    backdated_ms: int = 0  # its records bear times so long before they are sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,4 +212,5 @@ def _producer_contract(producer: Producer) -> ProducerContract:
         acks=producer.acks,
         idempotent=producer.idempotent or producer.transactions is not None,
         transactional=producer.transactions is not None,
+        backdated_ms=producer.backdated_s * 1000,
     )

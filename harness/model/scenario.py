@@ -90,6 +90,8 @@ class Producer:
     idempotent: bool = True
     compression: str = "none"
     keyed: bool = False
+    headers: bool = False  # each record carries some, which readers hold against its value
+    backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records bear times so long before they are sent
     value_bytes: Annotated[int, Range(1, 1_000_000)] = 200
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None

@@ -126,6 +126,9 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
         raise BadInput(f"{where}: transactions need idempotence; remove idempotent = false")
     if producer.rate_per_s is not None and producer.rate_per_s < 1:
         raise BadInput(f"{where}: rate_per_s = {producer.rate_per_s}; leave it out to let the gate choose")
+    theirs = [t for t in producer.topics if topics[t].config.get("message.timestamp.type") == "LogAppendTime"]
+    if producer.backdated_s and theirs:
+        raise BadInput(f"{where}: backdated_s: {theirs[0]} bears the log's own times; leave one of the two away")
     group = producer.transactions and producer.transactions.offsets_of
     if group and group in {r.group for r in scenario.readers}:
         raise BadInput(f"{where}: offsets_of = {group!r} is the group of a reader; name a group of its own")

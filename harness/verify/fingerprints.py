@@ -55,11 +55,11 @@ def _differ(prefix: str) -> Column:
     return reduce(or_, (~F.col(f"left.{c}").eqNullSafe(F.col(f"right.{c}")) for c in columns))
 
 
-def ill_timed(timestamp_ms: str, called_ns: str, returned_ns: str) -> Column:
-    """Whether a timestamp, of the client or of the log, lies outside of the time from the call to its answer."""
+def ill_timed(timestamp_ms: str) -> Column:
+    """Whether a timestamp, of the client or of the log, lies outside of the time in which it was due."""
     at = F.col(timestamp_ms)
-    early = at < F.floor(F.col(called_ns) / 10**6) - _CLOCKS_MS
-    return early | (at > F.ceil(F.col(returned_ns) / 10**6) + _CLOCKS_MS)
+    early = at < F.floor(F.col("due_from_ns") / 10**6) - _CLOCKS_MS
+    return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + _CLOCKS_MS)
 
 
 def stream_buckets(given: Prepared) -> DataFrame:
@@ -76,8 +76,8 @@ def stream_buckets(given: Prepared) -> DataFrame:
         *fingerprint("rc", told & F.col("promised")),
         *fingerprint("ru", told),
         F.max(untold | undecided).alias("always"),
-        F.min(F.when(told, F.col("called_ns"))).alias("called_ns"),
-        F.max(F.when(told, F.col("returned_ns"))).alias("returned_ns"),
+        F.min(F.when(told, F.col("due_from_ns"))).alias("due_from_ns"),
+        F.max(F.when(told, F.col("due_to_ns"))).alias("due_to_ns"),
     )
     drained = given.observations.where(given.drained)
     read = drained.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
@@ -89,8 +89,8 @@ def stream_buckets(given: Prepared) -> DataFrame:
     )
     joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer")
     kept = _differ("rc") | _differ("ru") | F.coalesce("always", F.lit(False)) | F.coalesce("damaged", F.lit(False))
-    kept |= F.coalesce(ill_timed("oldest_ms", "called_ns", "returned_ns"), F.lit(False))
-    kept |= F.coalesce(ill_timed("newest_ms", "called_ns", "returned_ns"), F.lit(False))
+    kept |= F.coalesce(ill_timed("oldest_ms"), F.lit(False))
+    kept |= F.coalesce(ill_timed("newest_ms"), F.lit(False))
     return joined.where(kept).select(*STREAM_BUCKET)
 
 

@@ -33,8 +33,9 @@ _PLACES: Final[Columns] = {
 class Prepared:
     """Frames of all bundles, `bundle` first.
 
-    ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `deleted`) and `promised` (acked,
-    committed if transactional, and its topic not deleted). streams: one row a stream: producer, acks, idempotent,
+    ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `deleted`), `promised` (acked,
+    committed if transactional, and its topic not deleted), `due_from_ns` and `due_to_ns` (between which lies the time
+    that the record bears). streams: one row a stream: producer, acks, idempotent,
     place, end_seq; of the ledger its rows and sent_seq, the sequence after the last one. places: a topic-partition
     after healing each.
     """
@@ -74,11 +75,13 @@ class Prepared:
 def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepared:
     """Joins the tables with each other; nothing is computed yet."""
     transactions = frames["transactions"]
+    streams = _streams(frames["reservations"], frames["ledger"]).localCheckpoint()
+    ledger = with_deletions(_ledger(frames["ledger"], transactions), spark, cases)
     return Prepared(
         spark=spark,
         cases=cases,
-        ledger=with_deletions(_ledger(frames["ledger"], transactions), spark, cases),
-        streams=_streams(frames["reservations"], frames["ledger"]).localCheckpoint(),
+        ledger=_timed(ledger, streams, spark, cases),
+        streams=streams,
         observations=frames["observations"],
         transactions=transactions,
         offset_commits=frames["offset_commits"],
@@ -113,6 +116,24 @@ def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
     )
     joined = ledger.join(ended, [BUNDLE, "txn_id"], "left")
     return joined.withColumn("txn", F.coalesce("_ended", unknown)).withColumn("promised", promised).drop("_ended")
+
+
+def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
+    """From the call to the answer; of producers that date their records back, so long before."""
+    back = [
+        (n, name, producer.backdated_ms)
+        for n, case in enumerate(cases)
+        for name, producer in case.contract.producers.items()
+        if producer.backdated_ms
+    ]
+    by_ns = F.lit(0)
+    if back:
+        dated = F.broadcast(frame(spark, {"producer": "string", "back_ms": "int64"}, back))
+        dated = streams.join(dated, [BUNDLE, "producer"]).select(BUNDLE, "stream", "back_ms")
+        rows = rows.join(F.broadcast(dated), [BUNDLE, "stream"], "left")
+        by_ns = F.coalesce("back_ms", F.lit(0)) * 10**6
+    rows = rows.withColumns({"due_from_ns": F.col("called_ns") - by_ns, "due_to_ns": F.col("returned_ns") - by_ns})
+    return rows.drop("back_ms")
 
 
 def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import Message
@@ -73,7 +73,8 @@ class Observer:
         times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
         epochs = list(map(Message.leader_epoch, messages))
         known = np.array(epochs, np.int32) if None not in epochs else None
-        read = decode(list(map(Message.value, messages)), list(map(Message.key, messages)), self._run)
+        headers: list[Any] = list(map(Message.headers, messages))
+        read = decode(list(map(Message.value, messages)), list(map(Message.key, messages)), self._run, headers)
         for place, mine in self._runs(messages):
             first, last = int(offsets[mine][0]), int(offsets[mine][-1])
             self._table.append(

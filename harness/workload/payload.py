@@ -23,6 +23,7 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MAGIC: Final = b"DUR1"
+MAGIC_OF_HEADED: Final = b"DUR2"  # of a value whose record has headers
 INTACT: Final = 558161692
 PREFIX: Final = np.dtype(
     [
@@ -41,6 +42,7 @@ UNDECODABLE: Final = -1
 
 _HEAD: Final[Callable[[Any], Any]] = itemgetter(slice(PREFIX_BYTES))
 _MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
+_HEADED_WORD: Final = int.from_bytes(MAGIC_OF_HEADED, "little")
 _POOL_BYTES: Final = 1 << 17
 _KEYS_PER_PARTITION: Final = 64
 
@@ -56,8 +58,9 @@ class Payloads:
     Bodies are windows into a pool of hexadecimal digits: they differ from record to record, and halve under any codec.
     """
 
-    def __init__(self, run: int, value_bytes: int, seed: int) -> None:
+    def __init__(self, run: int, value_bytes: int, seed: int, *, headed: bool = False) -> None:
         self._run = run
+        self._magic = _HEADED_WORD if headed else _MAGIC_WORD
         self._body_bytes = max(value_bytes, VALUE_BYTES_MIN) - VALUE_BYTES_MIN
         pool_bytes = max(_POOL_BYTES, 2 * self._body_bytes)
         self._pool = random.Random(f"{seed}/payload").randbytes(pool_bytes // 2).hex().encode()
@@ -67,7 +70,7 @@ class Payloads:
     ) -> list[bytes]:
         """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, none = unkeyed."""
         heads = np.zeros(count, PREFIX)
-        heads["magic"] = _MAGIC_WORD
+        heads["magic"] = self._magic
         heads["run"] = self._run
         heads["stream"] = stream
         heads["seq"] = np.arange(first_seq, first_seq + count)
@@ -85,11 +88,19 @@ class Payloads:
         return [content + sums[at : at + 4] for at, content in zip(range(0, 4 * count, 4), contents, strict=True)]
 
 
+Headers = list[tuple[str, str | bytes | None]]
+
+
+def headers_of(value: bytes) -> Headers:
+    """Those of a record with this value, one of them without any."""
+    return [("crc", value[-4:]), ("stream", value[12:16]), ("nothing", None)]
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """A poll's values as arrays. `stream` and `seq` are -1 where magic or run say the value is not ours.
 
-    `intact` is the payload's own check: CRC, magic, run, key. Where a value lay is checked by comparing
+    `intact` is the payload's own check: CRC, magic, run, key, headers. Where a value lay is checked by comparing
     `topic_tag` and `partition` with where it was read; that is another promise (`misrouted`).
     """
 
@@ -101,8 +112,13 @@ class Decoded:
     partition: Int32s
 
 
-def decode(values: Sequence[bytes | None], keys: Sequence[bytes | None], run: int) -> Decoded:
-    """Decodes one poll; a missing or short value is merely undecodable, never an error."""
+def decode(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None],
+    run: int,
+    headers: Sequence[Headers | None] | None = None,
+) -> Decoded:
+    """Decodes one poll; `headers` None: no record has any. A missing or short value is undecodable, never an error."""
     count = len(values)
     whole: Sequence[bytes] = [value or b"" for value in values] if None in values else values  # type: ignore[assignment]
     sums = np.fromiter(map(zlib.crc32, whole), np.uint32, count)
@@ -110,8 +126,9 @@ def decode(values: Sequence[bytes | None], keys: Sequence[bytes | None], run: in
     if count and lengths.min() < PREFIX_BYTES:
         whole = [value.ljust(PREFIX_BYTES, b"\0") for value in whole]
     heads = heads_of(whole)
-    ours = (heads["magic"] == _MAGIC_WORD) & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
-    intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"])
+    headed = heads["magic"] == _HEADED_WORD
+    ours = (headed | (heads["magic"] == _MAGIC_WORD)) & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
+    intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"]) & _bear(headers, headed, whole)
     return Decoded(
         stream=np.where(ours, heads["stream"], UNDECODABLE).astype(np.int32),
         seq=np.where(ours, heads["seq"].astype(np.int64), UNDECODABLE),
@@ -131,6 +148,17 @@ def _hashes(keys: Sequence[bytes | None]) -> npt.NDArray[np.uint32]:
     if not any(keys):
         return np.zeros(len(keys), np.uint32)
     return np.fromiter((zlib.crc32(key) if key else 0 for key in keys), np.uint32, len(keys))
+
+
+def _bear(headers: Sequence[Headers | None] | None, headed: Bools, values: Sequence[bytes]) -> Bools:
+    """Whether each record has the headers that it was sent with, or none where it was sent without."""
+    if headers is None or not any(headers):
+        return ~headed
+    right = (
+        (list(there or ()) == headers_of(value)) if wanted else not there
+        for there, wanted, value in zip(headers, headed.tolist(), values, strict=True)
+    )
+    return np.fromiter(right, np.bool_, len(values))
 
 
 class Keys:

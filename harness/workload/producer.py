@@ -16,6 +16,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario import Producer
+from harness.workload.handing import QUEUE_FULL, error_of, hand_over
 from harness.workload.meters import NONE, Meters, Place
 from harness.workload.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.payload import Int64s, Keys, Payloads, heads_of
@@ -25,7 +26,6 @@ from harness.workload.streams import NO_TXN, Identity, Numbers, Reservations, St
 CHUNK: Final = 1000
 METADATA_S: Final = 1.0
 PURGE_S: Final = 2.0
-_QUEUE_FULL: Final = "_QUEUE_FULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class RecordingProducer:
         self.incarnations = 0
         self.failed_sends = 0
         self.fatal: str | None = None
-        self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed)
+        self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed, headed=spec.headers)
         self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
         self._keys = {t: Keys(n) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
@@ -168,12 +168,12 @@ class RecordingProducer:
         called_ns = now_ns()
         stream.opened(first, count, called_ns, txn_id, hashes)
         stream.next_seq += count
-        taken = self.client.produce_batch(place[0], messages, partition=place[1], on_delivery=self._delivered)
+        taken = hand_over(self.client, self.spec, place, messages, self._delivered)
         if taken < count:
             self._not_queued(stream, first, messages)
         if tally is not None:
             tally.queued += stream.next_seq - first
-        return int(taken)
+        return taken
 
     def poll(self, timeout_s: float) -> None:
         """Waits up to `timeout_s` for delivery reports and records them."""
@@ -248,13 +248,13 @@ class RecordingProducer:
     def _not_queued(self, stream: Stream, first: int, messages: Sequence[dict[str, Any]]) -> None:
         """What the client turned down was never queued: refused, or, as a full queue's tail, not attempted yet."""
         end = len(messages)
-        while end and _error_of(messages[end - 1]) == _QUEUE_FULL:
+        while end and error_of(messages[end - 1]) == QUEUE_FULL:
             end -= 1
         stream.pending[stream.places(first + end, len(messages) - end)] = False
         stream.next_seq = first + end
         refused: dict[str, list[int]] = defaultdict(list)
         for at, message in enumerate(messages[:end]):
-            if error := _error_of(message):
+            if error := error_of(message):
                 refused[error].append(first + at)
                 self._note_fatal(message["_error"])
         for error, sequences in refused.items():
@@ -382,8 +382,3 @@ def only_told(offsets: Int64s) -> Int64s:
     counted = (untold >= 0) & ((offsets == at - untold - 1) | (offsets < 0))
     stopped = np.maximum.accumulate(np.where(counted, -1, at))  # the last offset that does not count on from it
     return np.where(counted & (stopped < untold), NONE, offsets)
-
-
-def _error_of(message: dict[str, Any]) -> str | None:
-    error = message.get("_error")
-    return None if error is None else str(error.name())

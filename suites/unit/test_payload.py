@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.workload.payload import INTACT, PREFIX_BYTES, UNDECODABLE, Keys, Payloads, decode, tag_of
+from harness.workload.payload import INTACT, PREFIX_BYTES, UNDECODABLE, Keys, Payloads, decode, headers_of, tag_of
 
 RUN = 0xDEADBEEF12345678
 VALUES = Payloads(RUN, 120, seed=1).build(7, 100, 20, "orders", 3)
@@ -35,6 +36,30 @@ def test_every_intact_value_has_the_same_checksum() -> None:
 
 def test_bodies_differ() -> None:
     assert len({value[PREFIX_BYTES:-4] for value in VALUES}) == len(VALUES)
+
+
+HEADED = Payloads(RUN, 120, seed=1, headed=True).build(7, 100, 3, "orders", 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "headers", "intact"),
+    [
+        (HEADED, list(map(headers_of, HEADED)), [True] * 3),
+        (HEADED, None, [False] * 3),
+        (HEADED, [headers_of(HEADED[0]), None, headers_of(HEADED[1])], [True, False, False]),
+        (HEADED, [headers_of(v)[:-1] for v in HEADED], [False] * 3),
+        (HEADED, [headers_of(v)[::-1] for v in HEADED], [False] * 3),
+        (HEADED, [[*headers_of(v), ("more", b"")] for v in HEADED], [False] * 3),
+        (HEADED, [[*headers_of(v)[:-1], ("nothing", b"")] for v in HEADED], [False] * 3),
+        (VALUES[:3], [None, [], None], [True] * 3),
+        (VALUES[:3], [None, headers_of(VALUES[1]), None], [True, False, True]),
+    ],
+    ids=["all", "gone", "another's", "one gone", "turned", "one more", "null is empty", "none", "out of nowhere"],
+)
+def test_a_record_has_the_headers_that_it_was_sent_with(values: Any, headers: Any, intact: list[bool]) -> None:
+    read = decode(values, [None] * 3, RUN, headers)
+    assert read.intact.tolist() == intact
+    assert read.stream.tolist() == [7] * 3
 
 
 @given(st.integers(0, 119), st.integers(1, 255))

@@ -30,6 +30,13 @@ def off(by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: f
     return built
 
 
+def dated(by_ms: int, built: Built) -> Built:
+    """Its producers date their records back by so much."""
+    for producer in built.run["contract"]["producers"].values():
+        producer["backdated_ms"] = by_ms
+    return built
+
+
 def young(ahead_ms: int) -> Built:
     """The log begins behind its first record, which is younger than the topic's retention, by the harness's clock."""
     built = History("A.A").build(lambda history: history.starts.__setitem__(0, 1))
@@ -57,6 +64,9 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         off(TEN_MINUTES_MS, kind="create", jump_ms=TEN_MINUTES_MS),
         ["corrupt 2"],
     ),
+    "dated back by its producer": (dated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS, kind="create")), []),
+    "dated back by its producer, and further": (dated(5_000, off(-TEN_MINUTES_MS, kind="create")), ["corrupt 2"]),
+    "dated back by its producer, and not any more": (dated(TEN_MINUTES_MS, off(0, kind="create")), ["corrupt 2"]),
     "retention by a clock that is ahead": (young(2 * TEN_MINUTES_MS), []),
     "retention by a clock that is not ahead enough": (young(1_000), ["log_start 1"]),
     "retention by a clock that is behind": (young(-TEN_MINUTES_MS), ["log_start 1"]),

@@ -35,14 +35,16 @@ def corrupt(given: Prepared) -> DataFrame:
 def ill_timed_records(drill: Drill) -> DataFrame:
     """Acknowledged records whose timestamp lies outside of the time from the send to its answer.
 
-    The client's time is that of the call (CreateTime), the log's own (LogAppendTime, KIP-32) lies before the answer:
-    where run.json says so, since others may have times of their own choice. What a step did to a broker's clock is the
-    step's.
+    The client's time is that of the call (CreateTime), or so long before as its producer dates records back; the log's
+    own (LogAppendTime, KIP-32) lies before the answer: where run.json says so, since others may have times of their own
+    choice. What a step did to a broker's clock is the step's.
     """
     ours = [n for n, case in enumerate(drill.given.cases) if case.run.get("timestamps") == "send"]
     sent = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col(BUNDLE).isin(ours))
-    rows = drill.read.where("intact").join(sent.select(*RECORD, "called_ns", "returned_ns"), RECORD)
-    wrong = ill_timed("oldest_ms", "called_ns", "returned_ns") | ill_timed("newest_ms", "called_ns", "returned_ns")
+    rows = drill.read.where("intact").join(
+        sent.select(*RECORD, "called_ns", "returned_ns", "due_from_ns", "due_to_ns"), RECORD
+    )
+    wrong = ill_timed("oldest_ms") | ill_timed("newest_ms")
     rows = without_wrong_clocks(rows.where(wrong), drill.given)
     return found(rows, Kind.CORRUPT, "timestamp", other="oldest_ms")
 
