@@ -23,17 +23,17 @@ def hand_over(
 ) -> int:
     """How many the client took; those that it did not take say why (`error_of`)."""
     topic, partition = place
-    if spec.backdated_s:
-        sent_ms = now_ns() // 10**6 - spec.backdated_s * 1000
-        for message in messages:
-            message["timestamp"] = sent_ms
-    if not spec.headers:
+    if not (spec.headers or spec.backdated_s):
         return int(client.produce_batch(topic, messages, partition=partition, on_delivery=report))
+    borne: dict[str, Any] = {}
+    if spec.backdated_s:
+        borne["timestamp"] = now_ns() // 10**6 - spec.backdated_s * 1000
     taken = 0
     for at, message in enumerate(messages):
-        headers = headers_of(message["value"])
+        if spec.headers:
+            borne["headers"] = headers_of(message["value"])
         try:
-            client.produce(topic, **message, partition=partition, headers=headers, on_delivery=report)
+            client.produce(topic, **message, **borne, partition=partition, on_delivery=report)
             taken += 1
         except BufferError:
             for left in messages[at:]:

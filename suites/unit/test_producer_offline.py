@@ -81,9 +81,11 @@ def test_a_purge_of_what_was_never_sent_is_refused(bundle: BundleWriter) -> None
     assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("refused", "_PURGE_QUEUE")}
 
 
-@pytest.mark.parametrize("headers", [False, True])
-def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(bundle: BundleWriter, headers: bool) -> None:
-    offline = Offline(bundle, value_bytes=5000, headers=headers, config={"message.max.bytes": "1000"})
+@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(
+    bundle: BundleWriter, borne: dict[str, Any]
+) -> None:
+    offline = Offline(bundle, value_bytes=5000, **borne, config={"message.max.bytes": "1000"})
     assert offline.producer.queue(PLACE, 4) == 0
     offline.producer.close(0.1)
     assert [(row["seq"], row["outcome"], row["error"]) for row in offline.ledger()] == [
@@ -91,9 +93,9 @@ def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(bundle: 
     ]
 
 
-@pytest.mark.parametrize("headers", [False, True])
-def test_what_a_full_queue_did_not_take_was_not_attempted(bundle: BundleWriter, headers: bool) -> None:
-    offline = Offline(bundle, headers=headers, config={"queue.buffering.max.messages": "10"})
+@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_what_a_full_queue_did_not_take_was_not_attempted(bundle: BundleWriter, borne: dict[str, Any]) -> None:
+    offline = Offline(bundle, **borne, config={"queue.buffering.max.messages": "10"})
     assert offline.producer.queue(PLACE, 15) == 10
     assert offline.producer.queue(PLACE, 15) == 0
     offline.producer.close(0.1)
