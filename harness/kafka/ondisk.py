@@ -23,6 +23,7 @@ _TOPIC_ID: Final = "partition.metadata"
 _CHECKPOINT_VERSION: Final = "0"
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 _SEGMENT: Final = re.compile(r"(?P<base>\d{20})\.log")
+_DELETED_SEGMENT: Final = re.compile(r"(?P<base>\d{20})\.log\.deleted")
 
 
 class DamagedFile(HarnessFailure):
@@ -65,6 +66,11 @@ def segments(replica: Path) -> list[Segment]:
         (Segment(path, int(match["base"])) for path, match in matches if match is not None),
         key=lambda segment: segment.base_offset,
     )
+
+
+def deleted_segments(replica: Path) -> set[int]:
+    """Base offsets of the segments of a replica that wait for deletion: renamed, and not yet removed."""
+    return {int(match["base"]) for path in replica.iterdir() if (match := _DELETED_SEGMENT.fullmatch(path.name))}
 
 
 def leader_epochs(replica: Path) -> list[tuple[int, int]]:

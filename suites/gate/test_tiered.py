@@ -30,7 +30,9 @@ PRODUCERS = (
 )
 # Acks of the last second are over then.
 IDLE = ("idle", {"do": "hold", "seconds": 1.5})
+IDLE_TOO = ("idle_too", IDLE[1])
 WHOLE = ("tiered", {"do": "wait_tiered"})
+SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +120,27 @@ def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(pla
     assert read_object(before) == was
 
 
+def deleting(node: str) -> tuple[str, dict[str, Any]]:
+    return "deleting", {"do": "kill_deleting", "node": node, "of": "far/0"}
+
+
+@pytest.mark.parametrize("node", ["leader(far/0)", "broker(3)"])
+def test_a_broker_dies_with_segments_about_to_be_deleted(play: Play, node: str) -> None:
+    killed, *_ = play(deleting(node), SOME, heal("deleting"), WHOLE)
+    renamed, left = killed["resolved"]["renamed"], killed["resolved"]["left"]
+    assert killed["bite"]["seen"]["renamed"] == renamed
+    assert renamed
+    assert max(renamed) < max(left)
+
+
+def test_without_load_no_broker_deletes_anything(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, IDLE_TOO, deleting("broker(3)"), heal("deleting"))
+    assert "broker 3 did not die with segments of far/0 about to be deleted" in said
+
+
 SWAPPED = ("swapped", {"do": "tier_swapped"})
-SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
 
 
 def logs(play: Play) -> dict[str, str]:

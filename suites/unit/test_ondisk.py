@@ -9,6 +9,7 @@ import pytest
 from harness.kafka import ondisk
 from harness.kafka.ondisk import (
     DamagedFile,
+    deleted_segments,
     leader_epochs,
     offset_checkpoint,
     partition_directories,
@@ -49,12 +50,14 @@ def test_segments_are_in_order_and_whole(tmp_path: Path) -> None:
         "00000000000000000000.log",
         "00000000000000000000.index",
         "00000000000000000100.log.deleted",
+        "00000000000000000150.index.deleted",
         "00000000000000000200.log.cleaned",
         "00000000000000000300.log.swap",
         "leader-epoch-checkpoint",
     ]:
         (tmp_path / name).touch()
     assert [segment.base_offset for segment in segments(tmp_path)] == [0, 1667]
+    assert deleted_segments(tmp_path) == {100}
 
 
 def test_leader_epochs(tmp_path: Path) -> None:
