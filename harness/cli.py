@@ -18,6 +18,7 @@ from harness import doctor, judging, listing
 from harness.evidence.seal import seal_directory
 from harness.exiting import guarded, open_streams, writable_folder, writable_here
 from harness.model.backend import AUTO, BACKENDS
+from harness.model.configuration import ACKS, COMMITS, ISOLATIONS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import limits_of
@@ -211,6 +212,41 @@ def doctor_() -> Exit:
     ailments = doctor.examine()
     reports.table(("", "what", "found", "mend it by"), [a.row() for a in ailments])
     return Exit.PASS if all(a.well for a in ailments) else Exit.USAGE
+
+
+@commands.command()
+@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
+@click.option("--idempotent/--no-idempotent", default=True, help="Of the producer. Default: it is.")
+@click.option("--retries", type=int, default=2**31 - 1, help="Of the producer. Default: without end.")
+@click.option("--in-flight", type=int, default=5, show_default=True, help="Requests of the producer at a time.")
+@click.option("--transactional", is_flag=True, help="The producer writes in transactions.")
+@click.option("--isolation", type=click.Choice(ISOLATIONS), default="read_committed", show_default=True)
+@click.option("--commits", type=click.Choice(COMMITS), default="after", show_default=True, help="Of the consumer.")
+@click.option("--rf", "replicas", type=int, default=3, show_default=True, help="Replication factor.")
+@click.option("--min-isr", type=int, default=1, show_default=True, help="min.insync.replicas.")
+@click.option("--unclean", is_flag=True, help="unclean.leader.election.enable=true.")
+@click.option("--elr", is_flag=True, help="eligible.leader.replicas.version=1 (KIP-966).")
+@click.option("--flush-messages", type=int, default=-1, help="Default: the system decides.")
+@click.option("--flush-ms", type=int, default=-1, help="Default: the system decides.")
+@click.option("--retention-ms", type=int, default=7 * 24 * 3600 * 1000, show_default=True)
+@click.option("--retention-bytes", type=int, default=-1, show_default=True)
+@click.option("--compacted", is_flag=True, help="cleanup.policy=compact.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Topics of this cluster, in place of a topic as described.")
+@click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these. Default: all.")
+@click.option("--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, key=value lines.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, and nothing else, on standard output.")
+@click.pass_context
+def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:
+    """What a configuration promises: what may be lost, when, why, and which setting mends it.
+
+    With --bootstrap of the topics of a live cluster, the worst first; it is asked for its settings and nothing else.
+    """
+    from harness import explaining  # the brokers' libraries
+
+    said = {name for name in given if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
+    for line in explaining.answer(given, said, as_json=as_json):
+        click.echo(line)
+    return Exit.PASS
 
 
 @commands.command()

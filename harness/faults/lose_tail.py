@@ -22,11 +22,10 @@ from harness.faults.process import restart
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
 from harness.kafka import damage as disk
+from harness.kafka.admin_features import elr_level
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario import MANY, Range
 
-ELR: Final = "eligible.leader.replicas.version"
-_EVERY_CLUSTER_HAS: Final = "metadata.version"
 LED_DEADLINE_S: Final = 60.0
 
 
@@ -69,7 +68,7 @@ class LoseTail(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         place = place_of(self.of)
         await_recent_acks(stage, lambda s: (s.topic, s.partition) == place)
-        state, level = stage.partition(place), elr_level(stage)
+        state, level = stage.partition(place), elr_level(stage.admin.features())
         try:
             stage.cluster.kill(state.leader)
             lost = self._cut(stage, place, state)
@@ -128,9 +127,3 @@ class LoseTail(Fault):
             return Bite(True, because, seen | {"leader": now.leader})
 
         return asked
-
-
-def elr_level(stage: Stage) -> int | None:
-    """The finalized level of ELR, 0 where it is off or unknown to the release; None when nobody tells."""
-    levels = stage.admin.features()
-    return levels.get(ELR, 0) if _EVERY_CLUSTER_HAS in levels else None

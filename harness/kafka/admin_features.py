@@ -15,6 +15,9 @@ _UPGRADE_TYPES: Final[Mapping[Direction, int]] = {"up": 1, "down": 2}  # down: o
 _TIMEOUT_MS: Final = 5000
 _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
+ELR: Final = "eligible.leader.replicas.version"
+_EVERY_CLUSTER_HAS: Final = "metadata.version"
+
 
 def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
     """Finalized feature levels, of the broker with the newest metadata; a feature at level 0 is absent."""
@@ -23,6 +26,11 @@ def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
         return {}
     newest = max(answers.values(), key=metadata_offset)
     return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
+
+
+def elr_level(levels: Mapping[str, int]) -> int | None:
+    """Of the finalized levels that of ELR (KIP-966), 0 where it is off or unknown to the release; None without any."""
+    return levels.get(ELR, 0) if _EVERY_CLUSTER_HAS in levels else None
 
 
 def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:

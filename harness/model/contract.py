@@ -181,25 +181,26 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
         timestamp_type=_timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
         delete_records=scenario.permits.delete_records,
-        flush_messages=_unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
-        flush_ms=_flush_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
+        flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
+        flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
         tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
         last_replica=scenario.permits.last_replica,
     )
 
 
-def _flush_ms(text: str, broker: Config) -> int:
+def flush_within_ms(text: str, broker: Config) -> int:
     """Nobody looks whether a log is due before log.flush.scheduler.interval.ms, which is never by default; then not
     even a topic's own flush.ms makes anybody flush. That interval stands for one that is not set, too.
     """
-    looks = _unless_never(broker.get("log.flush.scheduler.interval.ms", str(_LONG_MAX)))
-    due = _unless_never(text) if text else looks
+    looks = unless_never(broker.get("log.flush.scheduler.interval.ms", str(_LONG_MAX)))
+    due = unless_never(text) if text else looks
     return _NEVER if _NEVER in (looks, due) else looks + due
 
 
-def _unless_never(text: str) -> int:
-    return _NEVER if int(text) == _LONG_MAX else int(text)
+def unless_never(text: str) -> int:
+    """A setting that is Kafka's largest number, or not set, as -1."""
+    return _NEVER if not text or int(text) == _LONG_MAX else int(text)
 
 
 def _timestamp_type(kafka_name: str) -> str:

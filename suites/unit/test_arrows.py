@@ -38,10 +38,11 @@ MODULES: dict[str, set[str]] = {
     "judging": {"model", "evidence", "kafka", "verify", "options"},
     "listing": {"model", "kafka", "clusters", "faults", "scenarios", "verify", "options"},
     "doctor": {"model", "kafka", "clusters"},
+    "explaining": {"model", "kafka"},
 }
 RUN = {*ROOMS, "options", "judging"}
 CHAOS = {*RUN, "run"}
-CLI = {*CHAOS, "regression", "chaos", "exiting", "listing", "doctor"}
+CLI = {*CHAOS, "regression", "chaos", "exiting", "listing", "doctor", "explaining"}
 ROOMS |= {**MODULES, "chaos": CHAOS, "cli": CLI}
 # What run.py was split into; all of it sits on run's level.
 RUN_PARTS = {

@@ -1,0 +1,77 @@
+"""A configuration of topic, producer and consumer, as far as it decides what may be lost, repeated or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.model.errors import BadInput
+
+Acks = Literal["0", "1", "all"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+# When a consumer commits what it was given: in the background, when it is done with it, before that, or in the
+# transaction of what it writes.
+Commits = Literal["auto", "after", "before", "transaction"]
+
+ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
+ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted")
+COMMITS: Final[tuple[Commits, ...]] = ("auto", "after", "before", "transaction")
+# Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).
+IN_FLIGHT_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """-1 = never, or without limit. elr: eligible leader replicas are remembered (KIP-966), a feature of the cluster.
+
+    The defaults are Kafka's own, but for the replication factor, which is that of a topic worth asking about.
+    """
+
+    replicas: int = 3
+    min_isr: int = 1
+    unclean: bool = False
+    elr: bool = False
+    flush_messages: int = -1
+    flush_ms: int = -1
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    deletes: bool = True  # cleanup.policy has "delete"
+    compacted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1 or self.min_isr < 1:
+            raise BadInput("a topic has a replication factor and a min.insync.replicas of 1 or more")
+
+    @property
+    def flushes_each(self) -> bool:
+        """Whether every replica has a record on its disk before it counts."""
+        return self.flush_messages == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Of who writes and who reads. retries = 0: a producer that sends each record once."""
+
+    acks: Acks = "all"
+    idempotent: bool = True
+    retries: int = 2**31 - 1
+    in_flight: int = 5
+    transactional: bool = False
+    isolation: Isolation = "read_committed"
+    commits: Commits = "after"
+
+    def __post_init__(self) -> None:
+        wants = "idempotence" if self.idempotent else "a transactional producer"
+        if self.retries < 0 or self.in_flight < 1:
+            raise BadInput("a producer has 0 retries or more, and 1 request in flight or more")
+        if self.transactional and not self.idempotent:
+            raise BadInput("a transactional producer is idempotent: leave out --no-idempotent")
+        if self.idempotent and self.acks != "all":
+            raise BadInput(f"{wants} needs acks=all: say --acks all, or --no-idempotent")
+        if self.idempotent and (self.retries == 0 or self.in_flight > IN_FLIGHT_MAX):
+            raise BadInput(
+                f"{wants} needs retries and at most {IN_FLIGHT_MAX} requests in flight: change these, or say "
+                "--no-idempotent"
+            )
+        if self.commits == "transaction" and not self.transactional:
+            raise BadInput("offsets are committed in a transaction by a transactional producer: say --transactional")

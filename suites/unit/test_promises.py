@@ -1,0 +1,184 @@
+"""What each configuration promises at each event: every setting that matters, and its neighbour that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.model.configuration import ACKS, ClientSettings, TopicSettings
+from harness.model.errors import BadInput
+from harness.model.promises import EVENTS, Effect, Promise, promises
+
+SAFE = TopicSettings(replicas=3, min_isr=2, elr=True)
+ALL = ClientSettings()
+PLAIN = ClientSettings(idempotent=False)
+ONE = replace(PLAIN, acks="1")
+NONE = replace(PLAIN, acks="0")
+ATOMIC = ClientSettings(transactional=True)
+
+
+def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
+    """The promise at an event of the safe topic with these differences; None = it does not concern it."""
+    found = [p for p in promises(replace(SAFE, **topic), client) if p.event.name == event]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]:
+    promise = at(event, client, **topic)
+    return [effect.value for effect in promise.effects] if promise else []
+
+
+@pytest.mark.parametrize(
+    ("event", "client", "topic", "expected"),
+    [
+        ("nothing_breaks", ALL, {}, []),
+        ("nothing_breaks", ALL, {"min_isr": 4}, ["unavailable"]),
+        ("nothing_breaks", ONE, {"min_isr": 4}, []),
+        ("leader_dies", ALL, {}, ["kept"]),
+        ("leader_dies", ALL, {"min_isr": 1}, ["kept"]),
+        ("leader_dies", ONE, {}, ["lost"]),
+        ("leader_dies", ONE, {"replicas": 1, "min_isr": 1}, ["unavailable"]),
+        ("leader_dies", NONE, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("leader_moves", ALL, {}, ["kept"]),
+        ("leader_moves", ONE, {}, ["lost"]),
+        ("leader_moves", ONE, {"replicas": 1, "min_isr": 1}, []),
+        ("replica_down", ALL, {}, ["kept"]),
+        ("replica_down", ALL, {"min_isr": 3}, ["unavailable"]),
+        ("replica_down", ALL, {"replicas": 2, "min_isr": 2}, ["unavailable"]),
+        ("replica_down", ALL, {"min_isr": 4}, []),
+        ("replica_down", ONE, {"min_isr": 3}, []),
+        ("last_in_sync_dies", ALL, {}, ["unavailable"]),
+        ("last_in_sync_dies", ALL, {"unclean": True}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"unclean": True, "replicas": 1, "min_isr": 1}, []),
+        ("returns_short", ALL, {}, ["kept"]),
+        ("returns_short", ALL, {"elr": False}, ["lost"]),
+        ("returns_short", ALL, {"min_isr": 1}, ["lost"]),
+        ("returns_short", ONE, {}, ["lost"]),
+        ("returns_short", ALL, {"elr": False, "flush_messages": 1}, ["kept"]),
+        ("returns_short", ALL, {"elr": False, "flush_messages": 2}, ["lost"]),
+        ("returns_short", NONE, {}, []),
+        ("power_of_one", ALL, {}, ["kept"]),
+        ("power_of_one", ALL, {"min_isr": 1}, ["kept"]),
+        ("power_of_one", ONE, {"flush_messages": 1}, ["lost"]),
+        ("power_of_one", ALL, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("power_of_one", ONE, {"replicas": 1, "min_isr": 1, "flush_messages": 1}, ["kept"]),
+        ("power_of_all", ALL, {}, ["lost"]),
+        ("power_of_all", ALL, {"flush_messages": 1}, ["kept"]),
+        ("power_of_all", ONE, {"flush_messages": 1}, ["lost"]),
+        ("disk_of_one", ALL, {}, ["kept"]),
+        ("disk_of_one", ONE, {}, ["lost"]),
+        ("disk_of_one", ALL, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("answer_lost", ALL, {}, ["kept"]),
+        ("answer_lost", PLAIN, {}, ["duplicated", "reordered"]),
+        ("answer_lost", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
+        ("answer_lost", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("answer_lost", NONE, {}, []),
+        ("transaction_aborts", ALL, {}, []),
+        ("transaction_aborts", ATOMIC, {}, ["kept"]),
+        ("transaction_aborts", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
+        ("reader_dies", ALL, {}, ["duplicated"]),
+        ("reader_dies", replace(ALL, commits="before"), {}, ["skipped"]),
+        ("reader_dies", replace(ALL, commits="auto"), {}, ["skipped", "duplicated"]),
+        ("reader_dies", replace(ATOMIC, commits="transaction"), {}, ["kept"]),
+        (
+            "reader_dies",
+            replace(ATOMIC, commits="transaction", isolation="read_uncommitted"),
+            {},
+            ["aborted records shown"],
+        ),
+        ("grows_old", ALL, {}, ["deleted as configured"]),
+        ("grows_old", ALL, {"retention_ms": -1}, []),
+        ("grows_old", ALL, {"retention_ms": -1, "retention_bytes": 1}, ["deleted as configured"]),
+        ("grows_old", ALL, {"deletes": False}, []),
+        ("written_again", ALL, {}, []),
+        ("written_again", ALL, {"compacted": True}, ["deleted as configured"]),
+    ],
+)
+def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]) -> None:
+    assert effects(event, client, **topic) == expected
+
+
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("min_isr", [1, 2])
+@pytest.mark.parametrize("flush", [-1, 1])
+def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_isr: int, flush: int) -> None:
+    """Each promise has its reason and its source; the worst comes first, and what is lost can be mended."""
+    topic = TopicSettings(replicas=replicas, min_isr=min_isr, flush_messages=flush)
+    client = ClientSettings(acks=acks, idempotent=acks == "all")
+    found = promises(topic, client)
+    assert [p.severity for p in found] == sorted((p.severity for p in found), reverse=True)
+    here = {f"acks={acks}", f"min.insync.replicas={min_isr}", f"flush.messages={flush}"}
+    here |= {f"a replication factor of {replicas}", "unclean.leader.election.enable=false"}
+    for promise in found:
+        assert promise.which
+        assert promise.why
+        assert promise.source
+        assert not here & set(promise.mend), promise
+        assert Effect.LOST not in promise.effects or promise.mend, promise
+
+
+@pytest.mark.parametrize(
+    ("event", "client", "topic", "mended"),
+    [
+        ("leader_dies", ONE, {}, (ALL, {})),
+        ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, (ALL, {})),
+        ("returns_short", ALL, {"min_isr": 1, "elr": False}, (ALL, {})),
+        ("power_of_all", ALL, {}, (ALL, {"flush_messages": 1})),
+        ("disk_of_one", ALL, {"replicas": 1, "min_isr": 1}, (ALL, {})),
+        ("answer_lost", PLAIN, {}, (ALL, {})),
+        ("replica_down", ALL, {"min_isr": 3}, (ALL, {"min_isr": 2})),
+        ("nothing_breaks", ALL, {"min_isr": 4}, (ALL, {"min_isr": 2})),
+    ],
+)
+def test_what_mends_it_does(
+    event: str, client: ClientSettings, topic: dict[str, Any], mended: tuple[ClientSettings, dict[str, Any]]
+) -> None:
+    worse, (client_then, topic_then) = at(event, client, **topic), mended
+    assert worse is not None
+    assert worse.mend
+    better = at(event, client_then, **topic_then)
+    assert better is None or better.severity < worse.severity
+
+
+def test_which_records_go_follows_from_the_settings() -> None:
+    bounds = [
+        ({}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_ms": 500}, "acknowledged records of the last 500 ms"),
+        ({"flush_messages": 20}, "at most 20 acknowledged records of each partition"),
+    ]
+    for topic, which in bounds:
+        promise = at("power_of_all", ALL, **topic)
+        assert promise is not None
+        assert promise.which == which
+
+
+def test_every_event_has_a_name_of_its_own() -> None:
+    assert len({event.name for event in EVENTS}) == len({event.happens for event in EVENTS}) == len(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"acks": "1"}, "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        ({"retries": 0}, "idempotence needs retries and at most 5 requests in flight"),
+        ({"in_flight": 6}, "at most 5 requests in flight"),
+        ({"idempotent": False, "transactional": True}, "a transactional producer is idempotent"),
+        ({"in_flight": 0}, "1 request in flight or more"),
+        ({"retries": -1}, "0 retries or more"),
+        ({"commits": "transaction"}, "by a transactional producer: say --transactional"),
+    ],
+)
+def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        ClientSettings(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"replicas": 0}, {"min_isr": 0}])
+def test_what_no_topic_can_be_is_said(settings: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="of 1 or more"):
+        TopicSettings(**settings)
