@@ -132,6 +132,23 @@ def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common:
     return _gate(_options(only=(scenario,), **common))
 
 
+@commands.command()
+@_run_options
+@click.option("--only", metavar="NAME,...", multiple=True, help="Only these columns, by scenario or event.")
+def contracts(only: tuple[str, ...], **common: Any) -> Exit:
+    """Play each configuration at each event, side by side, and print what was kept: the matrix of contracts."""
+    from harness import contracts as matrix  # as below
+
+    names = matrix.chosen([name.strip() for part in only for name in part.split(",") if name.strip()])
+    options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
+    with reports.progress() as progress:
+        result, cells, played = matrix.play(options, progress)
+    reports.publish(result.out)
+    for line in matrix.page(cells, played):
+        click.echo(line)
+    return matrix.exit_of(result, cells)
+
+
 def _options(
     *,
     seed: int | None,

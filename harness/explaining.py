@@ -45,7 +45,7 @@ def _options(names: Sequence[str]) -> str:
 
 def explained(topic: TopicSettings, client: ClientSettings) -> list[str]:
     """Lines about one configuration, the worst that can happen first."""
-    lines = [f"{_of_topic(topic)}; {_of_client(client)}"]
+    lines = [f"{topic}; a producer with {client}"]
     for promise in promises(topic, client):
         lines += ["", f"{_effects(promise)}: {promise.event.happens}", *_reasons(promise)]
     return lines
@@ -86,7 +86,7 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
 
 def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
     """Lines about the topics of a cluster, the worst first; what settings do not spare any topic stands at the end."""
-    lines = [f"{len(topics)} topics of {bootstrap}, as if written to by {_of_client(client)}"]
+    lines = [f"{len(topics)} topics of {bootstrap}, as if written to by a producer with {client}"]
     if not all(topic.elr_known for topic in topics):
         lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
     well = []
@@ -95,7 +95,7 @@ def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSe
         if not bad and not topic.short:
             well.append(topic.name)
             continue
-        lines += ["", f"{topic.name}: {_of_topic(topic.settings)}"]
+        lines += ["", f"{topic.name}: {topic.settings}"]
         if topic.short:
             lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
         for promise in bad:
@@ -132,21 +132,3 @@ def _effects(promise: Promise) -> str:
 def _reasons(promise: Promise, indent: str = "  ") -> list[str]:
     lines = [f"{indent}{promise.which}", f"{indent}because: {promise.why} ({promise.source})"]
     return lines + ([f"{indent}mend by: {', '.join(promise.mend)}"] if promise.mend else [])
-
-
-def _of_topic(topic: TopicSettings) -> str:
-    words = [f"{topic.replicas} replica{'s' if topic.replicas > 1 else ''}", f"min.insync.replicas={topic.min_isr}"]
-    words.append("unclean elections" if topic.unclean else "clean elections only")
-    words.append(f"ELR {'on' if topic.elr else 'off'}")
-    words += [f"flush.messages={topic.flush_messages}"] if topic.flush_messages > 0 else []
-    words += [f"on disk within {topic.flush_ms} ms"] if topic.flush_ms > 0 else []
-    words += ["compacted"] if topic.compacted else []
-    return ", ".join(words)
-
-
-def _of_client(client: ClientSettings) -> str:
-    words = [f"a producer with acks={client.acks}"]
-    words.append("transactional" if client.transactional else "idempotent" if client.idempotent else "not idempotent")
-    if not client.idempotent:
-        words.append(f"{client.in_flight} in flight" if client.retries else "no retries")
-    return ", ".join(words)

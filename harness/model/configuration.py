@@ -42,6 +42,15 @@ class TopicSettings:
         if self.replicas < 1 or self.min_isr < 1:
             raise BadInput("a topic has a replication factor and a min.insync.replicas of 1 or more")
 
+    def __str__(self) -> str:
+        words = [f"{self.replicas} replica{'s' if self.replicas > 1 else ''}", f"min.insync.replicas={self.min_isr}"]
+        words.append("unclean elections" if self.unclean else "clean elections only")
+        words.append(f"ELR {'on' if self.elr else 'off'}")
+        words += [f"flush.messages={self.flush_messages}"] if self.flush_messages > 0 else []
+        words += [f"on disk within {self.flush_ms} ms"] if self.flush_ms > 0 else []
+        words += ["compacted"] if self.compacted else []
+        return ", ".join(words)
+
     @property
     def flushes_each(self) -> bool:
         """Whether every replica has a record on its disk before it counts."""
@@ -75,3 +84,10 @@ class ClientSettings:
             )
         if self.commits == "transaction" and not self.transactional:
             raise BadInput("offsets are committed in a transaction by a transactional producer: say --transactional")
+
+    def __str__(self) -> str:
+        words = [f"acks={self.acks}"]
+        words.append("transactional" if self.transactional else "idempotent" if self.idempotent else "not idempotent")
+        if not self.idempotent:
+            words.append(f"{self.in_flight} in flight" if self.retries else "no retries")
+        return ", ".join(words)

@@ -136,10 +136,10 @@ def _replica_down(event: Event, topic: TopicSettings, client: ClientSettings) ->
     source = f"{REFERENCE}, min.insync.replicas"
     if topic.min_isr == topic.replicas:
         which = "writes with acks=all until it is back and has caught up; reads go on"
-        why = f"{topic.replicas - 1} replicas in sync are fewer than min.insync.replicas={topic.min_isr}"
+        why = f"fewer are in sync than min.insync.replicas={topic.min_isr}"
         fewer = f"min.insync.replicas={topic.min_isr - 1}"
         return _away(event, which, why, source, _THREE if topic.replicas == 2 else fewer)
-    why = f"{topic.replicas - 1} replicas in sync are enough for min.insync.replicas={topic.min_isr}"
+    why = f"as many are in sync as min.insync.replicas={topic.min_isr} asks for"
     return _kept(event, why, source, "every acknowledged record; writes go on once it has left the ISR")
 
 

@@ -200,6 +200,19 @@ class Regression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """A column of the matrix of contracts: what happens here, to which configurations side by side.
+
+    event: its name in `model.promises`. topics: each of them is a row, with the settings of the producer that writes to
+    it. fault: the step during which a topic is unavailable or not; "" = its acks are not what it is about.
+    """
+
+    event: str
+    topics: tuple[str, ...]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     name: str
     title: str
@@ -222,6 +235,7 @@ class Scenario:
     floors: Floors = Floors()
     weakening: Weakening | None = None
     regression: Regression | None = None
+    matrix: Matrix | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's scenario.json."""

@@ -11,6 +11,7 @@ from harness.model import scenario_tier
 from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
+from harness.model.promises import EVENTS
 from harness.model.scenario import (
     KRAFT_VERSION,
     LOG_DIRS_MAX,
@@ -19,6 +20,7 @@ from harness.model.scenario import (
     Admin,
     ClusterShape,
     Config,
+    Matrix,
     Producer,
     Reader,
     Regression,
@@ -199,6 +201,22 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
         _expected(scenario.weakening.expect, f"{where}: weakening")
     if scenario.regression is not None:
         _regression(scenario.regression, f"{where}: regression")
+    if scenario.matrix is not None:
+        _matrix(scenario, scenario.matrix, topics, f"{where}: matrix")
+
+
+def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where: str) -> None:
+    _one_of(matrix.event, tuple(event.name for event in EVENTS), where, "event")
+    if not matrix.topics:
+        raise BadInput(f"{where}: topics is empty; each topic named there is a configuration of the matrix")
+    for name in matrix.topics:
+        if name not in topics:
+            raise BadInput(f"{where}: no topic {name!r}{_hint(name, topics)}")
+        if not any(name in producer.topics for producer in scenario.producers):
+            raise BadInput(f"{where}: nobody writes to {name}; add it to a producer's topics")
+    steps = {step.name: step for step in scenario.steps}
+    if matrix.fault and matrix.fault not in steps:
+        raise BadInput(f"{where}: fault: no step {matrix.fault!r}{_hint(matrix.fault, steps)}")
 
 
 def _regression(known: Regression, where: str) -> None:

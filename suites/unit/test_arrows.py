@@ -42,12 +42,13 @@ MODULES: dict[str, set[str]] = {
 }
 RUN = {*ROOMS, "options", "judging"}
 CHAOS = {*RUN, "run"}
-CLI = {*CHAOS, "regression", "chaos", "exiting", "listing", "doctor", "explaining"}
+CLI = {*CHAOS, "regression", "contracts", "chaos", "exiting", "listing", "doctor", "explaining"}
 ROOMS |= {**MODULES, "chaos": CHAOS, "cli": CLI}
 # What run.py was split into; all of it sits on run's level.
 RUN_PARTS = {
     "run",
     "casting",
+    "contracts",
     "drive",
     "admin_looks",
     "lookups",

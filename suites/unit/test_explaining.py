@@ -102,8 +102,7 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     assert lines[at + 1 : at + 5] == [
         "  unavailable when one replica is down",
         "    writes with acks=all until it is back and has caught up; reads go on",
-        "    because: 2 replicas in sync are fewer than min.insync.replicas=3 "
-        "(Kafka documentation, min.insync.replicas)",
+        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas)",
         "    mend by: min.insync.replicas=2",
     ]
     assert lines[-3] == "what the settings above do not spare any topic:"

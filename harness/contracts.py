@@ -1,0 +1,258 @@
+"""The matrix of contracts: configurations beside one another while something happens, each cell played and judged.
+
+A scenario with a [matrix] table is one column. What each of its topics came to is read off the verdict of the run, and
+held against what `model.promises` derives from the topic's and its producer's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness import run, scenarios
+from harness.evidence import Bundle
+from harness.evidence.documents import write_json
+from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.contract import contract_of
+from harness.model.errors import BadInput
+from harness.model.exits import Exit, worst
+from harness.model.finding import Kind
+from harness.model.promises import EVENTS, Effect, Event, Promise, promises
+from harness.model.scenario import Matrix, Producer, Scenario
+from harness.model.scenario_toml import hint
+from harness.model.verdict import Status, Verdict
+from harness.options import GateOptions, GateResult, Progress
+
+TAG: Final = "contract"
+TABLE: Final = "contracts.json"
+PAGE: Final = "contracts.md"
+ELR: Final = "eligible.leader.replicas.version"
+# A topic that is unavailable while something is broken gives no ack for most of that time: the silence is counted from
+# when the record was sent that ended it, and earlier ones may have been given up. One that is available may give none
+# while a leader or the ISR changes, which a column lasts much longer than.
+UNAVAILABLE_SHARE: Final = 0.5
+_SEEN: Final[Mapping[Kind, Effect]] = {
+    Kind.LOST: Effect.LOST,
+    Kind.DUPLICATED: Effect.DUPLICATED,
+    Kind.REORDERED: Effect.REORDERED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One configuration at one event. seen: effects with how many records, or for how many seconds; empty = kept.
+
+    status: of the scenario that played it; None = it came to no verdict.
+    """
+
+    scenario: str
+    event: Event
+    topic: str
+    row: str
+    promised: Promise
+    status: Status | None
+    seen: Mapping[Effect, float]
+    silent_s: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was seen is what was promised, no less and no more, in a run that proved something."""
+        worst_seen = next((effect for effect in Effect if effect in self.seen), Effect.KEPT)
+        promised = self.promised.effects
+        return self.status is Status.PASS and worst_seen is promised[0] and set(self.seen) <= set(promised)
+
+    @property
+    def text(self) -> str:
+        """For a reader of the matrix."""
+        if self.status is None:
+            return f"not played (promised: {', '.join(self.promised.effects)})"
+        told = [_told(effect, amount) for effect, amount in self.seen.items()] or [Effect.KEPT.value]
+        if self.silent_s and Effect.UNAVAILABLE not in self.seen:
+            told.append(f"{self.silent_s:.1f} s without acks")
+        words = ", ".join(told)
+        if self.holds:
+            return words
+        return f"{words} ({self.status.name}; promised: {', '.join(self.promised.effects)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a matrix is of, and how to have it again."""
+
+    release: str
+    day: str
+    seed: int | None
+
+    @classmethod
+    def now(cls, result: GateResult) -> Played:
+        """Of a gate that has just ended."""
+        release = str(result.summary.release.get("version"))
+        return cls(release=release, day=f"{datetime.now(UTC):%Y-%m-%d}", seed=result.summary.seed)
+
+
+def columns() -> dict[str, Scenario]:
+    """Built-in scenarios that are a column of the matrix, by name."""
+    return {name: scenario for name, scenario in scenarios.builtin().items() if scenario.matrix is not None}
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """The names of all columns, or those asked for by their own name or their event's. BadInput on any other."""
+    every = columns()
+    by_event: dict[str, list[str]] = {}
+    for name, scenario in every.items():
+        assert scenario.matrix is not None
+        by_event.setdefault(scenario.matrix.event, []).append(name)
+    names: list[str] = []
+    for one in only:
+        if one not in every and one not in by_event:
+            raise BadInput(f"no column of the matrix is called {one!r}{hint(one, [*every, *by_event])}")
+        names += [one] if one in every else by_event[one]
+    return tuple(dict.fromkeys(names)) or tuple(every)
+
+
+def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell], Played]:
+    """Runs the columns that `options.only` names, and writes the matrix beside their evidence."""
+    result = run.gate(options, progress)
+    cells = list(cells_of(result))
+    played = Played.now(result)
+    write_json(result.out / TABLE, {**asdict(played), "cells": [_plain(cell) for cell in cells]})
+    (result.out / PAGE).write_text("\n".join(page(cells, played)) + "\n", encoding="utf-8")
+    return result, cells, played
+
+
+def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
+    """The gate's own, and INCONCLUSIVE where a cell shows less than what was promised to happen there."""
+    played = [cell for cell in cells if cell.status is not None]
+    shown = bool(played) and all(cell.holds for cell in played)
+    return worst([result.exit, Exit.PASS if shown else Exit.INCONCLUSIVE])
+
+
+def cells_of(result: GateResult) -> Iterator[Cell]:
+    """A cell of each topic of each column, also of those that nothing on this machine could play."""
+    every = columns()
+    for name in result.summary.not_run:
+        yield from _cells(every[name], None)
+    for one in result.summary.results:
+        path = result.out / one.bundle if one.bundle else None
+        judged = path is not None and (path / VERDICT).is_file()
+        yield from _cells(every[one.name], path if judged else None)
+
+
+def _cells(scenario: Scenario, bundle: Path | None) -> Iterator[Cell]:
+    matrix = scenario.matrix
+    assert matrix is not None
+    verdict = read_verdict(bundle) if bundle else None
+    open_s = _open_s(bundle, matrix.fault) if bundle else 0.0
+    for topic in matrix.topics:
+        settings, client = settings_of(scenario, topic)
+        promise = next((p for p in promises(settings, client) if p.event.name == matrix.event), None)
+        if promise is None:
+            raise BadInput(f"scenario {scenario.name}: matrix: {matrix.event} does not concern topic {topic}")
+        silent_s = _silent_s(verdict, matrix, topic) if verdict else 0.0
+        yield Cell(
+            scenario=scenario.name,
+            event=promise.event,
+            topic=topic,
+            row=f"{client}; {settings}",
+            promised=promise,
+            status=verdict.status if verdict else None,
+            seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
+            silent_s=silent_s,
+        )
+
+
+def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[Effect, float]:
+    seen: dict[Effect, float] = {}
+    for finding in verdict.findings:
+        effect = _SEEN.get(finding.kind)
+        if effect is not None and finding.topic == topic:
+            seen[effect] = seen.get(effect, 0) + finding.count
+    if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
+        seen[Effect.UNAVAILABLE] = silent_s
+    return {effect: seen[effect] for effect in Effect if effect in seen}
+
+
+def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
+    """For how long the partition of a topic that had no ack for longest had none during the fault."""
+    silent: Mapping[str, float] = verdict.facts["availability"]["without_acks_s"].get(matrix.fault, {})
+    return max((s for place, s in silent.items() if place.rpartition("/")[0] == topic), default=0.0)
+
+
+def _open_s(bundle: Path, fault: str) -> float:
+    """How long a fault was open; 0 without one."""
+    for step in Bundle.open(bundle).document("steps.json"):
+        if step["name"] == fault and None not in (step["started_ns"], step["healed_ns"]):
+            return float(step["healed_ns"] - step["started_ns"]) / 1e9
+    return 0.0
+
+
+def settings_of(scenario: Scenario, topic: str) -> tuple[TopicSettings, ClientSettings]:
+    """Of a topic of a scenario, and of the first producer that writes to it."""
+    contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
+    promised = contract.topics[topic]
+    producer = next(p for p in scenario.producers if topic in p.topics)
+    settings = TopicSettings(
+        replicas=promised.replicas,
+        min_isr=promised.min_insync_replicas,
+        unclean=promised.unclean_election,
+        elr=scenario.shape.features.get(ELR, 1) > 0,
+        flush_messages=promised.flush_messages,
+        flush_ms=promised.flush_ms,
+        retention_ms=promised.retention_ms,
+        retention_bytes=promised.retention_bytes,
+        deletes=not promised.compacted,
+        compacted=promised.compacted,
+    )
+    return settings, _client(producer)
+
+
+def _client(producer: Producer) -> ClientSettings:
+    transactional = producer.transactions is not None
+    return ClientSettings(
+        acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
+        idempotent=producer.idempotent or transactional,
+        retries=int(producer.config.get("retries", 2**31 - 1)),
+        in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
+        transactional=transactional,
+    )
+
+
+def page(cells: Sequence[Cell], played: Played) -> list[str]:
+    """The matrix as Markdown: a table for each event, a row for each configuration."""
+    lines = [f"# What Kafka {played.release} keeps of what", ""]
+    lines += [f"Played on {played.day} by `durability contracts --kafka {played.release} --seed {played.seed}`.", ""]
+    for event in EVENTS:
+        rows = [cell for cell in cells if cell.event == event]
+        if rows:
+            lines += [f"## When {event.happens}", "", "| configuration | came to | which, and why | played by |"]
+            lines += ["|---|---|---|---|"]
+            lines += [
+                f"| {c.row} | {c.text} | {c.promised.which}: {c.promised.why} ({c.promised.source}) | `{c.scenario}` |"
+                for c in rows
+            ]
+            lines.append("")
+    return lines[:-1]
+
+
+def _told(effect: Effect, amount: float) -> str:
+    if effect is Effect.UNAVAILABLE:
+        return f"unavailable for {amount:.1f} s"
+    return f"{int(amount):,} {effect.value}"
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    return {
+        "scenario": cell.scenario,
+        "event": cell.event.name,
+        "topic": cell.topic,
+        "configuration": cell.row,
+        "promised": [effect.value for effect in cell.promised.effects],
+        "seen": {effect.value: amount for effect, amount in cell.seen.items()},
+        "without_acks_s": cell.silent_s,
+        "status": cell.status.name if cell.status is not None else None,
+        "holds": cell.holds,
+    }

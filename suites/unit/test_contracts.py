@@ -1,0 +1,214 @@
+"""The matrix of contracts: what a run came to is held against what was promised. Verdicts are made by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, contracts, scenarios
+from harness.contracts import Cell, Played
+from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+from harness.model.finding import Finding, Kind
+from harness.model.promises import EVENTS, Effect
+from harness.model.scenario import ExactLoss, Scenario
+from harness.model.scenario_toml import patched
+from harness.model.verdict import Status, Verdict
+from harness.options import GateResult
+
+COLUMNS = contracts.columns()
+DIES = COLUMNS["contract_leader_dies"]
+DOWN = COLUMNS["contract_replica_down"]
+ANSWERS = COLUMNS["contract_answer_lost"]
+OPEN_S = 20.0
+PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
+
+
+def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
+    return Finding(kind=kind, topic=topic, partition=0, count=count, excused_by="as configured")
+
+
+def verdict(scenario: Scenario, *findings: Finding, status: Status = Status.PASS, **silent_s: float) -> Verdict:
+    without = {f"{topic}/0": s for topic, s in silent_s.items()}
+    fault = scenario.matrix.fault if scenario.matrix else ""
+    facts = {"availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}}, "steps": []}
+    return Verdict(scenario=scenario.name, status=status, findings=findings, facts=facts)
+
+
+def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Cell]:
+    """By topic."""
+    monkeypatch.setattr(contracts, "read_verdict", lambda _: judged)
+    monkeypatch.setattr(contracts, "_open_s", lambda _, fault: OPEN_S if fault else 0.0)
+    bundle = Path("bundle") if judged else None
+    return {cell.topic: cell for cell in contracts._cells(scenario, bundle)}
+
+
+LOST_50 = (lost("zero", 50), lost("one", 50))
+
+
+def test_what_was_promised_and_seen_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "zero": ("50 lost", True),
+        "one": ("50 lost", True),
+        "all_one": ("kept", True),
+        "all_two": ("kept", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("findings", "topic", "text"),
+    [
+        ((lost("zero", 50),), "one", "kept (PASS; promised: lost)"),
+        ((*LOST_50, lost("all_two", 1)), "all_two", "1 lost (PASS; promised: kept)"),
+        ((*LOST_50, lost("one", 2, Kind.DUPLICATED)), "one", "50 lost, 2 duplicated (PASS; promised: lost)"),
+    ],
+)
+def test_less_or_more_than_promised_does_not(
+    findings: tuple[Finding, ...], topic: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cells(DIES, verdict(DIES, *findings), monkeypatch)
+    assert (found[topic].text, found[topic].holds) == (text, False)
+    assert sum(not cell.holds for cell in found.values()) == 1
+
+
+@pytest.mark.parametrize("status", [Status.FAIL, Status.INCONCLUSIVE, None])
+def test_nothing_holds_in_a_run_that_did_not_pass(status: Status | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = None if status is None else verdict(DIES, *LOST_50, status=status)
+    found = cells(DIES, judged, monkeypatch)
+    assert not any(cell.holds for cell in found.values())
+    assert (status.name if status is not None else "not played (promised: lost)") in found["zero"].text
+
+
+def test_who_gives_no_ack_for_most_of_the_fault_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DOWN, verdict(DOWN, three=OPEN_S + 1, pair=0.6 * OPEN_S, two=9.0), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "three": ("unavailable for 21.0 s", True),
+        "pair": ("unavailable for 12.0 s", True),
+        "two": ("kept, 9.0 s without acks", True),
+        "one": ("kept", True),
+    }
+    short = cells(DOWN, verdict(DOWN, three=0.4 * OPEN_S, pair=OPEN_S, two=OPEN_S), monkeypatch)
+    assert {topic for topic, cell in short.items() if not cell.holds} == {"three", "two"}
+
+
+def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice, again = lost("twice", 3, Kind.DUPLICATED), lost("in_order", 2, Kind.DUPLICATED)
+    found = cells(ANSWERS, verdict(ANSWERS, twice, again), monkeypatch)
+    assert all(cell.holds for cell in found.values())
+    found = cells(ANSWERS, verdict(ANSWERS, twice, again, lost("in_order", 1, Kind.REORDERED)), monkeypatch)
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["in_order"]
+    found = cells(ANSWERS, verdict(ANSWERS, lost("twice", 3, Kind.REORDERED), again), monkeypatch)
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["twice"]
+
+
+def result(*statuses: Status) -> GateResult:
+    results = tuple(ScenarioResult(name=f"s{n}", status=status) for n, status in enumerate(statuses))
+    return GateResult(out=Path(), summary=GateSummary(required=tuple(r.name for r in results), results=results))
+
+
+def test_a_matrix_with_a_cell_that_does_not_hold_proved_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = list(cells(DIES, verdict(DIES, *LOST_50), monkeypatch).values())
+    bad = list(cells(DIES, verdict(DIES), monkeypatch).values())
+    assert contracts.exit_of(result(Status.PASS), good) is Exit.PASS
+    assert contracts.exit_of(result(Status.PASS), [*good, *bad]) is Exit.INCONCLUSIVE
+    not_run = list(cells(DIES, None, monkeypatch).values())
+    assert contracts.exit_of(result(Status.PASS), [*good, *not_run]) is Exit.PASS
+    assert contracts.exit_of(result(Status.PASS), not_run) is Exit.INCONCLUSIVE
+    assert contracts.exit_of(result(Status.PASS), []) is Exit.INCONCLUSIVE
+    assert contracts.exit_of(result(Status.FAIL), bad) is Exit.FAIL
+
+
+def test_the_page_has_a_table_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        *cells(DOWN, verdict(DOWN), monkeypatch).values(),
+        *cells(DIES, verdict(DIES, *LOST_50), monkeypatch).values(),
+    ]
+    lines = contracts.page(found, PLAYED)
+    assert lines[0] == "# What Kafka 4.3.1 keeps of what"
+    assert lines[2] == "Played on 2026-01-31 by `durability contracts --kafka 4.3.1 --seed 5`."
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## When the leader's process dies, the others are in sync",
+        "## When one replica is down",
+    ]
+    (row,) = [line for line in lines if line.startswith("| acks=1, ")]
+    assert row.split(" | ")[1] == "50 lost"
+    assert row.endswith("| `contract_leader_dies` |")
+
+
+@pytest.mark.parametrize("scenario", COLUMNS.values(), ids=lambda scenario: scenario.name)
+def test_each_column_is_whole(scenario: Scenario) -> None:
+    """Its event concerns each of its topics, and what is to be lost of them is known to the record, where it is not
+    known to the byte: how much a disk has of a log."""
+    assert scenario.matrix is not None
+    assert contracts.TAG in scenario.tags
+    bytewise = scenario.permits.last_replica or scenario.shape.disk
+    exact = {loss.topic: loss.count for loss in scenario.permits.exact_losses}
+    for cell in contracts._cells(scenario, None):
+        is_lost = Effect.LOST in cell.promised.effects
+        assert is_lost == (exact.get(cell.topic, 0) > 0) or (is_lost and bytewise), cell.topic
+        assert scenario.matrix.fault or Effect.UNAVAILABLE not in cell.promised.effects
+    twin = scenarios.weakened(scenario)
+    assert twin.matrix == scenario.matrix
+
+
+def test_columns_are_chosen_by_their_names_and_by_their_events() -> None:
+    assert contracts.chosen(()) == tuple(COLUMNS)
+    assert contracts.chosen(["leader_dies", "contract_leader_dies"]) == ("contract_leader_dies",)
+    with pytest.raises(BadInput, match="no column of the matrix is called 'leader_dyes'; did you mean 'leader_dies'"):
+        contracts.chosen(["leader_dyes"])
+
+
+def test_an_event_that_does_not_concern_a_topic_is_refused() -> None:
+    other = patched(DIES, {"topics.all_one.replicas": 1, "topics.all_one.assignment": [[1]]})
+    assert other.matrix is not None
+    odd = replace(other, matrix=replace(other.matrix, event="replica_down", topics=("all_one",)))
+    with pytest.raises(BadInput, match="replica_down does not concern topic all_one"):
+        list(contracts._cells(odd, None))
+
+
+@pytest.mark.parametrize(
+    ("patch", "said"),
+    [
+        ({"matrix.event": "leader_dyes"}, "event = 'leader_dyes'"),
+        ({"matrix.topics": []}, "topics is empty"),
+        ({"matrix.topics": ["zeero"]}, "no topic 'zeero'"),
+        ({"matrix.fault": "kil_leader"}, "fault: no step 'kil_leader'"),
+    ],
+)
+def test_a_column_that_means_nothing_is_refused(patch: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        patched(DIES, patch)
+
+
+def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = list(cells(DIES, verdict(DIES), monkeypatch).values())
+    asked: list[Any] = []
+
+    def play(options: Any, progress: Any) -> tuple[GateResult, list[Cell], Played]:
+        asked.append(options)
+        return result(Status.PASS), found, Played.now(result(Status.PASS))
+
+    monkeypatch.setattr(contracts, "play", play)
+    monkeypatch.setattr("reports.publish", lambda out: None)
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke(["contracts", "--only", "leader_dies"]) is Exit.INCONCLUSIVE
+    assert asked[0].only == ("contract_leader_dies",)
+    assert "kept (PASS; promised: lost)" in capsys.readouterr().out
+    assert cli.invoke(["contracts", "--only", "nothing"]) is Exit.USAGE
+
+
+def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)["one"]
+    told = json.loads(json.dumps(contracts._plain(cell)))
+    assert (told["event"], told["promised"], told["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
+    assert told["holds"]
+    assert ExactLoss(topic="one", partition=0, count=50) in DIES.permits.exact_losses
+    assert told["event"] in {event.name for event in EVENTS}
