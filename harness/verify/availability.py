@@ -154,22 +154,24 @@ def _inside(window: str) -> Column:
 
 
 def _stalls(ledger: DataFrame) -> DataFrame:
-    """Gaps between acks, from when the record was called that ended them, and what came of no ack any more.
+    """Gaps between acks, from when somebody began to wait for the one that ended them: with it, or with a record that
+    was given up on before it. And what came of no ack any more.
 
     By tenths of a second: gaps within one are none, so few rows are sorted.
     """
     acked = F.col("outcome") == Outcome.ACKED.value
+    acked_ns = F.when(acked, F.col("returned_ns"))
     buckets = (
-        ledger.where(acked)
+        ledger.where("returned_ns IS NOT NULL")
         .groupBy(*PLACE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket"))
-        .agg(
-            F.min("returned_ns").alias("first"),
-            F.max("returned_ns").alias("last"),
-            F.min_by("called_ns", "returned_ns").alias("called"),
-        )
+        .agg(F.min(acked_ns).alias("to_ns"), F.max(acked_ns).alias("last"), F.min("called_ns").alias("called"))
     )
-    before = F.lag("last").over(Window.partitionBy(*PLACE).orderBy("bucket"))
-    between = buckets.withColumn("from_ns", F.greatest(before, "called")).withColumnRenamed("first", "to_ns")
+    in_order = Window.partitionBy(*PLACE).orderBy("bucket")
+    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    buckets = buckets.withColumn("gap", F.coalesce(F.count("last").over(earlier), F.lit(0)))
+    waited = F.min("called").over(Window.partitionBy(*PLACE, "gap"))
+    before = F.last("last", ignorenulls=True).over(earlier)
+    between = buckets.select(*PLACE, F.greatest(before, waited).alias("from_ns"), "to_ns").where("to_ns IS NOT NULL")
     ends = ledger.groupBy(*PLACE).agg(
         F.coalesce(F.max(F.when(acked, F.col("returned_ns"))), F.min("called_ns")).alias("from_ns"),
         F.max(F.when(~acked, F.col("returned_ns"))).alias("to_ns"),

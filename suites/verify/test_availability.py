@@ -98,6 +98,16 @@ def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spar
     assert found["without_acks_s"] == {"kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
 
 
+def test_who_was_given_up_on_had_waited_too(spark: SparkSession) -> None:
+    """Nothing is acknowledged for eight seconds; what was sent at their beginning was given up on, and not what ended
+    them. What is sent in a pause is another matter."""
+    history = acked_at(0.1, 0.9, 5.0, 9.0, 9.1, 15.0)
+    history.tables["ledger"][2].update(outcome="unknown", offset=None, called_ns=START_NS + S)
+    found = told(spark, broken(waited(history, {3: 7.0}), ("kill", 1, 8.5)))
+    assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill"}
+    assert found["without_acks_s"] == {"kill": {"t/0": 8.0}}
+
+
 def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
     """Bursts with pauses between them: the partition is idle, not unavailable."""
     found = told(spark, broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3)))
