@@ -95,8 +95,8 @@ class Played:
 
 
 def columns() -> dict[str, Scenario]:
-    """Built-in scenarios that are a column of the matrix, by name."""
-    return {name: scenario for name, scenario in scenarios.builtin().items() if scenario.matrix is not None}
+    """Built-in scenarios that are a column of the matrix, by name; those that can share a cluster stand together."""
+    return {scenario.name: scenario for scenario in scenarios.tagged([TAG])}
 
 
 def chosen(only: Sequence[str]) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
         if one not in every and one not in by_event:
             raise BadInput(f"no column of the matrix is called {one!r}{hint(one, [*every, *by_event])}")
         names += [one] if one in every else by_event[one]
-    return tuple(dict.fromkeys(names)) or tuple(every)
+    return tuple(name for name in every if not only or name in names)
 
 
 def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell], Played]:

@@ -146,7 +146,6 @@ def test_each_column_is_whole(scenario: Scenario) -> None:
     """Its event concerns each of its topics, and what is to be lost of them is known to the record, where it is not
     known to the byte: how much a disk has of a log."""
     assert scenario.matrix is not None
-    assert contracts.TAG in scenario.tags
     bytewise = scenario.permits.last_replica or scenario.shape.disk
     exact = {loss.topic: loss.count for loss in scenario.permits.exact_losses}
     for cell in contracts._cells(scenario, None):
@@ -155,6 +154,10 @@ def test_each_column_is_whole(scenario: Scenario) -> None:
         assert scenario.matrix.fault or Effect.UNAVAILABLE not in cell.promised.effects
     twin = scenarios.weakened(scenario)
     assert twin.matrix == scenario.matrix
+
+
+def test_whoever_has_a_matrix_has_the_tag() -> None:
+    assert set(COLUMNS) == {name for name, scenario in scenarios.builtin().items() if scenario.matrix is not None}
 
 
 def test_columns_are_chosen_by_their_names_and_by_their_events() -> None:
