@@ -144,8 +144,9 @@ def contracts(only: tuple[str, ...], **common: Any) -> Exit:
     with reports.progress() as progress:
         result, cells, played = matrix.play(options, progress)
     reports.publish(result.out)
-    for line in matrix.page(cells, played):
+    for line in matrix.brief(cells, played):
         click.echo(line)
+    click.echo(f"with reasons and sources: {result.out / matrix.PAGE}")
     return matrix.exit_of(result, cells)
 
 

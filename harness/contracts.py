@@ -25,12 +25,14 @@ from harness.model.promises import EVENTS, Effect, Event, Promise, promises
 from harness.model.scenario import Matrix, Producer, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
+from harness.model.version import numbers_of
 from harness.options import GateOptions, GateResult, Progress
 
 TAG: Final = "contract"
 TABLE: Final = "contracts.json"
 PAGE: Final = "contracts.md"
 ELR: Final = "eligible.leader.replicas.version"
+ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 # A topic that is unavailable while something is broken gives no ack for most of that time: the silence is counted from
 # when the record was sent that ended it, and earlier ones may have been given up. One that is available may give none
 # while a leader or the ISR changes, which a column lasts much longer than.
@@ -87,6 +89,9 @@ class Played:
     day: str
     seed: int | None
 
+    def __str__(self) -> str:
+        return f"Played on {self.day} by `durability contracts --kafka {self.release} --seed {self.seed}`."
+
     @classmethod
     def now(cls, result: GateResult) -> Played:
         """Of a gate that has just ended."""
@@ -134,21 +139,22 @@ def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
 def cells_of(result: GateResult) -> Iterator[Cell]:
     """A cell of each topic of each column, also of those that nothing on this machine could play."""
     every = columns()
+    version = str(result.summary.release.get("version"))
     for name in result.summary.not_run:
-        yield from _cells(every[name], None)
+        yield from _cells(every[name], None, version)
     for one in result.summary.results:
         path = result.out / one.bundle if one.bundle else None
         judged = path is not None and (path / VERDICT).is_file()
-        yield from _cells(every[one.name], path if judged else None)
+        yield from _cells(every[one.name], path if judged else None, version)
 
 
-def _cells(scenario: Scenario, bundle: Path | None) -> Iterator[Cell]:
+def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Cell]:
     matrix = scenario.matrix
     assert matrix is not None
     verdict = read_verdict(bundle) if bundle else None
     open_s = _open_s(bundle, matrix.fault) if bundle else 0.0
     for topic in matrix.topics:
-        settings, client = settings_of(scenario, topic)
+        settings, client = settings_of(scenario, topic, version)
         promise = next((p for p in promises(settings, client) if p.event.name == matrix.event), None)
         if promise is None:
             raise BadInput(f"scenario {scenario.name}: matrix: {matrix.event} does not concern topic {topic}")
@@ -190,8 +196,8 @@ def _open_s(bundle: Path, fault: str) -> float:
     return 0.0
 
 
-def settings_of(scenario: Scenario, topic: str) -> tuple[TopicSettings, ClientSettings]:
-    """Of a topic of a scenario, and of the first producer that writes to it."""
+def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
+    """Of a topic of a scenario on a release, and of the first producer that writes to it."""
     contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
     promised = contract.topics[topic]
     producer = next(p for p in scenario.producers if topic in p.topics)
@@ -199,7 +205,7 @@ def settings_of(scenario: Scenario, topic: str) -> tuple[TopicSettings, ClientSe
         replicas=promised.replicas,
         min_isr=promised.min_insync_replicas,
         unclean=promised.unclean_election,
-        elr=scenario.shape.features.get(ELR, 1) > 0,
+        elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
         flush_messages=promised.flush_messages,
         flush_ms=promised.flush_ms,
         retention_ms=promised.retention_ms,
@@ -221,10 +227,17 @@ def _client(producer: Producer) -> ClientSettings:
     )
 
 
+def brief(cells: Sequence[Cell], played: Played) -> list[str]:
+    """The matrix in one table, without reasons."""
+    lines = [str(played), "", "| when | a producer with, on a topic with | came to |", "|---|---|---|"]
+    for event in EVENTS:
+        lines += [f"| {c.event.happens} | {c.row} | {c.text} |" for c in cells if c.event == event]
+    return lines
+
+
 def page(cells: Sequence[Cell], played: Played) -> list[str]:
     """The matrix as Markdown: a table for each event, a row for each configuration."""
-    lines = [f"# What Kafka {played.release} keeps of what", ""]
-    lines += [f"Played on {played.day} by `durability contracts --kafka {played.release} --seed {played.seed}`.", ""]
+    lines = [f"# What Kafka {played.release} keeps of what", "", str(played), ""]
     for event in EVENTS:
         rows = [cell for cell in cells if cell.event == event]
         if rows:

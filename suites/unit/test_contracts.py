@@ -26,6 +26,7 @@ DIES = COLUMNS["contract_leader_dies"]
 DOWN = COLUMNS["contract_replica_down"]
 ANSWERS = COLUMNS["contract_answer_lost"]
 OPEN_S = 20.0
+RELEASE = "4.3.1"
 PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
 
 
@@ -45,7 +46,7 @@ def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(contracts, "read_verdict", lambda _: judged)
     monkeypatch.setattr(contracts, "_open_s", lambda _, fault: OPEN_S if fault else 0.0)
     bundle = Path("bundle") if judged else None
-    return {cell.topic: cell for cell in contracts._cells(scenario, bundle)}
+    return {cell.topic: cell for cell in contracts._cells(scenario, bundle, RELEASE)}
 
 
 LOST_50 = (lost("zero", 50), lost("one", 50))
@@ -124,6 +125,16 @@ def test_a_matrix_with_a_cell_that_does_not_hold_proved_too_little(monkeypatch: 
     assert contracts.exit_of(result(Status.FAIL), bad) is Exit.FAIL
 
 
+def test_the_brief_one_is_a_table_in_the_order_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    down = cells(DOWN, verdict(DOWN), monkeypatch).values()
+    dies = cells(DIES, verdict(DIES, *LOST_50), monkeypatch).values()
+    lines = contracts.brief([*down, *dies], PLAYED)
+    assert lines[0] == str(PLAYED)
+    assert lines[4].startswith("| the leader's process dies, the others are in sync | acks=0, ")
+    assert lines[4].endswith(" | 50 lost |")
+    assert len(lines) == 4 + len(dies) + len(down)
+
+
 def test_the_page_has_a_table_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         *cells(DOWN, verdict(DOWN), monkeypatch).values(),
@@ -148,12 +159,33 @@ def test_each_column_is_whole(scenario: Scenario) -> None:
     assert scenario.matrix is not None
     bytewise = scenario.permits.last_replica or scenario.shape.disk
     exact = {loss.topic: loss.count for loss in scenario.permits.exact_losses}
-    for cell in contracts._cells(scenario, None):
+    for cell in contracts._cells(scenario, None, RELEASE):
         is_lost = Effect.LOST in cell.promised.effects
         assert is_lost == (exact.get(cell.topic, 0) > 0) or (is_lost and bytewise), cell.topic
         assert scenario.matrix.fault or Effect.UNAVAILABLE not in cell.promised.effects
     twin = scenarios.weakened(scenario)
     assert twin.matrix == scenario.matrix
+
+
+def test_the_readme_shows_the_matrix_as_it_is() -> None:
+    """Generated from a run; whoever adds a cell or changes a setting plays it anew."""
+    text = (Path(contracts.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = text.split("\n## What a configuration keeps\n")[1].split("\n## ")[0].splitlines()
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| ")][1:]
+    every = [cell for scenario in COLUMNS.values() for cell in contracts._cells(scenario, None, RELEASE)]
+    promised = {(cell.event.happens, cell.row): cell.promised.effects[0] for cell in every}
+    assert {(happens, row) for happens, row, _ in rows} == set(promised)
+    for happens, row, came_to in rows:
+        assert promised[happens, row] in came_to
+        assert "promised" not in came_to
+
+
+@pytest.mark.parametrize(("version", "elr"), [("4.1.0", True), ("4.0.1", False), ("3.9.1", False), ("8.1.0-ccs", True)])
+def test_a_release_that_formats_without_elr_has_none(version: str, elr: bool) -> None:
+    settings, _ = contracts.settings_of(DIES, "one", version)
+    assert settings.elr is elr
+    off, _ = contracts.settings_of(COLUMNS["last_replica_elr_off"], "last", version)
+    assert not off.elr
 
 
 def test_whoever_has_a_matrix_has_the_tag() -> None:
@@ -172,7 +204,7 @@ def test_an_event_that_does_not_concern_a_topic_is_refused() -> None:
     assert other.matrix is not None
     odd = replace(other, matrix=replace(other.matrix, event="replica_down", topics=("all_one",)))
     with pytest.raises(BadInput, match="replica_down does not concern topic all_one"):
-        list(contracts._cells(odd, None))
+        list(contracts._cells(odd, None, RELEASE))
 
 
 @pytest.mark.parametrize(
