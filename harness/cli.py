@@ -97,10 +97,15 @@ def _run_options(command: F) -> F:
 @click.option("--fail-fast", is_flag=True, help="Stop after the first scenario that is not PASS.")
 def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
     """Judge a Kafka release by every scenario of the gate."""
+    names = _names(only)
+    return _gate(_options(only=names, fail_fast=fail_fast, leave_out=not names, **common))
+
+
+def _names(only: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for part in only for name in part.split(",") if name.strip()))
     if only and not names:
         raise BadInput("--only names no scenario; `durability list scenarios` shows what there is")
-    return _gate(_options(only=names, fail_fast=fail_fast, leave_out=not names, **common))
+    return names
 
 
 @commands.command()
@@ -139,7 +144,7 @@ def contracts(only: tuple[str, ...], **common: Any) -> Exit:
     """Play each configuration at each event, side by side, and print what was kept: the matrix of contracts."""
     from harness import contracts as matrix  # as below
 
-    names = matrix.chosen([name.strip() for part in only for name in part.split(",") if name.strip()])
+    names = matrix.chosen(_names(only))
     options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
     with reports.progress() as progress:
         result, cells, played = matrix.play(options, progress)

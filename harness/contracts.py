@@ -37,11 +37,8 @@ ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted an
 # when the record was sent that ended it, and earlier ones may have been given up. One that is available may give none
 # while a leader or the ISR changes, which a column lasts much longer than.
 UNAVAILABLE_SHARE: Final = 0.5
-_SEEN: Final[Mapping[Kind, Effect]] = {
-    Kind.LOST: Effect.LOST,
-    Kind.DUPLICATED: Effect.DUPLICATED,
-    Kind.REORDERED: Effect.REORDERED,
-}
+# Any other kind says that what somebody had is not what is there: what is gone, even where none of it was acknowledged.
+_SEEN: Final[Mapping[Kind, Effect]] = {Kind.DUPLICATED: Effect.DUPLICATED, Kind.REORDERED: Effect.REORDERED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +171,10 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
 def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[Effect, float]:
     seen: dict[Effect, float] = {}
     for finding in verdict.findings:
-        effect = _SEEN.get(finding.kind)
-        if effect is not None and finding.topic == topic:
-            seen[effect] = seen.get(effect, 0) + finding.count
+        if finding.topic == topic and finding.explained_by is None:
+            effect = _SEEN.get(finding.kind, Effect.LOST)
+            counts = finding.kind in _SEEN or finding.kind is Kind.LOST
+            seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
         seen[Effect.UNAVAILABLE] = silent_s
     return {effect: seen[effect] for effect in Effect if effect in seen}
@@ -254,7 +252,7 @@ def page(cells: Sequence[Cell], played: Played) -> list[str]:
 def _told(effect: Effect, amount: float) -> str:
     if effect is Effect.UNAVAILABLE:
         return f"unavailable for {amount:.1f} s"
-    return f"{int(amount):,} {effect.value}"
+    return f"{int(amount):,} {effect.value}" if amount else "what was not acknowledged is gone or torn"
 
 
 def _plain(cell: Cell) -> dict[str, Any]:

@@ -86,7 +86,8 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
 
 def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
     """Lines about the topics of a cluster, the worst first; what settings do not spare any topic stands at the end."""
-    lines = [f"{len(topics)} topics of {bootstrap}, as if written to by a producer with {client}"]
+    count = f"{len(topics)} topic{'s' if len(topics) != 1 else ''}"
+    lines = [f"{count} of {bootstrap}, as if written to by a producer with {client}"]
     if not all(topic.elr_known for topic in topics):
         lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
     well = []

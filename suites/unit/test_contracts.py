@@ -78,6 +78,18 @@ def test_less_or_more_than_promised_does_not(
     assert sum(not cell.holds for cell in found.values()) == 1
 
 
+def test_what_is_gone_without_having_been_acknowledged_is_not_kept_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    vanished = lost("all_two", 3, Kind.VANISHED)
+    found = cells(DIES, verdict(DIES, *LOST_50, lost("one", 2, Kind.TORN_TRANSACTION), vanished), monkeypatch)
+    assert (found["all_two"].text, found["all_two"].holds) == (
+        "what was not acknowledged is gone or torn (PASS; promised: kept)",
+        False,
+    )
+    assert (found["one"].text, found["one"].holds) == ("50 lost", True)
+    by_the_client = replace(vanished, excused_by=None, explained_by="the client")
+    assert cells(DIES, verdict(DIES, *LOST_50, by_the_client), monkeypatch)["all_two"].holds
+
+
 @pytest.mark.parametrize("status", [Status.FAIL, Status.INCONCLUSIVE, None])
 def test_nothing_holds_in_a_run_that_did_not_pass(status: Status | None, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = None if status is None else verdict(DIES, *LOST_50, status=status)
@@ -238,6 +250,8 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
     assert asked[0].only == ("contract_leader_dies",)
     assert "kept (PASS; promised: lost)" in capsys.readouterr().out
     assert cli.invoke(["contracts", "--only", "nothing"]) is Exit.USAGE
+    assert cli.invoke(["contracts", "--only", ","]) is Exit.USAGE
+    assert len(asked) == 1
 
 
 def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
