@@ -22,7 +22,7 @@ from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS, Effect, Event, Promise, promises
-from harness.model.scenario import Matrix, Producer, Scenario
+from harness.model.scenario import Matrix, Producer, Reader, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.model.version import numbers_of
@@ -38,7 +38,13 @@ ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted an
 # while a leader or the ISR changes, which a column lasts much longer than.
 UNAVAILABLE_SHARE: Final = 0.5
 # Any other kind says that what somebody had is not what is there: what is gone, even where none of it was acknowledged.
-_SEEN: Final[Mapping[Kind, Effect]] = {Kind.DUPLICATED: Effect.DUPLICATED, Kind.REORDERED: Effect.REORDERED}
+_SEEN: Final[Mapping[Kind, Effect]] = {
+    Kind.DUPLICATED: Effect.DUPLICATED,
+    Kind.REORDERED: Effect.REORDERED,
+    Kind.SKIPPED_READ: Effect.SKIPPED,
+}
+# What a topic and its producer do not matter to.
+_OF_CONSUMERS: Final = frozenset({"reader_dies"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +166,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             scenario=scenario.name,
             event=promise.event,
             topic=topic,
-            row=f"{client}; {settings}",
+            row=client.consumer if matrix.event in _OF_CONSUMERS else f"{client}; {settings}",
             promised=promise,
             status=verdict.status if verdict else None,
             seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
@@ -175,6 +181,9 @@ def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[
             effect = _SEEN.get(finding.kind, Effect.LOST)
             counts = finding.kind in _SEEN or finding.kind is Kind.LOST
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
+    for place, count in verdict.facts["given_again"].items():
+        if place.rpartition("/")[0] == topic:
+            seen[Effect.DUPLICATED] = seen.get(Effect.DUPLICATED, 0) + count
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
         seen[Effect.UNAVAILABLE] = silent_s
     return {effect: seen[effect] for effect in Effect if effect in seen}
@@ -195,7 +204,8 @@ def _open_s(bundle: Path, fault: str) -> float:
 
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
-    """Of a topic of a scenario on a release, and of the first producer that writes to it."""
+    """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
+    it."""
     contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
     promised = contract.topics[topic]
     producer = next(p for p in scenario.producers if topic in p.topics)
@@ -211,10 +221,11 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         deletes=not promised.compacted,
         compacted=promised.compacted,
     )
-    return settings, _client(producer)
+    group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
+    return settings, _client(producer, group)
 
 
-def _client(producer: Producer) -> ClientSettings:
+def _client(producer: Producer, group: Reader | None) -> ClientSettings:
     transactional = producer.transactions is not None
     return ClientSettings(
         acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
@@ -222,12 +233,18 @@ def _client(producer: Producer) -> ClientSettings:
         retries=int(producer.config.get("retries", 2**31 - 1)),
         in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
         transactional=transactional,
+        **({"isolation": group.isolation, "commits": group.commits} if group else {}),  # type: ignore[arg-type]  # as above
     )
 
 
 def brief(cells: Sequence[Cell], played: Played) -> list[str]:
     """The matrix in one table, without reasons."""
-    lines = [str(played), "", "| when | a producer with, on a topic with | came to |", "|---|---|---|"]
+    lines = [
+        str(played),
+        "",
+        "| when | a producer with, on a topic with; or a consumer that | came to |",
+        "|---|---|---|",
+    ]
     for event in EVENTS:
         lines += [f"| {c.event.happens} | {c.row} | {c.text} |" for c in cells if c.event == event]
     return lines

@@ -38,6 +38,7 @@ _CONTRACT: Final = {
         {"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool", "backdated_ms?": "int"}
     ),
     "exact_losses": [{**_PLACE, "count": "int"}],
+    "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool"}),
     "deletions?": ["string"],
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
@@ -112,6 +113,7 @@ _EVENTS: Final = Kinds(
             "log_end": "int",
         },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
+        "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
         "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },

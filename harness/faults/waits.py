@@ -259,6 +259,24 @@ class WaitCommits(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitRead(Action):
+    """Waits until a group was given every record that is acknowledged at that moment."""
+
+    do: ClassVar[str] = "wait_read"
+    group: GroupRef
+    deadline_s: Deadline = 30.0
+
+    def perform(self, stage: Stage) -> Done:
+        wait_for(
+            lambda: stage.load.behind(self.group),
+            until=lambda behind: not behind,
+            deadline_s=self.deadline_s,
+            what=f"group {self.group} to be given what was acknowledged",
+        )
+        return Done()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hold(Action):
     """Lets things be as they are for some seconds; for durations that are the point, never in place of a wait."""
 

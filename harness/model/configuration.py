@@ -85,6 +85,12 @@ class ClientSettings:
         if self.commits == "transaction" and not self.transactional:
             raise BadInput("offsets are committed in a transaction by a transactional producer: say --transactional")
 
+    @property
+    def consumer(self) -> str:
+        """In words, what reads."""
+        how = {"auto": "commits by itself", "transaction": "commits in its transactions"}
+        return f"{how.get(self.commits, f'commits {self.commits} it processes')}, {self.isolation}"
+
     def __str__(self) -> str:
         words = [f"acks={self.acks}"]
         words.append("transactional" if self.transactional else "idempotent" if self.idempotent else "not idempotent")

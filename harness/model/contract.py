@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
@@ -85,6 +85,15 @@ class ProducerContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderContract:
+    """Of a reader in a group. at_most_once: it commits before it processes, and skips what is between when it dies."""
+
+    reader: str
+    group: str
+    at_most_once: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A step of the declared scenario changes settings of a topic: when, its row in steps.json tells."""
 
@@ -103,6 +112,7 @@ class Contract:
     exact_losses: tuple[ExactLoss, ...] = ()
     changes: tuple[Change, ...] | None = None
     deletions: tuple[str, ...] = ()
+    readers: dict[str, ReaderContract] = field(default_factory=dict)
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -141,6 +151,11 @@ def contract_of(scenario: Scenario) -> Contract:
         exact_losses=permits.exact_losses,
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
+        readers={
+            r.name: ReaderContract(reader=r.name, group=r.group, at_most_once=r.commits == "before")
+            for r in scenario.readers
+            if r.group is not None
+        },
     )
 
 
@@ -152,6 +167,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         producers={name: ProducerContract(**_known(ProducerContract, p)) for name, p in plain["producers"].items()},
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
         deletions=tuple(plain.get("deletions") or ()),
+        readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
         changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
     )
 

@@ -107,6 +107,7 @@ class Reader:
     isolation: str = "read_committed"
     lone: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
+    commits: str = "after"  # of a group: "after" what it is given is processed, which is to be observed, or "before"
     config: Config = field(default_factory=dict)
 
 

@@ -35,6 +35,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
+COMMITS = ("after", "before")
 # What keeps ACLs, and lets nodes and clients that have none go on.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -140,6 +141,9 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _name(reader.name, where, "a reader's name")
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
+    _one_of(reader.commits, COMMITS, where, "commits")
+    if reader.commits != "after" and reader.group is None:
+        raise BadInput(f"{where}: who is in no group commits nothing; name a group, or leave out commits")
 
 
 def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:

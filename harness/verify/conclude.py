@@ -196,6 +196,7 @@ def _facts(known: Seen) -> dict[str, Any]:
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
         "availability": figures(case, counts.waits),
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
+        "given_again": counts.again,
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
     }

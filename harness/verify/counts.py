@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.again import given_again
 from harness.verify.availability import Waits, waits
 from harness.verify.case import Case, Place
 from harness.verify.inputs import Inputs
@@ -31,7 +32,7 @@ class Counts:
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
     which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
-    that the drain was given from the remote tier, and of its topics at all.
+    that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Counts:
     unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
     tier: tuple[int, int] = (0, 0)
+    again: dict[str, int] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -64,6 +66,8 @@ def counts(inputs: Inputs) -> list[Counts]:
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
         out[number].tier = read
+    for number, again in enumerate(given_again(given)):
+        out[number].again = again
     questions = union([table.select(*PLACE, "error") for table in (given.lookups, given.epoch_ends)])
     refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
     for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():

@@ -45,7 +45,9 @@ _EXCUSES: Final[Columns] = {
     "on_topic": "string?",  # null = any
     "on_partition": "int32?",
     "by_producer": "string?",
+    "of_reader": "string?",
     "from_offset": "int64",
+    "before_offset": "int64?",
     "since_ns": "int64",  # acked at that time or later
     "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
     "why": "string",
@@ -116,6 +118,8 @@ def _holds(clause: Column) -> Column:
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
         & (clause["by_producer"].isNull() | (clause["by_producer"] == F.col("producer")))
+        & (clause["of_reader"].isNull() | (clause["of_reader"] == F.col("reader")))
+        & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
         # An ack that told no offset may have stood there.
         & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
         & (~acked | (when_ns >= clause["since_ns"]))
@@ -143,21 +147,38 @@ def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
     return counted.withColumn("excused_by", kept).drop("nth", "exact")
 
 
+def _clause(
+    number: int,
+    kind: Kind,
+    why: str,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    producer: str | None = None,
+    reader: str | None = None,
+    offsets: tuple[int, int | None] = (0, None),
+    acked_ns: tuple[int, int] = (0, _ANY_TIME),
+) -> tuple[Any, ...]:
+    """A row of `_EXCUSES`; what is left out is any."""
+    return number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, why
+
+
 def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Rows of `_EXCUSES` for one case."""
     yield from _of_elections(number, case)
     yield from _of_power(number, case)
     yield from _of_last_replicas(number, case)
+    yield from _of_readers(number, case)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
-            yield number, Kind.LOST.value, None, None, name, 0, 0, _ANY_TIME, why
+            yield _clause(number, Kind.LOST, why, producer=name)
         if producer.acks == "1":
             yield from _of_leader_changes(number, case, name)
         if not producer.idempotent:
             why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
             for kind in _OF_RETRIES:
-                yield number, kind.value, None, None, name, 0, 0, _ANY_TIME, why
+                yield _clause(number, kind, why, producer=name)
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -170,7 +191,9 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"what was acked before it at offset {log_end} and above"
         )
         for kind in _OF_ELECTION:
-            yield number, kind.value, topic, partition, None, log_end, 0, until_ns, why
+            yield _clause(
+                number, kind, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
+            )
 
 
 def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -181,7 +204,32 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"{lost.log_end} and above"
         )
         for kind in _OF_LAST_REPLICA:
-            yield number, kind.value, lost.topic, lost.partition, None, lost.log_end, 0, lost.until_ns, why
+            yield _clause(
+                number,
+                kind,
+                why,
+                topic=lost.topic,
+                partition=lost.partition,
+                offsets=(lost.log_end, None),
+                acked_ns=(0, lost.until_ns),
+            )
+
+
+def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """What an application skipped that commits before it processes. The records are there: nobody lost them."""
+    for event, _ in case.events("reader_died"):
+        for reader in case.contract.readers.values():
+            if reader.group == event["group"] and reader.at_most_once:
+                why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
+                yield _clause(
+                    number,
+                    Kind.SKIPPED_READ,
+                    why,
+                    topic=event["topic"],
+                    partition=event["partition"],
+                    reader=reader.reader,
+                    offsets=(event["from_offset"], event["before_offset"]),
+                )
 
 
 def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -192,7 +240,15 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"what was acked before it at offset {out.from_offset} and above"
         )
         for kind in _OF_POWER:
-            yield number, kind.value, out.topic, out.partition, None, out.from_offset, out.since_ns, out.until_ns, why
+            yield _clause(
+                number,
+                kind,
+                why,
+                topic=out.topic,
+                partition=out.partition,
+                offsets=(out.from_offset, None),
+                acked_ns=(out.since_ns, out.until_ns),
+            )
 
 
 def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:
@@ -224,12 +280,30 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
             why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
             for kind in _OF_ACKS:
-                yield number, kind.value, topic, partition, producer, max(start, 1), 0, until_ns, why
+                yield _clause(
+                    number,
+                    kind,
+                    why,
+                    topic=topic,
+                    partition=partition,
+                    producer=producer,
+                    offsets=(max(start, 1), None),
+                    acked_ns=(0, until_ns),
+                )
     for topic, partition in without_lineage(case):
         until_ns = max(at_ns for _, at_ns in changes[topic, partition])
         why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
         for kind in _OF_ACKS:
-            yield number, kind.value, topic, partition, producer, 1, 0, until_ns, why
+            yield _clause(
+                number,
+                kind,
+                why,
+                topic=topic,
+                partition=partition,
+                producer=producer,
+                offsets=(1, None),
+                acked_ns=(0, until_ns),
+            )
 
 
 def without_lineage(case: Case) -> list[tuple[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import confluent_kafka
@@ -115,22 +115,27 @@ class GroupReader(LiveReader):
         self._mine -= {(p.topic, p.partition) for p in partitions}
 
     def _commit(self, consumer: Consumer) -> None:
-        """Commits the position of every partition that moved, and records what the coordinator said of each.
+        """Commits the position of every partition that moved."""
+        self._commit_at(consumer, self._observer.next_offset)
+
+    def _commit_at(self, consumer: Consumer, positions: Mapping[Place, int]) -> bool:
+        """Commits positions of its partitions where they are others than committed, and records what the coordinator
+        said of each. Whether all that was to be committed is.
 
         Before that it is asked for the last ones, and nothing is committed before it has answered: else the next commit
         would cover what a new coordinator forgot.
         """
         moved = {
             place: offset
-            for place, offset in self._observer.next_offset.items()
+            for place, offset in positions.items()
             if place in self._mine and self._committed.get(place) != offset
         }
         if not moved:
-            return
+            return True
         if self._asks_stable and (known := self._mine & self._committed.keys()):
             answers = self._ask(consumer, known, ASKED_WAIT_S)
             if answers is None or any(a.error is not None for a in answers):
-                return
+                return False
         called_ns = now_ns()
         errors = _commit(consumer, moved)
         returned_ns = now_ns()
@@ -151,6 +156,7 @@ class GroupReader(LiveReader):
             if error is None:
                 self._committed[place] = offset
         self.acked_commits += not errors
+        return not errors
 
 
 def _commit(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
@@ -163,3 +169,13 @@ def _commit(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
     errors = {(a.topic, a.partition): a.error.name() for a in answered if a.error is not None}
     silent = offsets.keys() - {(a.topic, a.partition) for a in answered}
     return errors | dict.fromkeys(silent, "_NO_ANSWER")
+
+
+def behind(members: Sequence[LiveReader], acked: Mapping[Place, int]) -> dict[str, int]:
+    """How many offsets up to the highest acknowledged ones a group was not given yet, by partition; those only."""
+    missing: dict[str, int] = {}
+    for (topic, partition), offset in acked.items():
+        told = [member.positions.get((topic, partition), 0) for member in members if topic in member.spec.topics]
+        if told and max(told) <= offset:
+            missing[f"{topic}/{partition}"] = offset + 1 - max(told)
+    return missing

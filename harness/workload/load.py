@@ -17,9 +17,10 @@ from harness.model.scenario import Admin, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.admin import AdminLoop
-from harness.workload.group import GroupReader
+from harness.workload.group import GroupReader, behind
 from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
 from harness.workload.meters import Meters, Place
+from harness.workload.mortal import Death, MortalReader
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import LiveReader, ReadingDesk
 from harness.workload.replay import Replay
@@ -246,7 +247,8 @@ class Load:
             and reader.spec.group not in shared
             and reader.positions.get((topic, partition), 0) <= acked + 1
         ]
-        uncommitted = [f"group {group}" for group, commits in mark.commits.items() if self.commits(group) <= commits]
+        fed = {r.spec.group for r in self._readers.values() if flowing & set(r.spec.topics)}
+        uncommitted = [f"group {g}" for g, at in mark.commits.items() if g in fed and self.commits(g) <= at]
         ends = [
             f"transactions of {name}"
             for name, committed in mark.committed.items()
@@ -284,6 +286,15 @@ class Load:
     def thing(self, admin: str, entity: str) -> Thing:
         """What an operation of an admin was about."""
         return self.admins[admin].thing(entity)
+
+    def behind(self, group: str) -> dict[str, int]:
+        """How many offsets that were acknowledged so far a group was not given yet, by partition; those only."""
+        return behind([r for r in self._readers.values() if r.spec.group == group], self.highest_acked())
+
+    def let_die(self, group: str, records: int) -> Death:
+        """Has the only member of a group die once it was given so many records."""
+        (member,) = [r for r in self._readers.values() if isinstance(r, MortalReader) and r.spec.group == group]
+        return member.die(records)
 
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
@@ -335,7 +346,7 @@ class Load:
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)
-        return GroupReader(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
+        return MortalReader(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
 
     def _admin(self, spec: Admin) -> AdminLoop:
         rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")

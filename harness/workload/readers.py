@@ -129,9 +129,13 @@ class LiveReader(Worker):
         messages = consumer.consume(POLL_RECORDS, POLL_S)
         self.last_turn_ns = now_ns()
         records, errors = split(messages)
-        self._observer.observe(records)
+        self._process(consumer, records)
         for message in errors:
             self._on_error(consumer, message)
+
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:  # noqa: ARG002 - of those who commit
+        """What a reader is there for: records that it was given count as read when they are observed."""
+        self._observer.observe(records)
 
     def _on_error(self, consumer: Consumer, message: Message) -> None:
         error = message.error()

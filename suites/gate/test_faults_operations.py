@@ -24,7 +24,11 @@ PRODUCERS = (
     Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1500),
     Producer(name="bursts", topics=("idle",), when="steps"),
 )
-READERS = (Reader(name="assigned", topics=("moved",)), Reader(name="grouped", topics=("moved",), group="readers"))
+READERS = (
+    Reader(name="assigned", topics=("moved",)),
+    Reader(name="grouped", topics=("moved",), group="readers"),
+    Reader(name="hasty", topics=("idle",), group="most", commits="before"),
+)
 
 
 MOVE = {"do": "reassign", "on": ["moved/*"], "wait": False}
@@ -114,3 +118,24 @@ def test_partitions_that_nobody_writes_to_do_not_bite(play: Play) -> None:
     play.without_load()
     grow = {"do": "create_partitions", "topic": "moved", "total": 3, "deadline_s": 2.0}
     assert "for acks on moved/2" in play.doubt(("grow", grow))
+
+
+DIES = ("dies", {"do": "reader_dies", "group": "most", "records": 20})
+REVIVE = ("revive", {"do": "heal", "fault": "dies"})
+
+
+def test_a_reader_dies_with_what_it_committed_and_did_not_process(play: Play) -> None:
+    some = {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 20}
+    read = {"do": "wait_read", "group": "most"}
+    first, _, dies, *rest = play(
+        ("first", some), ("read", read), DIES, ("some", some), REVIVE, ("others", some), ("on", read)
+    )
+    assert first["resolved"]["acked"] == 20
+    ((start, end),) = dies["bite"]["seen"].values()
+    assert end - start == 20
+    (event,) = [event for row in (dies, *rest) for event in row["events"] if event["kind"] == "reader_died"]
+    assert (event["from_offset"], event["before_offset"], event["group"]) == (start, end, "most")
+
+
+def test_a_reader_that_is_given_nothing_lives(play: Play) -> None:
+    assert "group most was given 0 of 20 records" in play.doubt(DIES, REVIVE)

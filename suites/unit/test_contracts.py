@@ -25,6 +25,7 @@ COLUMNS = contracts.columns()
 DIES = COLUMNS["contract_leader_dies"]
 DOWN = COLUMNS["contract_replica_down"]
 ANSWERS = COLUMNS["contract_answer_lost"]
+READER = COLUMNS["contract_reader_dies"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
 PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
@@ -34,10 +35,21 @@ def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
     return Finding(kind=kind, topic=topic, partition=0, count=count, excused_by="as configured")
 
 
-def verdict(scenario: Scenario, *findings: Finding, status: Status = Status.PASS, **silent_s: float) -> Verdict:
+def verdict(
+    scenario: Scenario,
+    *findings: Finding,
+    status: Status = Status.PASS,
+    given_again: dict[str, int] | None = None,
+    **silent_s: float,
+) -> Verdict:
     without = {f"{topic}/0": s for topic, s in silent_s.items()}
     fault = scenario.matrix.fault if scenario.matrix else ""
-    facts = {"availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}}, "steps": []}
+    again = {f"{topic}/0": count for topic, count in (given_again or {}).items()}
+    facts = {
+        "given_again": again,
+        "availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}},
+        "steps": [],
+    }
     return Verdict(scenario=scenario.name, status=status, findings=findings, facts=facts)
 
 
@@ -118,6 +130,17 @@ def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.Monke
     assert [topic for topic, cell in found.items() if not cell.holds] == ["in_order"]
     found = cells(ANSWERS, verdict(ANSWERS, lost("twice", 3, Kind.REORDERED), again), monkeypatch)
     assert [topic for topic, cell in found.items() if not cell.holds] == ["twice"]
+
+
+def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = lost("before", 50, Kind.SKIPPED_READ)
+    found = cells(READER, verdict(READER, skipped, given_again={"after": 50}), monkeypatch)
+    assert {cell.row: (cell.text, cell.holds) for cell in found.values()} == {
+        "commits before it processes, read_committed": ("50 skipped", True),
+        "commits after it processes, read_committed": ("50 duplicated", True),
+    }
+    found = cells(READER, verdict(READER, given_again={"before": 50}), monkeypatch)
+    assert not any(cell.holds for cell in found.values())
 
 
 def result(*statuses: Status) -> GateResult:

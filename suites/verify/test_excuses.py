@@ -84,7 +84,20 @@ def power(built: Built, *brokers: int, isr: tuple[int, ...] = (1, 2, 3), at_ns: 
 
 
 # name -> (history, what condemns, number of records that are excused or explained)
+def died(built: Built, *skipped: int, at_most_once: bool = True, reader: str = "grouped") -> Built:
+    """The group's member dies with offset 2 between commit and processing; some were never processed by a reader."""
+    for offset in skipped:
+        built.drop("observations", reader=reader, offset=offset)
+    contract = {"reader": "grouped", "group": "g", "at_most_once": at_most_once}
+    built.run["contract"]["readers"] = {"grouped": contract}
+    return built.event("reader_died", group="g", from_offset=2, before_offset=3, at_ns=LATER_NS)
+
+
 CASES: dict[str, tuple[Built, list[str], int]] = {
+    "at most once: what lies between": (died(History("AAAA").build(), 2), [], 1),
+    "at most once: one more": (died(History("AAAA").build(), 1, 2), ["skipped_read 1"], 1),
+    "at most once: another reader": (died(History("AAAA").build(), 2, reader="live"), ["skipped_read 1"], 0),
+    "at least once skips nothing": (died(History("AAAA").build(), 2, at_most_once=False), ["skipped_read 1"], 0),
     "unclean election": (election(History("AAAA").build(cut(2)), 2), [], 2),
     "unclean election takes one that told no offset": (election(History("AAaA").build(cut(2)), 2), [], 2),
     "unclean election before the ack of one that told no offset": (
@@ -295,3 +308,13 @@ def test_fewer_losses_than_physics_demands_are_a_doubt(judged: dict[str, Verdict
     assert verdict.status is Status.INCONCLUSIVE
     assert [doubt.name for doubt in verdict.doubts] == ["too_few_lost"]
     assert judged["as many as there had to be"].status is Status.PASS
+
+
+def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
+    again = died(History("AAAA").build(), at_most_once=False)
+    for offset in (1, 2):
+        again.copy("observations", {"session": 1}, reader="grouped", offset=offset)
+    again.change("observations", {"session": 1}, reader="grouped", offset=3)
+    once = died(History("AAAA").build(), at_most_once=False)
+    counted = [verdict.facts["given_again"] for verdict in verdicts(spark, [again, once, History("AAAA").build()])]
+    assert counted == [{"t/0": 1}, {}, {}]

@@ -1,0 +1,105 @@
+"""A member of a group that dies between what it commits and what it processes, as an application does that crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, Message
+
+from harness.evidence.writer import TableWriter
+from harness.model.scenario import Reader
+from harness.workload.group import GroupReader
+from harness.workload.meters import Place
+from harness.workload.readers import ReadingDesk
+
+
+@dataclass(slots=True)
+class Death:
+    """Ordered by a step. between: of each partition the offsets [from, to) that were committed and not processed, or
+    processed and not committed; None while it lives."""
+
+    records: int  # it waits until it was given so many
+    held: list[Message] = field(default_factory=list)
+    between: dict[Place, tuple[int, int]] | None = None
+    refused: bool = False  # what it was to commit was not acknowledged
+    called_off: bool = False
+
+
+class MortalReader(GroupReader):
+    """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
+    has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
+
+    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, desk, observations, commits)
+        self._death: Death | None = None
+        self._dead = False
+
+    def die(self, records: int) -> Death:
+        """From another thread: it holds what it is given from now on until that is so many records, and dies."""
+        self._death = Death(records)
+        return self._death
+
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:
+        death = self._death
+        if death is not None and death.called_off:
+            self._death, records = None, death.held + records
+        elif death is not None and death.between is None and not death.refused:
+            death.held += records
+            if len(death.held) >= death.records:
+                self._die(consumer, death)
+            return
+        if self.spec.commits == "before" and records:
+            self._commit_at(consumer, {place: end for place, (_, end) in spans(records).items()})
+        super()._process(consumer, records)
+
+    def _die(self, consumer: Consumer, death: Death) -> None:
+        between = spans(death.held)
+        if self.spec.commits == "after":
+            super()._process(consumer, death.held)
+        elif not self._commit_at(consumer, {place: end for place, (_, end) in between.items()}):
+            death.refused = True
+            super()._process(consumer, death.held)
+            return
+        death.between, death.held, self._dead = between, [], True
+
+    def _commit(self, consumer: Consumer) -> None:
+        if not self._dead:
+            super()._commit(consumer)
+
+    def _current(self, consumer: Consumer) -> Consumer:
+        if not self._dead:
+            return super()._current(consumer)
+        consumer.close()
+        self._committed.clear()
+        self._mine.clear()
+        self._dead = False
+        another = Consumer(self._settings())
+        self._begin(another)
+        return another
+
+    def _end(self, consumer: Consumer) -> None:
+        """What it still holds it processes: nobody let it die."""
+        if self._death is not None and self._death.between is None:
+            super()._process(consumer, self._death.held)
+        super()._end(consumer)
+
+
+def spans(records: Sequence[Message]) -> dict[Place, tuple[int, int]]:
+    """Of each partition from which offset to behind which one."""
+    found: dict[Place, tuple[int, int]] = {}
+    for record in records:
+        place, offset = _place(record), int(_known(record.offset()))
+        first, end = found.get(place, (offset, offset))
+        found[place] = min(first, offset), max(end, offset + 1)
+    return found
+
+
+def _place(record: Message) -> Place:
+    return str(_known(record.topic())), int(_known(record.partition()))
+
+
+def _known(value: Any) -> Any:
+    assert value is not None
+    return value
