@@ -19,6 +19,7 @@ from harness.evidence.seal import seal_directory
 from harness.exiting import guarded, open_streams, writable_folder, writable_here
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.configuration import ACKS, COMMITS, ISOLATIONS
+from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import limits_of
@@ -251,7 +252,7 @@ def doctor_() -> Exit:
 @click.option("--elr", is_flag=True, help="eligible.leader.replicas.version=1 (KIP-966).")
 @click.option("--flush-messages", type=int, default=-1, help="Default: the system decides.")
 @click.option("--flush-ms", type=int, default=-1, help="Default: the system decides.")
-@click.option("--retention-ms", type=int, default=7 * 24 * 3600 * 1000, show_default=True)
+@click.option("--retention-ms", type=int, default=RETENTION_MS_DEFAULT, show_default=True)
 @click.option("--retention-bytes", type=int, default=-1, show_default=True)
 @click.option("--compacted", is_flag=True, help="cleanup.policy=compact.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="Topics of this cluster, in place of a topic as described.")

@@ -16,6 +16,7 @@ from harness import run, scenarios
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput
@@ -31,11 +32,9 @@ from harness.options import GateOptions, GateResult, Progress
 TAG: Final = "contract"
 TABLE: Final = "contracts.json"
 PAGE: Final = "contracts.md"
-ELR: Final = "eligible.leader.replicas.version"
 ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
-# A topic that is unavailable while something is broken gives no ack for most of that time: the silence is counted from
-# when the record was sent that ended it, and earlier ones may have been given up. One that is available may give none
-# while a leader or the ISR changes, which a column lasts much longer than.
+# A topic that is unavailable while something is broken gives no ack for most of that time. One that is available may
+# give none while a leader or the ISR changes, which a column lasts much longer than.
 UNAVAILABLE_SHARE: Final = 0.5
 # Any other kind says that what somebody had is not what is there: what is gone, even where none of it was acknowledged.
 _SEEN: Final[Mapping[Kind, Effect]] = {

@@ -17,7 +17,15 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
 from harness.faults.bite import Probe, await_recent_acks, isr_lost
-from harness.faults.disks import LogSince, await_done_without, not_whole, refuses, replica_folder, the_only
+from harness.faults.disks import (
+    HOPELESS_DEADLINE_S,
+    LogSince,
+    await_done_without,
+    not_whole,
+    refuses,
+    replica_folder,
+    the_only,
+)
 from harness.faults.foresight import Foresight
 from harness.faults.process import How, injection, restart, stop
 from harness.faults.stage import Stage
@@ -73,7 +81,6 @@ OF_THE_DISK: Final = frozenset({"start_offset_checkpoint", "wiped"})
 OF_SEGMENTS: Final = frozenset({"flip", "index", "time_index"})
 TAIL_BYTES: Final = 1000
 WHOLE_DEADLINE_S: Final = 60.0
-HOPELESS_DEADLINE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +164,9 @@ class Damage(Fault):
             raise BadInput(
                 f"of: nobody writes to {topic.name}, and so nothing is missed; add it to a producer's topics"
             )
-        named, holders = plan.reach(self.node).brokers, plan.holders(place)
-        if named and holders is not None and not named & holders:
-            raise BadInput(
-                f"node: {self.node} has no replica of {self.of}; name one of {', '.join(map(str, sorted(holders)))}"
-            )
+        if not plan.may_hold(self.node, place):
+            holders = ", ".join(map(str, sorted(plan.holders(place) or ())))
+            raise BadInput(f"node: {self.node} has no replica of {self.of}; name one of {holders}")
 
     def _foresee_disk(self, plan: Foresight) -> None:
         named = plan.reach(self.node).brokers

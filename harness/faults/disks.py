@@ -17,6 +17,7 @@ from harness.faults.waits import INTERNAL_TOPICS, POLL_S
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
 
+HOPELESS_DEADLINE_S: Final = 1.0  # nobody need wait for a bite that cannot come
 GONE_DEADLINE_S: Final = 30.0
 REFUSED_DEADLINE_S: Final = 30.0
 # LogManager and ReplicaManager, of all log directories, of that of the metadata, or before 3.7 of any.

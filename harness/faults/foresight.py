@@ -76,6 +76,11 @@ class Foresight:
         known = place[1] < len(topic.assignment) and not moved
         return frozenset(topic.assignment[place[1]]) if known else None
 
+    def may_hold(self, text: str, place: Place) -> bool:
+        """Whether an expression of nodes may name a broker with a replica; also where that is only known later."""
+        named, holders = self.reach(text).brokers, self.holders(place)
+        return not named or holders is None or bool(named & holders)
+
     def leaves_moving(self) -> bool:
         """Whether an earlier step leaves a reassignment under way."""
         return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())

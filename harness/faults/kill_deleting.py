@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from harness.faults import process
 from harness.faults.base import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.bite import Probe
-from harness.faults.disks import replica_folder, the_only
+from harness.faults.disks import HOPELESS_DEADLINE_S, replica_folder, the_only
 from harness.faults.foresight import Foresight
 from harness.faults.process import felt, injection, restart
 from harness.faults.stage import Stage
@@ -27,7 +27,6 @@ from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
 
 DEADLINE_S: Final = 20.0
-HOPELESS_DEADLINE_S: Final = 1.0
 # Renaming the files of some segments takes a broker a few milliseconds.
 LOOK_S: Final = 0.0005
 
@@ -47,8 +46,7 @@ class KillDeleting(Fault):
         process.foresee(plan, self.node)
         place = place_of(self.of)
         foresee_tier(plan, self.do, [plan.topic(place[0])])
-        named, holders = plan.reach(self.node).brokers, plan.holders(place)
-        if named and holders is not None and not named & holders:
+        if not plan.may_hold(self.node, place):
             raise BadInput(f"node: {self.node} has no replica of {self.of}, and nothing of it to delete")
 
     @contextmanager

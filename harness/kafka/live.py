@@ -22,7 +22,6 @@ from harness.model.contract import MIN_INSYNC, flush_within_ms, unless_never
 from harness.model.errors import BadInput, HarnessFailure
 
 DEADLINE_S: Final = 15.0
-_SCHEDULER: Final = "log.flush.scheduler.interval.ms"
 _PLAIN: Final = "plaintext"
 
 
@@ -48,7 +47,7 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
     if missing := sorted(set(names) - metadata.topics.keys()):
         raise BadInput(f"{bootstrap} has no topic {', '.join(missing)}; leave out --topic to see all of them")
     chosen = {name: topic for name, topic in metadata.topics.items() if topic.partitions and name in (names or [name])}
-    scheduler = _configs(client, ResourceType.BROKER, [str(next(iter(metadata.brokers)))]).popitem()[1].get(_SCHEDULER)
+    (broker,) = _configs(client, ResourceType.BROKER, [str(next(iter(metadata.brokers)))]).values()
     configs = _configs(client, ResourceType.TOPIC, sorted(chosen))
     plain = config.get("security.protocol", _PLAIN).lower() == _PLAIN
     level = _elr({b.id: (b.host or "", b.port) for b in metadata.brokers.values()}) if plain else None
@@ -56,9 +55,7 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
         LiveTopic(
             name=name,
             internal=name.startswith("__"),
-            settings=_settings(
-                configs[name], _replicas(chosen[name]), {_SCHEDULER: scheduler} if scheduler else {}, bool(level)
-            ),
+            settings=_settings(configs[name], _replicas(chosen[name]), broker, bool(level)),
             isr={number: len(partition.isrs) for number, partition in chosen[name].partitions.items()},
             elr_known=level is not None,
         )
@@ -127,7 +124,7 @@ def _elr(brokers: Mapping[int, tuple[str, int]]) -> int | None:
     return None
 
 
-def _settings(config: Mapping[str, str], replicas: int, broker: Mapping[str, str], elr: bool) -> TopicSettings:
+def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], elr: bool) -> TopicSettings:
     policy = config.get("cleanup.policy", "delete")
     return TopicSettings(
         replicas=replicas,
@@ -135,7 +132,7 @@ def _settings(config: Mapping[str, str], replicas: int, broker: Mapping[str, str
         unclean=config.get("unclean.leader.election.enable") == "true",
         elr=elr,
         flush_messages=unless_never(config.get("flush.messages", "")),
-        flush_ms=flush_within_ms(config.get("flush.ms", ""), dict(broker)),
+        flush_ms=flush_within_ms(config.get("flush.ms", ""), broker),
         retention_ms=int(config.get("retention.ms", "-1")),
         retention_bytes=int(config.get("retention.bytes", "-1")),
         deletes="delete" in policy,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
@@ -33,7 +34,7 @@ class TopicSettings:
     elr: bool = False
     flush_messages: int = -1
     flush_ms: int = -1
-    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_ms: int = RETENTION_MS_DEFAULT
     retention_bytes: int = -1
     deletes: bool = True  # cleanup.policy has "delete"
     compacted: bool = False
@@ -70,16 +71,15 @@ class ClientSettings:
     commits: Commits = "after"
 
     def __post_init__(self) -> None:
-        wants = "idempotence" if self.idempotent else "a transactional producer"
         if self.retries < 0 or self.in_flight < 1:
             raise BadInput("a producer has 0 retries or more, and 1 request in flight or more")
         if self.transactional and not self.idempotent:
             raise BadInput("a transactional producer is idempotent: leave out --no-idempotent")
         if self.idempotent and self.acks != "all":
-            raise BadInput(f"{wants} needs acks=all: say --acks all, or --no-idempotent")
+            raise BadInput("idempotence needs acks=all: say --acks all, or --no-idempotent")
         if self.idempotent and (self.retries == 0 or self.in_flight > IN_FLIGHT_MAX):
             raise BadInput(
-                f"{wants} needs retries and at most {IN_FLIGHT_MAX} requests in flight: change these, or say "
+                f"idempotence needs retries and at most {IN_FLIGHT_MAX} requests in flight: change these, or say "
                 "--no-idempotent"
             )
         if self.commits == "transaction" and not self.transactional:

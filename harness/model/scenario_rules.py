@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from harness.model import scenario_tier
+from harness.model.configuration import ISOLATIONS
 from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
@@ -32,7 +33,6 @@ from harness.model.things import WORKS
 from harness.model.version import VERSION
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ISOLATIONS = ("read_committed", "read_uncommitted")
 ACKS = ("all", "1", "0")
 WHEN = ("always", "steps")
 COMMITS = ("after", "before")

@@ -6,7 +6,7 @@ contract does not permit excuses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -147,9 +147,9 @@ def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
     return counted.withColumn("excused_by", kept).drop("nth", "exact")
 
 
-def _clause(
+def _clauses(
     number: int,
-    kind: Kind,
+    kinds: Iterable[Kind],
     why: str,
     *,
     topic: str | None = None,
@@ -158,9 +158,10 @@ def _clause(
     reader: str | None = None,
     offsets: tuple[int, int | None] = (0, None),
     acked_ns: tuple[int, int] = (0, _ANY_TIME),
-) -> tuple[Any, ...]:
-    """A row of `_EXCUSES`; what is left out is any."""
-    return number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, why
+) -> Iterator[tuple[Any, ...]]:
+    """A row of `_EXCUSES` for each kind; what is left out is any."""
+    for kind in kinds:
+        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, why
 
 
 def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -172,13 +173,12 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
-            yield _clause(number, Kind.LOST, why, producer=name)
+            yield from _clauses(number, [Kind.LOST], why, producer=name)
         if producer.acks == "1":
             yield from _of_leader_changes(number, case, name)
         if not producer.idempotent:
             why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
-            for kind in _OF_RETRIES:
-                yield _clause(number, kind, why, producer=name)
+            yield from _clauses(number, _OF_RETRIES, why, producer=name)
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -190,10 +190,9 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
             f"what was acked before it at offset {log_end} and above"
         )
-        for kind in _OF_ELECTION:
-            yield _clause(
-                number, kind, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
-            )
+        yield from _clauses(
+            number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
+        )
 
 
 def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -203,16 +202,15 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"that ends at {lost.log_end}, and leads by design where ELR is off (KIP-966): what was acked before at "
             f"{lost.log_end} and above"
         )
-        for kind in _OF_LAST_REPLICA:
-            yield _clause(
-                number,
-                kind,
-                why,
-                topic=lost.topic,
-                partition=lost.partition,
-                offsets=(lost.log_end, None),
-                acked_ns=(0, lost.until_ns),
-            )
+        yield from _clauses(
+            number,
+            _OF_LAST_REPLICA,
+            why,
+            topic=lost.topic,
+            partition=lost.partition,
+            offsets=(lost.log_end, None),
+            acked_ns=(0, lost.until_ns),
+        )
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -221,9 +219,9 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         for reader in case.contract.readers.values():
             if reader.group == event["group"] and reader.at_most_once:
                 why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
-                yield _clause(
+                yield from _clauses(
                     number,
-                    Kind.SKIPPED_READ,
+                    [Kind.SKIPPED_READ],
                     why,
                     topic=event["topic"],
                     partition=event["partition"],
@@ -239,16 +237,15 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"{out.partition}, which the contract lets hold records in memory alone (flush.messages, flush.ms): "
             f"what was acked before it at offset {out.from_offset} and above"
         )
-        for kind in _OF_POWER:
-            yield _clause(
-                number,
-                kind,
-                why,
-                topic=out.topic,
-                partition=out.partition,
-                offsets=(out.from_offset, None),
-                acked_ns=(out.since_ns, out.until_ns),
-            )
+        yield from _clauses(
+            number,
+            _OF_POWER,
+            why,
+            topic=out.topic,
+            partition=out.partition,
+            offsets=(out.from_offset, None),
+            acked_ns=(out.since_ns, out.until_ns),
+        )
 
 
 def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:
@@ -279,31 +276,29 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
         for epoch, start in epochs[1:]:
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
             why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
-            for kind in _OF_ACKS:
-                yield _clause(
-                    number,
-                    kind,
-                    why,
-                    topic=topic,
-                    partition=partition,
-                    producer=producer,
-                    offsets=(max(start, 1), None),
-                    acked_ns=(0, until_ns),
-                )
-    for topic, partition in without_lineage(case):
-        until_ns = max(at_ns for _, at_ns in changes[topic, partition])
-        why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
-        for kind in _OF_ACKS:
-            yield _clause(
+            yield from _clauses(
                 number,
-                kind,
+                _OF_ACKS,
                 why,
                 topic=topic,
                 partition=partition,
                 producer=producer,
-                offsets=(1, None),
+                offsets=(max(start, 1), None),
                 acked_ns=(0, until_ns),
             )
+    for topic, partition in without_lineage(case):
+        until_ns = max(at_ns for _, at_ns in changes[topic, partition])
+        why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
+        yield from _clauses(
+            number,
+            _OF_ACKS,
+            why,
+            topic=topic,
+            partition=partition,
+            producer=producer,
+            offsets=(1, None),
+            acked_ns=(0, until_ns),
+        )
 
 
 def without_lineage(case: Case) -> list[tuple[str, int]]:
