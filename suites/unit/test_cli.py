@@ -274,8 +274,8 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path / "new",
     )
     assert (seen[2].only, seen[2].scenarios) == ((), (own,))
-    cli.invoke(["run", "--tag", "links", "--tag", "disk"])
-    assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("links", "disk"), (), False)
+    cli.invoke(["run", "--tag", "groups", "--tag", "acks"])
+    assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("groups", "acks"), (), False)
     assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
     assert seen[1].seed != seen[2].seed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters import choosing, own_disks, unmount
+from harness.clusters import choosing, clocks, own_disks, unmount
 from harness.clusters.own_disks import OwnDisks, capability, missing
 from harness.clusters.unmount import Mount, mounts_below, release, thaw_below
 from harness.faults.power_loss import PowerLoss
@@ -38,6 +38,7 @@ def test_a_machine_that_lacks_nothing(able: pytest.MonkeyPatch) -> None:
 
 def test_without_root_there_are_none(able: pytest.MonkeyPatch) -> None:
     able.setattr(os, "geteuid", lambda: 1000)
+    able.setattr(clocks, "missing", dict)
     assert set(missing()) == own_disks.ALL
     assert all(why.endswith("run as root") for why in missing().values())
     assert choosing.able("processes") == choosing.CAPABILITIES["processes"] - own_disks.ALL
