@@ -141,18 +141,19 @@ def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common:
 @commands.command()
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Only these columns, by scenario or event.")
-def contracts(only: tuple[str, ...], **common: Any) -> Exit:
+@click.option("--tag", metavar="TAG", multiple=True, help="Only columns with this tag, such as quick.")
+def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exit:
     """Play each configuration at each event, side by side, and print what was kept: the matrix of contracts."""
     from harness import contracts as matrix  # as below
 
-    names = matrix.chosen(_names(only))
+    names = matrix.chosen(_names(only), tag)
     options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
     with reports.progress() as progress:
         result, cells, played = matrix.play(options, progress)
     reports.publish(result.out)
     for line in matrix.brief(cells, played):
         click.echo(line)
-    click.echo(f"with reasons and sources: {result.out / matrix.PAGE}")
+    click.echo(f"with reasons and sources: {result.out / matrix.PAGE}, {reports.write_matrix(result.out)}")
     return matrix.exit_of(result, cells)
 
 

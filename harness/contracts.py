@@ -50,7 +50,7 @@ _OF_CONSUMERS: Final = frozenset({"reader_dies"})
 class Cell:
     """One configuration at one event. seen: effects with how many records, or for how many seconds; empty = kept.
 
-    status: of the scenario that played it; None = it came to no verdict.
+    status: of the scenario that played it; None = it came to no verdict. evidence: its bundle's folder.
     """
 
     scenario: str
@@ -61,6 +61,7 @@ class Cell:
     status: Status | None
     seen: Mapping[Effect, float]
     silent_s: float
+    evidence: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -106,8 +107,8 @@ def columns() -> dict[str, Scenario]:
     return {scenario.name: scenario for scenario in scenarios.tagged([TAG])}
 
 
-def chosen(only: Sequence[str]) -> tuple[str, ...]:
-    """The names of all columns, or those asked for by their own name or their event's. BadInput on any other."""
+def chosen(only: Sequence[str], tags: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of all columns, or those asked for by their own name, their event's or a tag. BadInput on any other."""
     every = columns()
     by_event: dict[str, list[str]] = {}
     for name, scenario in every.items():
@@ -118,7 +119,16 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
         if one not in every and one not in by_event:
             raise BadInput(f"no column of the matrix is called {one!r}{hint(one, [*every, *by_event])}")
         names += [one] if one in every else by_event[one]
-    return tuple(name for name in every if not only or name in names)
+    for tag in tags:
+        tagged = [name for name, scenario in every.items() if tag in scenario.tags]
+        if not tagged:
+            raise BadInput(f"no column of the matrix has the tag {tag!r}{hint(tag, _tags(every))}")
+        names += tagged
+    return tuple(name for name in every if not (only or tags) or name in names)
+
+
+def _tags(every: Mapping[str, Scenario]) -> set[str]:
+    return {tag for scenario in every.values() for tag in scenario.tags}
 
 
 def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell], Played]:
@@ -170,6 +180,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             status=verdict.status if verdict else None,
             seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
             silent_s=silent_s,
+            evidence=bundle.name if bundle else None,
         )
 
 
@@ -282,4 +293,10 @@ def _plain(cell: Cell) -> dict[str, Any]:
         "without_acks_s": cell.silent_s,
         "status": cell.status.name if cell.status is not None else None,
         "holds": cell.holds,
+        "text": cell.text,
+        "which": cell.promised.which,
+        "why": cell.promised.why,
+        "source": cell.promised.source,
+        "mend": list(cell.promised.mend),
+        "evidence": cell.evidence,
     }

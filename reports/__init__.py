@@ -1,4 +1,4 @@
-"""Shows verdicts: terminal, junit.xml, Allure. Reads bundles and verdicts only, and decides nothing."""
+"""Shows verdicts: terminal, junit.xml, Allure, a page of the matrix. Reads evidence and verdicts, decides nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.verdict import Verdict
 from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
+from reports.matrix import write_matrix
 from reports.summary import summary_lines
 from reports.terminal import print_lines, progress, table
 
-__all__ = ["progress", "publish", "show", "table", "write_junit"]
+__all__ = ["progress", "publish", "show", "table", "write_junit", "write_matrix"]
 
 
 def publish(out: Path) -> None:

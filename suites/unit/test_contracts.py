@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from harness.model.scenario import ExactLoss, Scenario
 from harness.model.scenario_toml import patched
 from harness.model.verdict import Status, Verdict
 from harness.options import GateResult
+from reports.matrix import page
 
 COLUMNS = contracts.columns()
 DIES = COLUMNS["contract_leader_dies"]
@@ -234,6 +235,15 @@ def test_columns_are_chosen_by_their_names_and_by_their_events() -> None:
         contracts.chosen(["leader_dyes"])
 
 
+def test_columns_are_chosen_by_tags_too() -> None:
+    groups = contracts.chosen((), ["groups"])
+    assert groups == tuple(name for name, column in COLUMNS.items() if "groups" in column.tags)
+    assert set(contracts.chosen(["leader_dies"], ["groups"])) == {"contract_leader_dies", *groups}
+    assert contracts.chosen((), [contracts.TAG]) == tuple(COLUMNS)
+    with pytest.raises(BadInput, match="no column of the matrix has the tag 'gruops'; did you mean 'groups'"):
+        contracts.chosen((), ["gruops"])
+
+
 def test_an_event_that_does_not_concern_a_topic_is_refused() -> None:
     other = patched(DIES, {"topics.all_one.replicas": 1, "topics.all_one.assignment": [[1]]})
     assert other.matrix is not None
@@ -268,6 +278,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
     monkeypatch.setattr(contracts, "play", play)
     monkeypatch.setattr("reports.publish", lambda out: None)
+    monkeypatch.setattr("reports.write_matrix", lambda out: out)
     monkeypatch.chdir(tmp_path)
     assert cli.invoke(["contracts", "--only", "leader_dies"]) is Exit.INCONCLUSIVE
     assert asked[0].only == ("contract_leader_dies",)
@@ -282,5 +293,7 @@ def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.loads(json.dumps(contracts._plain(cell)))
     assert (told["event"], told["promised"], told["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
     assert told["holds"]
+    assert (told["text"], told["evidence"]) == ("50 lost", "bundle")
+    assert "lost" in page({**asdict(PLAYED), "cells": [told]})
     assert ExactLoss(topic="one", partition=0, count=50) in DIES.permits.exact_losses
     assert told["event"] in {event.name for event in EVENTS}
