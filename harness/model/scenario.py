@@ -18,6 +18,7 @@ LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
+VALUE_BYTES_MAX = 1_000_000
 PARTITIONS_MAX = 1000  # of a topic
 SETS = ("smoke", "gate", "nightly")  # tags that no file gives itself: they follow from the rest of it
 
@@ -92,12 +93,21 @@ class Producer:
     keyed: bool = False
     headers: bool = False  # each record carries some, which readers hold against its value
     backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records bear times so long before they are sent
-    value_bytes: Annotated[int, Range(1, 1_000_000)] = 200
+    value_bytes: Annotated[int, Range(1, VALUE_BYTES_MAX)] = 200
+    sizes: tuple[int, ...] = ()  # of its values, as many of each, in place of the one above
+    tombstones: Share = 0.0  # of its records, so many have a null value; keyed ones only, for they delete their key
+    empty: Share = 0.0  # and so many an empty one
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None
     config: Config = field(default_factory=dict)  # further librdkafka settings
     lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
     when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
+
+    @property
+    def mean_bytes(self) -> int:
+        """Of a value, about."""
+        bare = min(1.0, self.tombstones + self.empty)
+        return int((1 - bare) * sum(sizes := self.sizes or (self.value_bytes,)) / len(sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

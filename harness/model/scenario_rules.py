@@ -18,6 +18,7 @@ from harness.model.scenario import (
     LOG_DIRS_MAX,
     NODES_MAX,
     SETS,
+    VALUE_BYTES_MAX,
     Admin,
     ClusterShape,
     Config,
@@ -129,6 +130,12 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
         raise BadInput(f"{where}: transactions need idempotence; remove idempotent = false")
     if producer.rate_per_s is not None and producer.rate_per_s < 1:
         raise BadInput(f"{where}: rate_per_s = {producer.rate_per_s}; leave it out to let the gate choose")
+    if producer.tombstones and not producer.keyed:
+        raise BadInput(f"{where}: tombstones: a null value deletes its key, and these have none; set keyed = true")
+    if producer.tombstones + producer.empty > 1:
+        raise BadInput(f"{where}: tombstones and empty are shares of all its records; together they are above 1")
+    if wrong := [size for size in producer.sizes if not 1 <= size <= VALUE_BYTES_MAX]:
+        raise BadInput(f"{where}: sizes: a value of {wrong[0]} bytes; use 1 to {VALUE_BYTES_MAX}")
     theirs = [t for t in producer.topics if topics[t].config.get("message.timestamp.type") == "LogAppendTime"]
     if producer.backdated_s and theirs:
         raise BadInput(f"{where}: backdated_s: {theirs[0]} bears the log's own times; leave one of the two away")

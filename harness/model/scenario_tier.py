@@ -53,7 +53,7 @@ def records_min(scenario: Scenario) -> int:
 def _records_of(producer: Producer, scenario: Scenario) -> int:
     topics = [topic for topic in scenario.topics if topic.name in producer.topics]
     size_bytes = max((int(t.config[SEGMENT_BYTES]) for t in topics if is_tiered(t)), default=0)
-    each = math.ceil((SEGMENTS_MIN + _SPARE) * size_bytes / producer.value_bytes)
+    each = math.ceil((SEGMENTS_MIN + _SPARE) * size_bytes / max(1, producer.mean_bytes))
     return each * sum(topic.partitions for topic in topics)
 
 

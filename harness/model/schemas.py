@@ -27,6 +27,7 @@ LEDGER: Final[Columns] = {
     "called_ns": "int64",
     "returned_ns": "int64",
     "error": "string?",  # name of the client's final error
+    "value": "string?",  # "null" = a tombstone of its key, or "empty"; null = it has one
 }
 
 # One row a range of sequences that a stream may use, durable before the first of them is sent.
@@ -217,7 +218,10 @@ TIER_METADATA: Final[Columns] = {
 }
 
 # Columns that a table may lack altogether; then they are null.
-OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {"observations": frozenset({"leader_epoch"})}
+OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {
+    "ledger": frozenset({"value"}),
+    "observations": frozenset({"leader_epoch"}),
+}
 
 TABLES: Final[dict[str, Columns]] = {
     "ledger": LEDGER,
@@ -237,6 +241,7 @@ TABLES: Final[dict[str, Columns]] = {
 
 ACKS: Final = ("all", "1", "0")
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
+VALUE_FORMS: Final = ("null", "empty")  # of a record that has no value of its own
 TIMESTAMP_TYPES: Final = ("create", "append")
 TIER_KINDS: Final = ("segment", "segment_update", "partition_delete", "unreadable")
 LOOKS: Final = ("loaded", "healed", "end")  # at the remote tier
@@ -245,7 +250,7 @@ _OUTCOMES: Final = tuple(word.value for word in Outcome)
 
 # Columns with a closed vocabulary. A word of another one would be judged as nothing at all, and its record as lost.
 WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "ledger": {"outcome": _OUTCOMES},
+    "ledger": {"outcome": _OUTCOMES, "value": VALUE_FORMS},
     "reservations": {"acks": ACKS},
     "observations": {"kind": ("live", "drain", "replica"), "isolation": ISOLATIONS},
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},

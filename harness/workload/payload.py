@@ -2,6 +2,7 @@
 
 A value is a fixed-width prefix, a body, and the CRC-32 (little-endian) of both. A CRC followed by itself leaves a
 constant, so `crc32(value) == INTACT` holds for each intact value in zlib, Spark and DuckDB alike, without parsing.
+A record whose value is null or empty bears its certificate in a header: a value without a body, whose magic says which.
 Values are built a chunk and decoded a poll at a time, as arrays.
 """
 
@@ -20,10 +21,15 @@ import numpy.typing as npt
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Int8s = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
 MAGIC: Final = b"DUR1"
 MAGIC_OF_HEADED: Final = b"DUR2"  # of a value whose record has headers
+MAGIC_OF_EMPTY: Final = b"DUR3"  # of the certificate of an empty value
+MAGIC_OF_NULL: Final = b"DUR4"  # and of none
+WHOLE, EMPTY, NULL = 0, 1, 2  # forms of a value
+SELF: Final = "self"  # the one header of a record without a whole value: its certificate
 INTACT: Final = 558161692
 PREFIX: Final = np.dtype(
     [
@@ -43,6 +49,7 @@ UNDECODABLE: Final = -1
 _HEAD: Final[Callable[[Any], Any]] = itemgetter(slice(PREFIX_BYTES))
 _MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
 _HEADED_WORD: Final = int.from_bytes(MAGIC_OF_HEADED, "little")
+_WORDS: Final = np.array([int.from_bytes(m, "little") for m in (MAGIC, MAGIC_OF_EMPTY, MAGIC_OF_NULL)], np.uint32)
 _POOL_BYTES: Final = 1 << 17
 _KEYS_PER_PARTITION: Final = 64
 
@@ -66,9 +73,21 @@ class Payloads:
         self._pool = random.Random(f"{seed}/payload").randbytes(pool_bytes // 2).hex().encode()
 
     def build(
-        self, stream: int, first_seq: int, count: int, topic: str, partition: int, key_hashes: Int64s | None = None
+        self,
+        stream: int,
+        first_seq: int,
+        count: int,
+        topic: str,
+        partition: int,
+        key_hashes: Int64s | None = None,
+        forms: Int8s | None = None,
+        sizes: Int64s | None = None,
     ) -> list[bytes]:
-        """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, none = unkeyed."""
+        """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, none = unkeyed.
+
+        `forms`: of those that are not whole the certificate comes; None: all are. `sizes`: of each value, in bytes, at
+        most `value_bytes`; None: that for all.
+        """
         heads = np.zeros(count, PREFIX)
         heads["magic"] = self._magic
         heads["run"] = self._run
@@ -78,11 +97,15 @@ class Payloads:
         heads["partition"] = partition
         if key_hashes is not None:
             heads["key_hash"] = key_hashes
+        bodies = np.full(count, self._body_bytes) if sizes is None else (sizes - VALUE_BYTES_MIN).clip(0)
+        if forms is not None:
+            heads["magic"] = np.where(forms == WHOLE, self._magic, _WORDS[forms])
+            bodies = np.where(forms == WHOLE, bodies, 0)
         packed, pool, body_bytes, crc32 = heads.tobytes(), self._pool, self._body_bytes, zlib.crc32
         starts = ((np.arange(first_seq, first_seq + count) * 31 + stream) % (len(pool) - body_bytes)).tolist()
         contents = [
-            packed[at : at + PREFIX_BYTES] + pool[start : start + body_bytes]
-            for at, start in zip(range(0, len(packed), PREFIX_BYTES), starts, strict=True)
+            packed[at : at + PREFIX_BYTES] + pool[start : start + body]
+            for at, start, body in zip(range(0, len(packed), PREFIX_BYTES), starts, bodies.tolist(), strict=True)
         ]
         sums = np.fromiter(map(crc32, contents), "<u4", count).tobytes()
         return [content + sums[at : at + 4] for at, content in zip(range(0, 4 * count, 4), contents, strict=True)]
@@ -120,15 +143,21 @@ def decode(
 ) -> Decoded:
     """Decodes one poll; `headers` None: no record has any. A missing or short value is undecodable, never an error."""
     count = len(values)
-    whole: Sequence[bytes] = [value or b"" for value in values] if None in values else values  # type: ignore[assignment]
+    whole, forms = _certified(values, headers)
     sums = np.fromiter(map(zlib.crc32, whole), np.uint32, count)
     lengths = np.fromiter(map(len, whole), np.int64, count)
     if count and lengths.min() < PREFIX_BYTES:
         whole = [value.ljust(PREFIX_BYTES, b"\0") for value in whole]
     heads = heads_of(whole)
     headed = heads["magic"] == _HEADED_WORD
-    ours = (headed | (heads["magic"] == _MAGIC_WORD)) & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
-    intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"]) & _bear(headers, headed, whole)
+    known = headed | np.isin(heads["magic"], _WORDS)
+    ours = known & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
+    intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"])
+    if forms is None:
+        intact &= (headed | (heads["magic"] == _MAGIC_WORD)) & _bear(headers, headed, whole)
+    else:
+        bears = _bear(headers, headed, whole) | (forms != WHOLE)
+        intact &= bears & ((headed & (forms == WHOLE)) | (heads["magic"] == _WORDS[forms]))
     return Decoded(
         stream=np.where(ours, heads["stream"], UNDECODABLE).astype(np.int32),
         seq=np.where(ours, heads["seq"].astype(np.int64), UNDECODABLE),
@@ -137,6 +166,23 @@ def decode(
         topic_tag=heads["topic_tag"],
         partition=heads["partition"].astype(np.int32),
     )
+
+
+def _certified(
+    values: Sequence[bytes | None], headers: Sequence[Headers | None] | None
+) -> tuple[Sequence[bytes], Int8s | None]:
+    """Values, in place of one that is null or empty its certificate; with their forms, None = all are whole."""
+    if all(values):
+        return values, None  # type: ignore[return-value]
+    forms = (WHOLE if value else NULL if value is None else EMPTY for value in values)
+    certificates = map(_certificate, headers or repeat(None, len(values)))
+    whole = [value or certificate for value, certificate in zip(values, certificates, strict=True)]
+    return whole, np.fromiter(forms, np.int8, len(values))
+
+
+def _certificate(headers: Headers | None) -> bytes:
+    name, value = headers[0] if headers and len(headers) == 1 else ("", None)
+    return value if name == SELF and isinstance(value, bytes) else b""
 
 
 def heads_of(values: Iterable[bytes | None]) -> npt.NDArray[np.void]:

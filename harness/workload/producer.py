@@ -16,7 +16,8 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario import Producer
-from harness.workload.handing import QUEUE_FULL, error_of, hand_over
+from harness.workload.forms import Forms
+from harness.workload.handing import QUEUE_FULL, Handed, error_of, hand_over, messages_of
 from harness.workload.meters import NONE, Meters, Place
 from harness.workload.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.payload import Int64s, Keys, Payloads, heads_of
@@ -90,7 +91,8 @@ class RecordingProducer:
         self.incarnations = 0
         self.failed_sends = 0
         self.fatal: str | None = None
-        self._payloads = Payloads(desk.run, spec.value_bytes, desk.seed, headed=spec.headers)
+        self._payloads = Payloads(desk.run, max(spec.sizes or (spec.value_bytes,)), desk.seed, headed=spec.headers)
+        self._forms = Forms(spec)
         self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
         self._keys = {t: Keys(n) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
@@ -225,14 +227,13 @@ class RecordingProducer:
             if len(sequences):
                 self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
 
-    def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[dict[str, Any]], Int64s | None]:
+    def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[Handed], Int64s | None]:
         topic, partition = stream.topic, stream.partition
-        if topic not in self._keys:
-            values = self._payloads.build(stream.number, first, count, topic, partition)
-            return [{"value": value} for value in values], None
-        keys, hashes = self._keys[topic].of(partition, first, count)
-        values = self._payloads.build(stream.number, first, count, topic, partition, hashes)
-        return [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)], hashes
+        keys, hashes = self._keys[topic].of(partition, first, count) if topic in self._keys else (None, None)
+        sequences = np.arange(first, first + count)
+        forms, sizes = self._forms.of(stream.number, sequences), self._forms.sizes(stream.number, sequences)
+        values = self._payloads.build(stream.number, first, count, topic, partition, hashes, forms, sizes)
+        return messages_of(values, keys, headed=self.spec.headers, forms=forms), hashes
 
     def _new_stream(self, place: Place) -> Stream:
         topic, partition = place
@@ -245,7 +246,7 @@ class RecordingProducer:
         self._streams[place] = self._by_number[stream.number] = stream
         return stream
 
-    def _not_queued(self, stream: Stream, first: int, messages: Sequence[dict[str, Any]]) -> None:
+    def _not_queued(self, stream: Stream, first: int, messages: Sequence[Handed]) -> None:
         """What the client turned down was never queued: refused, or, as a full queue's tail, not attempted yet."""
         end = len(messages)
         while end and error_of(messages[end - 1]) == QUEUE_FULL:
@@ -304,6 +305,7 @@ class RecordingProducer:
                 "called_ns": stream.called_ns[at],
                 "returned_ns": returned_ns,
                 "error": error,
+                "value": self._forms.words(stream.number, sequences),
             }
         )
         self._count(stream, sequences, error, offsets, returned_ns, outcome)
@@ -315,7 +317,7 @@ class RecordingProducer:
         if outcome is Outcome.ACKED:
             current = stream.topic_id == self.desk.targets[stream.topic].topic_id
             highest = max(int(offsets.max()), NONE) if current else NONE
-            self.desk.meters.acked(place, count, count * self.spec.value_bytes, highest, at_ns)
+            self.desk.meters.acked(place, count, count * self.spec.mean_bytes, highest, at_ns)
         elif error is not None:
             self.desk.meters.failed(error, count, unknown=outcome is Outcome.UNKNOWN)
         tally = self._tally

@@ -149,7 +149,15 @@ def test_acked_records_come_back_from_every_copy(play: Play, topic: Callable[...
     load = play.start(
         [plain, paid],
         [
-            Producer(name="keyed", topics=(plain.name,), keyed=True, compression="zstd", rate_per_s=1500),
+            Producer(
+                name="keyed",
+                topics=(plain.name,),
+                keyed=True,
+                tombstones=0.1,
+                empty=0.1,
+                compression="zstd",
+                rate_per_s=1500,
+            ),
             Producer(name="old", topics=(plain.name,), acks="1", idempotent=False, rate_per_s=300),
             Producer(
                 name="paying",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -164,6 +165,19 @@ def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter
     producer.abandon()
     rows = [(row["stream"], row["seq"], row["topic_id"]) for row in offline.ledger()]
     assert rows == [*((1, seq, "id") for seq in range(3)), *((2, seq, "another") for seq in range(2))]
+
+
+def test_records_without_a_value_are_told_by_their_reports_and_in_the_ledger(bundle: BundleWriter) -> None:
+    borne = {"keyed": True, "tombstones": 0.3, "empty": 0.2, "sizes": (50, 300)}
+    offline = Offline(bundle, **borne, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
+    assert offline.producer.queue(PLACE, 100) == 100
+    offline.producer.close(10)
+    rows = offline.ledger()
+    assert [(row["stream"], row["seq"], row["error"]) for row in rows] == [(1, n, "_MSG_TIMED_OUT") for n in range(100)]
+    counts = Counter(row["value"] for row in rows)
+    assert counts.keys() == {"null", "empty", None}
+    assert (round(counts["null"], -1), round(counts["empty"], -1)) == (30, 20)
+    assert all(row["key_hash"] % 2 == 0 for row in rows)
 
 
 def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
