@@ -42,8 +42,12 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.REORDERED: Effect.REORDERED,
     Kind.SKIPPED_READ: Effect.SKIPPED,
 }
+# Figures of a verdict, by place, that show an effect without a finding.
+_COUNTED: Final[Mapping[str, Effect]] = {"given_again": Effect.DUPLICATED, "shown_undecided": Effect.SHOWN}
 # What a topic and its producer do not matter to.
 _OF_CONSUMERS: Final = frozenset({"reader_dies"})
+# What depends on how the records are read, as well.
+_OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +179,20 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             scenario=scenario.name,
             event=promise.event,
             topic=topic,
-            row=client.consumer if matrix.event in _OF_CONSUMERS else f"{client}; {settings}",
+            row=_row(matrix.event, settings, client),
             promised=promise,
             status=verdict.status if verdict else None,
             seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
             silent_s=silent_s,
             evidence=bundle.name if bundle else None,
         )
+
+
+def _row(event: str, topic: TopicSettings, client: ClientSettings) -> str:
+    if event in _OF_CONSUMERS:
+        return client.consumer
+    read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
+    return f"{client}; {topic}{read}"
 
 
 def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[Effect, float]:
@@ -191,9 +202,10 @@ def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[
             effect = _SEEN.get(finding.kind, Effect.LOST)
             counts = finding.kind in _SEEN or finding.kind is Kind.LOST
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    for place, count in verdict.facts["given_again"].items():
-        if place.rpartition("/")[0] == topic:
-            seen[Effect.DUPLICATED] = seen.get(Effect.DUPLICATED, 0) + count
+    for figure, effect in _COUNTED.items():
+        for place, count in verdict.facts[figure].items():
+            if place.rpartition("/")[0] == topic:
+                seen[effect] = seen.get(effect, 0) + count
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
         seen[Effect.UNAVAILABLE] = silent_s
     return {effect: seen[effect] for effect in Effect if effect in seen}

@@ -197,6 +197,7 @@ def _facts(known: Seen) -> dict[str, Any]:
         "availability": figures(case, counts.waits),
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
         "given_again": counts.again,
+        "shown_undecided": counts.undecided,
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
     }

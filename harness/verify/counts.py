@@ -19,6 +19,7 @@ from harness.verify.prepared import Prepared
 from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, frame
 from harness.verify.tier import reads_of_the_tier
+from harness.verify.undecided import shown_undecided
 
 _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
 
@@ -32,7 +33,8 @@ class Counts:
     commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
     which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
-    that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice.
+    that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice;
+    undecided: records of aborted transactions that a group was given.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Counts:
     waits: Waits = field(default_factory=Waits)
     tier: tuple[int, int] = (0, 0)
     again: dict[str, int] = field(default_factory=dict)
+    undecided: dict[str, int] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
         """A figure of `sent` over all places."""
@@ -68,6 +71,8 @@ def counts(inputs: Inputs) -> list[Counts]:
         out[number].tier = read
     for number, again in enumerate(given_again(given)):
         out[number].again = again
+    for number, undecided in enumerate(shown_undecided(given)):
+        out[number].undecided = undecided
     questions = union([table.select(*PLACE, "error") for table in (given.lookups, given.epoch_ends)])
     refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
     for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():

@@ -41,6 +41,7 @@ def verdict(
     *findings: Finding,
     status: Status = Status.PASS,
     given_again: dict[str, int] | None = None,
+    undecided: dict[str, int] | None = None,
     **silent_s: float,
 ) -> Verdict:
     without = {f"{topic}/0": s for topic, s in silent_s.items()}
@@ -48,6 +49,7 @@ def verdict(
     again = {f"{topic}/0": count for topic, count in (given_again or {}).items()}
     facts = {
         "given_again": again,
+        "shown_undecided": {f"{topic}/0": count for topic, count in (undecided or {}).items()},
         "availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}},
         "steps": [],
     }
@@ -141,6 +143,18 @@ def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.Monk
         "commits after it processes, read_committed": ("50 duplicated", True),
     }
     found = cells(READER, verdict(READER, given_again={"before": 50}), monkeypatch)
+    assert not any(cell.holds for cell in found.values())
+
+
+def test_what_read_uncommitted_shows_is_counted_where_it_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    aborts = COLUMNS["contract_transaction_aborts"]
+    found = cells(aborts, verdict(aborts, undecided={"shown": 50}), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "shown": ("50 aborted records shown", True),
+        "hidden": ("kept", True),
+    }
+    assert found["shown"].row.endswith("read as read_uncommitted")
+    found = cells(aborts, verdict(aborts, undecided={"hidden": 1}), monkeypatch)
     assert not any(cell.holds for cell in found.values())
 
 

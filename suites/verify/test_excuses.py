@@ -318,3 +318,19 @@ def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_al
     once = died(History("AAAA").build(), at_most_once=False)
     counted = [verdict.facts["given_again"] for verdict in verdicts(spark, [again, once, History("AAAA").build()])]
     assert counted == [{"t/0": 1}, {}, {}]
+
+
+def test_what_a_group_is_shown_of_aborted_transactions_is_counted_by_its_isolation_alone(spark: SparkSession) -> None:
+    def grouped(text: str, isolation: str) -> Built:
+        history = History(text).build()
+        history.scenario["readers"] = [{"name": "peek", "group": "g", "isolation": isolation}]
+        return history
+
+    histories = [
+        grouped("A[AAA](AA)", "read_uncommitted"),
+        grouped("AA(AA)", "read_uncommitted"),
+        grouped("A[AAA](AA)", "read_committed"),
+        History("A[AAA](AA)").build(),
+    ]
+    shown = [verdict.facts["shown_undecided"] for verdict in verdicts(spark, histories)]
+    assert shown == [{"t/0": 3}, {}, {}, {}]
