@@ -54,7 +54,8 @@ _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 class Cell:
     """One configuration at one event. seen: effects with how many records, or for how many seconds; empty = kept.
 
-    status: of the scenario that played it; None = it came to no verdict. evidence: its bundle's folder.
+    status: of the scenario that played it; None = it came to no verdict. evidence: its bundle's folder. exactly: how
+    many records the worst effect is of; None = that does not follow from the steps.
     """
 
     scenario: str
@@ -66,13 +67,15 @@ class Cell:
     seen: Mapping[Effect, float]
     silent_s: float
     evidence: str | None = None
+    exactly: int | None = None
 
     @property
     def holds(self) -> bool:
         """Whether what was seen is what was promised, no less and no more, in a run that proved something."""
         worst_seen = next((effect for effect in Effect if effect in self.seen), Effect.KEPT)
         promised = self.promised.effects
-        return self.status is Status.PASS and worst_seen is promised[0] and set(self.seen) <= set(promised)
+        as_many = self.exactly is None or self.seen.get(worst_seen, 0) == self.exactly
+        return self.status is Status.PASS and worst_seen is promised[0] and set(self.seen) <= set(promised) and as_many
 
     @property
     def text(self) -> str:
@@ -85,7 +88,8 @@ class Cell:
         words = ", ".join(told)
         if self.holds:
             return words
-        return f"{words} ({self.status.name}; promised: {', '.join(self.promised.effects)})"
+        exactly = "" if self.exactly is None else f" {self.exactly:,}"
+        return f"{words} ({self.status.name}; promised:{exactly} {', '.join(self.promised.effects)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +142,17 @@ def _tags(every: Mapping[str, Scenario]) -> set[str]:
 def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell], Played]:
     """Runs the columns that `options.only` names, and writes the matrix beside their evidence."""
     result = run.gate(options, progress)
+    cells, played = write(result)
+    return result, cells, played
+
+
+def write(result: GateResult) -> tuple[list[Cell], Played]:
+    """Writes the matrix of a gate that has just ended beside its evidence: contracts.json and contracts.md."""
     cells = list(cells_of(result))
     played = Played.now(result)
     write_json(result.out / TABLE, {**asdict(played), "cells": [_plain(cell) for cell in cells]})
     (result.out / PAGE).write_text("\n".join(page(cells, played)) + "\n", encoding="utf-8")
-    return result, cells, played
+    return cells, played
 
 
 def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
@@ -185,7 +195,15 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
             silent_s=silent_s,
             evidence=bundle.name if bundle else None,
+            exactly=exactly_of(scenario, topic),
         )
+
+
+def exactly_of(scenario: Scenario, topic: str) -> int | None:
+    """Of how many records a topic of a column shows its effect; None where its steps do not decide that."""
+    assert scenario.matrix is not None
+    lost = [loss.count for loss in scenario.permits.exact_losses if loss.topic == topic]
+    return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
 
 
 def _row(event: str, topic: TopicSettings, client: ClientSettings) -> str:

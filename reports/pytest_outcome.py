@@ -23,6 +23,15 @@ def assert_pass(verdict: Verdict) -> None:
         raise Inconclusive(text)
 
 
+def attach_page(path: Path, name: str) -> None:
+    """Attaches a page to the running test's Allure result; nothing without allure-pytest."""
+    try:
+        import allure
+    except ModuleNotFoundError:
+        return
+    allure.attach(path.read_text(encoding="utf-8"), name=name, attachment_type=allure.attachment_type.HTML)
+
+
 def attach(verdict: Verdict, bundle: Path) -> None:
     """Attaches verdict.json and the summary to the running test's Allure result; nothing without allure-pytest."""
     try:

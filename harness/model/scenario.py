@@ -215,12 +215,14 @@ class Matrix:
     """A column of the matrix of contracts: what happens here, to which configurations side by side.
 
     event: its name in `model.promises`. topics: each of them is a row, with the settings of the producer that writes to
-    it. fault: the step during which a topic is unavailable or not; "" = its acks are not what it is about.
+    it. fault: the step during which a topic is unavailable or not; "" = its acks are not what it is about. exactly: of
+    how many records each topic shows its effect, where the steps decide that; of losses `permits` says it.
     """
 
     event: str
     topics: tuple[str, ...]
     fault: str = ""
+    exactly: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

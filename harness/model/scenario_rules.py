@@ -225,6 +225,9 @@ def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where:
             raise BadInput(f"{where}: no topic {name!r}{_hint(name, topics)}")
         if not any(name in producer.topics for producer in scenario.producers):
             raise BadInput(f"{where}: nobody writes to {name}; add it to a producer's topics")
+    for name in matrix.exactly:
+        if name not in matrix.topics:
+            raise BadInput(f"{where}: exactly: no topic {name!r}{_hint(name, matrix.topics)}")
     steps = {step.name: step for step in scenario.steps}
     if matrix.fault and matrix.fault not in steps:
         raise BadInput(f"{where}: fault: no step {matrix.fault!r}{_hint(matrix.fault, steps)}")

@@ -80,9 +80,9 @@ def test_what_was_promised_and_seen_holds(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("findings", "topic", "text"),
     [
-        ((lost("zero", 50),), "one", "kept (PASS; promised: lost)"),
+        ((lost("zero", 50),), "one", "kept (PASS; promised: 50 lost)"),
         ((*LOST_50, lost("all_two", 1)), "all_two", "1 lost (PASS; promised: kept)"),
-        ((*LOST_50, lost("one", 2, Kind.DUPLICATED)), "one", "50 lost, 2 duplicated (PASS; promised: lost)"),
+        ((*LOST_50, lost("one", 2, Kind.DUPLICATED)), "one", "50 lost, 2 duplicated (PASS; promised: 50 lost)"),
     ],
 )
 def test_less_or_more_than_promised_does_not(
@@ -144,6 +144,16 @@ def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.Monk
     }
     found = cells(READER, verdict(READER, given_again={"before": 50}), monkeypatch)
     assert not any(cell.holds for cell in found.values())
+
+
+def test_where_steps_decide_the_number_it_has_to_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DIES, verdict(DIES, lost("zero", 50), lost("one", 49)), monkeypatch)
+    assert (found["one"].text, found["one"].holds) == ("49 lost (PASS; promised: 50 lost)", False)
+    assert found["zero"].holds
+    found = cells(
+        READER, verdict(READER, lost("before", 51, Kind.SKIPPED_READ), given_again={"after": 50}), monkeypatch
+    )
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["before"]
 
 
 def test_what_read_uncommitted_shows_is_counted_where_it_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +283,7 @@ def test_an_event_that_does_not_concern_a_topic_is_refused() -> None:
         ({"matrix.topics": []}, "topics is empty"),
         ({"matrix.topics": ["zeero"]}, "no topic 'zeero'"),
         ({"matrix.fault": "kil_leader"}, "fault: no step 'kil_leader'"),
+        ({"matrix.exactly": {"zeero": 50}}, "exactly: no topic 'zeero'; did you mean 'zero'"),
     ],
 )
 def test_a_column_that_means_nothing_is_refused(patch: dict[str, Any], said: str) -> None:
@@ -296,7 +307,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
     monkeypatch.chdir(tmp_path)
     assert cli.invoke(["contracts", "--only", "leader_dies"]) is Exit.INCONCLUSIVE
     assert asked[0].only == ("contract_leader_dies",)
-    assert "kept (PASS; promised: lost)" in capsys.readouterr().out
+    assert "kept (PASS; promised: 50 lost)" in capsys.readouterr().out
     assert cli.invoke(["contracts", "--only", "nothing"]) is Exit.USAGE
     assert cli.invoke(["contracts", "--only", ","]) is Exit.USAGE
     assert len(asked) == 1

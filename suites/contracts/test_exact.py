@@ -1,0 +1,47 @@
+"""Where physics gives the number of records that are lost, skipped or shown, it comes out each time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fixtures.plugin import GateRun
+from harness import contracts, scenarios
+from harness.model.promises import Effect
+from suites.contracts.conftest import chosen
+
+pytestmark = pytest.mark.kafka
+Seen = dict[tuple[str, str], dict[Effect, float]]
+
+
+def _exact(config: pytest.Config) -> list[str]:
+    """Columns whose steps decide the number: how much a disk has of a log is known to the byte alone."""
+    return [name for name in chosen(config) if _expected(name)]
+
+
+def _expected(column: str) -> dict[str, int]:
+    """How many records, of each topic of a column of which that is known."""
+    scenario = scenarios.load(column)
+    topics = scenario.matrix.topics if scenario.matrix else ()
+    return {topic: n for topic in topics if (n := contracts.exactly_of(scenario, topic)) is not None}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("column", _exact(metafunc.config))
+
+
+@pytest.fixture(scope="session")
+def played(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Seen]:
+    """Of each time what was seen, by column and topic."""
+    names, began = _exact(request.config), f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    out = Path("durability-out")
+    times = [run_gate(names, out / f"{began}-exact-{n}") for n in range(1, request.config.getoption("--times") + 1)]
+    return [{(c.scenario, c.topic): dict(c.seen) for c in contracts.write(result)[0] if c.holds} for result in times]
+
+
+def test_the_number_comes_out_each_time(column: str, played: list[Seen]) -> None:
+    expected = _expected(column)
+    counted = [{topic: max(seen.get((column, topic), {}).values(), default=0) for topic in expected} for seen in played]
+    assert counted == [expected] * len(played)

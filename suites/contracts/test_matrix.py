@@ -1,0 +1,49 @@
+"""The matrix as tests, one a column, by the code of the command: for reports that are made of test results (Allure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fixtures.plugin import GateRun
+from harness import contracts
+from harness.contracts import Cell
+from harness.model.errors import HarnessFailure
+from harness.options import GateResult
+from reports import write_matrix
+from reports.matrix import PAGE
+from reports.pytest_outcome import attach_page
+from suites.contracts.conftest import chosen
+
+pytestmark = pytest.mark.kafka
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("column", chosen(metafunc.config))
+
+
+@pytest.fixture(scope="session")
+def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResult, list[Cell]]:
+    """All columns in a row, with the page beside their evidence."""
+    out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-contracts"
+    result = run_gate(chosen(request.config), out)
+    cells, _ = contracts.write(result)
+    write_matrix(out)
+    return result, cells
+
+
+def test_each_cell_came_to_what_is_promised(
+    column: str, matrix: tuple[GateResult, list[Cell]], conclude: Callable[[Path], None]
+) -> None:
+    result, cells = matrix
+    attach_page(result.out / PAGE, "the matrix of contracts")
+    outcome = next(r for r in result.summary.results if r.name == column)
+    if outcome.bundle is None:
+        raise HarnessFailure(f"{column}: {outcome.error}")
+    conclude(result.out / outcome.bundle)
+    mine = [cell for cell in cells if cell.scenario == column]
+    assert mine
+    assert [f"{cell.row}: {cell.text}" for cell in mine if not cell.holds] == []
