@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from harness import settle, truth
+from harness import secured_looks, settle, truth
 from harness.admin_looks import AdminLooks
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
@@ -26,6 +26,7 @@ from harness.model.scenario_tier import SEGMENTS_MIN
 from harness.model.verdict import Doubt
 from harness.tier_looks import TierLooks
 from harness.windows import Windows, targets_of, windows_of
+from harness.workload.access import Access
 from harness.workload.drain import DrainPlan, drain
 from harness.workload.load import Load
 
@@ -105,6 +106,8 @@ class _Record:
         self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
         self.transactions_settled: dict[str, object] = dict(self.recovered)
         self.load: dict[str, Any] = {}
+        self.access = Access(cluster.client_settings())
+        self.listeners: list[dict[str, Any]] = []  # that are secure
 
     def doubt(self, name: str, text: str) -> None:
         self.doubts.append({"name": name, "text": text})
@@ -124,6 +127,7 @@ class _Record:
 
     def write(self, *, finished: bool) -> None:
         floors = self.scenario.floors
+        secured = secured_looks.evidence(self.listeners, self.access.ways) if self.access.settings else None
         self.bundle.document(
             "run.json",
             {
@@ -144,6 +148,7 @@ class _Record:
                 "transactions_settled": self.transactions_settled,
                 "load": self.load,
                 "run": self.task.run,
+                **({"secured": secured} if secured else {}),
             },
         )
         self.bundle.document("steps.json", self.steps)
@@ -165,11 +170,13 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         scenario,
         bootstrap=cluster.bootstrap(),
         bootstrap_lone=cluster.bootstrap_lone(),
+        access=record.access,
         topic_ids=topic_ids,
         bundle=record.bundle,
         run=task.run,
         seed=task.seed,
     )
+    record.listeners = secured_looks.look(cluster) if record.access.settings else []
     groups = truth.groups_of(scenario)
     record.snapshots.append(admin.snapshot("start", topics, groups))
     load.start()
@@ -268,11 +275,13 @@ def _settle_and_drain(
     if unseen := settle.not_told(record.snapshots[-1], record.scenario.topics):
         record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
     plan = DrainPlan(
-        bootstrap=cluster.bootstrap_direct(),
+        # What observers have is plain: where that is not the way of records they come in as they did, all links healed.
+        bootstrap=cluster.bootstrap() if record.access.settings else cluster.bootstrap_direct(),
         targets=load.targets,
         copies=truth.copies_of(record.snapshots[-1]),
         run=record.task.run,
         seed=record.task.seed,
+        access=record.access,
         transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
     bundle.document("reads.json", drain(plan, bundle, load.numbers, say))

@@ -186,6 +186,10 @@ class Cluster(Protocol):
         """Where observers start: past every fault of the links."""
         ...
 
+    def client_settings(self) -> Mapping[str, str]:
+        """Of librdkafka, for whoever starts at `bootstrap` or `bootstrap_lone`; empty where those ways are plain."""
+        ...
+
     def direct_address(self, node: int) -> tuple[str, int]:
         """The listener of a node that no fault of the links touches; for a controller its only one (KIP-919)."""
         ...

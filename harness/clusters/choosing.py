@@ -12,6 +12,7 @@ from harness.clusters import clocks, own_disks
 from harness.clusters.addresses import SLOTS
 from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
 from harness.clusters.images import images
+from harness.clusters.security import check_secure
 from harness.clusters.subnets import Subnets
 from harness.clusters.tier import check_tier
 from harness.kafka.layout import BrokerImage
@@ -65,6 +66,7 @@ def check_plan(backend: str, shape: ClusterShape) -> None:
 def check_release(release: Release, shape: ClusterShape) -> None:
     """BadInput for a shape that brokers of this release cannot have."""
     check_tier(release, shape)
+    check_secure(release, shape)
     if shape.log_dirs > 1 and release.numbers < _LOG_DIRS_SINCE:
         since = ".".join(map(str, _LOG_DIRS_SINCE))
         raise BadInput(

@@ -28,6 +28,7 @@ from harness.clusters.nodes import Site
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.processes import abandon, own_disks, supervised
 from harness.clusters.s3_server import S3_SERVER, S3Server
+from harness.clusters.security import Security
 from harness.clusters.state import RunState
 from harness.clusters.subnets import Subnets
 from harness.clusters.sweep import sweep, sweep_engine
@@ -120,6 +121,7 @@ def _cluster(
     cache: Cache,
     progress: Progress,
 ) -> JvmCluster:
+    security = Security.of(state.directory, shape)
     sites: dict[str, Site] = {}
     for which, release in releases.items():
         launch, tool = _by_image(release.image, runner) if release.image else _by_jars(release, runner.images)
@@ -133,6 +135,7 @@ def _cluster(
             directory=state.directory,
             disks=disks,
             host=party,
+            security=security,
         )
         sites[which] = _by_entry_point(site, cache, progress) or with_fast_start(site, cache, progress)
     means = Means(

@@ -14,7 +14,7 @@ from harness.clusters import clocks
 from harness.clusters.base import START, TESTED, Disks, Links, TierServer, UnexpectedExit, party
 from harness.clusters.format import format_anew, identity_of
 from harness.clusters.links import ToxiproxyLinks
-from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, tail
+from harness.clusters.nodes import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Memory, ProcessState, Runner
@@ -63,6 +63,7 @@ class JvmCluster:
         self.tier_store = store_of(state.directory) if self.shape.tier else None
         self.tier_server: TierServer | None = None  # a backend has it
         self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
+        self._security = sites[TESTED].security
         self._means = means
         self._runner = means.runner
         self._sites = sites
@@ -86,6 +87,10 @@ class JvmCluster:
     def bootstrap_direct(self) -> str:
         """See `base.Cluster`."""
         return ",".join("{}:{}".format(*self.direct_address(broker)) for broker in self.brokers)
+
+    def client_settings(self) -> Mapping[str, str]:
+        """See `base.Cluster`."""
+        return self._security.client() if self._security else {}
 
     def direct_address(self, node: int) -> tuple[str, int]:
         """See `base.Cluster`."""
@@ -156,7 +161,7 @@ class JvmCluster:
                 raise self._failure(node, f"{party(node)} ended before it had started ({process.status})")
             if watch.seen():
                 return ""
-            return _last_line(files.server_log) or _last_line(files.console) or "an empty log"
+            return last_line(files.server_log) or last_line(files.console) or "an empty log"
 
         wait_for(
             seen,
@@ -294,10 +299,11 @@ class JvmCluster:
 
     def describe_kept(self) -> str:
         """See `base.Cluster`."""
+        login = f", settings of clients {self._security.java}" if self._security else ""
         return (
             f"Kafka {self.release.version} is left running: clients {self.bootstrap()} (through toxiproxy at "
             f"{self._means.toxiproxy.host}:{self._means.toxiproxy.port}), past every fault {self.bootstrap_direct()}, "
-            f"files {self.directory}; stop it with: durability clean {self.state.run}"
+            f"files {self.directory}{login}; stop it with: durability clean {self.state.run}"
         )
 
     def __enter__(self) -> JvmCluster:
@@ -317,6 +323,9 @@ class JvmCluster:
         give_up_at = time.monotonic() + _READY_S
         for node in self._means.plan.nodes:
             self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
+        if self._security:
+            at = {node: self.direct_address(node) for node in self._means.plan.nodes}
+            self._security.admit({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
 
     def _wait_proxies(self) -> None:
         wanted = set(self._means.plan.proxies())
@@ -324,7 +333,7 @@ class JvmCluster:
         def missing() -> str:
             state = self._runner.status()[TOXIPROXY]
             if not state.alive:
-                last = _last_line(proxy_log(self.directory))
+                last = last_line(proxy_log(self.directory))
                 raise HarnessFailure(f"toxiproxy ended at its start ({state.status}): {last}")
             if not self._means.toxiproxy.answers():
                 return "no answer"
@@ -368,7 +377,7 @@ class JvmCluster:
 
     def _failure(self, node: int, sentence: str) -> HarnessFailure:
         files = self._nodes[node]
-        failure = HarnessFailure(f"{sentence}: {_last_error(files)}")
+        failure = HarnessFailure(f"{sentence}: {last_error(files)}")
         failure.add_note(tail(files.console) + "\n" + tail(files.server_log))
         return failure
 
@@ -387,14 +396,3 @@ def _stopped(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return text.rpartition(")")[2].split()[0] == "T"
-
-
-def _last_line(path: Path) -> str:
-    lines = tail(path).splitlines()
-    return lines[-1] if lines else ""
-
-
-def _last_error(files: NodeFiles) -> str:
-    lines = [*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()]
-    errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    return (errors or lines or ["it said nothing"])[-1]

@@ -14,6 +14,7 @@ from harness.clusters.launch import NOTHING, Command, Launch, Settings
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.plan import Plan
 from harness.clusters.runner import Runner
+from harness.clusters.security import Security
 from harness.clusters.tier import tier_of
 from harness.kafka.config import JVM_FLAGS, Advertised, Node, logging_properties, node_properties
 from harness.kafka.release import Release
@@ -69,6 +70,7 @@ class Site:
     disks: OwnDisks | None  # of the brokers
     host: Callable[[int], str]  # how the machine calls itself that a node runs on
     fast_start: Sequence[str] = ()  # flags of the JVM
+    security: Security | None = None  # of listeners for records, where they are not plain
 
 
 def write_node(node: int, site: Site, *, cluster_id: str) -> NodeFiles:
@@ -105,6 +107,9 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
         more_data=files.log_directories[1:],
         voters=site.shape.voters,
         tier=tier_of(site.directory, site.shape, site.release, site.plan.s3_endpoint(node)),
+        stores=site.security.stores(files.directory, node, site.plan)
+        if site.security and node in site.plan.brokers
+        else None,
         config=site.shape.config,
     )
     settings = Settings(
@@ -174,3 +179,16 @@ def tail(path: Path, lines: int = 20, reach_bytes: int = 16384) -> str:
             return "\n".join(log.read().decode("utf-8", "replace").splitlines()[-lines:])
     except FileNotFoundError:
         return ""
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log; empty when there is none."""
+    lines = tail(path).splitlines()
+    return lines[-1] if lines else ""
+
+
+def last_error(files: NodeFiles) -> str:
+    """The last line of a node's logs that tells of an error, or the last one."""
+    lines = [*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()]
+    errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    return (errors or lines or ["it said nothing"])[-1]

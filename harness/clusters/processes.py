@@ -19,6 +19,7 @@ from harness.clusters.launch import JavaLaunch
 from harness.clusters.nodes import Site, environment
 from harness.clusters.own_disks import OwnDisks
 from harness.clusters.s3_server import S3Server
+from harness.clusters.security import Security
 from harness.clusters.slots import take_slot
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.supervision import Supervision
@@ -78,12 +79,13 @@ def start_processes(
             disks=own_disks(shape, state, supervision),
         )
         make_store(state.directory, shape)
+        security = Security.of(state.directory, shape)
         _start_toxiproxy(proxy_binary, state.directory, means)
         server = S3Server(s3_binary, state.directory, addresses, supervision, environment()) if s3_binary else None
         if server:
             server.admit()
         sites = {
-            which: with_fast_start(_site(build, shape, means, state.directory), Cache(cache), progress)
+            which: with_fast_start(_site(build, shape, means, state.directory, security), Cache(cache), progress)
             for which, build in builds.items()
         }
         cluster = JvmCluster(sites, state, means, write_nodes(sites))
@@ -108,7 +110,7 @@ def _built(release: Release, shape: ClusterShape, java: Java, cache: Cache, prog
     return _Build(release, java, formatted(release, shape, java_tool(release, java), cache, progress))
 
 
-def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path) -> Site:
+def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path, security: Security | None) -> Site:
     java = build.java
     return Site(
         release=build.release,
@@ -120,6 +122,7 @@ def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path) -> 
         directory=directory,
         disks=means.disks,
         host=lambda _: socket.gethostname(),
+        security=security,
     )
 
 

@@ -59,6 +59,21 @@ _RUN: Final = {
     "timestamps?": ("send",),
     "recovered?": _SETTLED,
     "transactions_settled?": _SETTLED,
+    "secured?": {
+        "protocol": "string",
+        "between_brokers": "string",
+        "listeners": [
+            {
+                "broker": "int",
+                "address": "string",
+                "tls": "string?",
+                "cipher": "string",
+                "plaintext": "string",
+                "wrong_password": "string",
+            }
+        ],
+        "clients": Many({}),
+    },
 }
 
 _SCENARIO: Final = {
@@ -75,7 +90,7 @@ _SCENARIO: Final = {
     ],
     "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
     "admin?": [{"name": "string", "floors?": {"before?": "int", "during?": "int", "after?": "int"}}],
-    "shape?": {"brokers?": "int"},
+    "shape?": {"brokers?": "int", "secure?": "bool"},
     "steps?": [{}],
 }
 

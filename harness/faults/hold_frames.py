@@ -71,6 +71,8 @@ class HoldFrames(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
+        if plan.scenario.shape.secure:
+            raise BadInput("what clients send by TLS nobody else can read; leave secure away in [shape]")
         producers = plan.scenario.producers
         if self.producer:
             producers = (plan.producer(self.producer),)

@@ -21,6 +21,7 @@ from harness.kafka import (
     admin_quorum,
     admin_seen,
     admin_topics,
+    admin_users,
 )
 from harness.kafka.admin_cluster import Reassignment
 from harness.kafka.admin_fetch import Served, fetch
@@ -224,6 +225,10 @@ class AdminView:
         admin_ops.carry_out(self._wire, did, thing, value, deadline_s)
 
     # --- log directories ---
+
+    def set_scram_user(self, name: str, salt: bytes, salted_password: bytes, deadline_s: float = DEADLINE_S) -> None:
+        """A user of SCRAM-SHA-512, and every broker knows it then. HarnessTimeout when one does not."""
+        admin_users.set_scram_user(self._wire, name, salt, salted_password, deadline_s)
 
     def log_directories(self, broker: int) -> LogDirectories | None:
         """Where a broker keeps its replicas; None when it does not answer."""

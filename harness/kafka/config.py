@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.kafka.release import Release
+from harness.kafka.secured import BETWEEN_BROKERS, PROTOCOL, Stores, broker_properties
 from harness.kafka.tier import Tier, tier_properties
 from harness.model.limits import HEAP, MIB
 from harness.model.scenario import Voters
@@ -20,6 +21,7 @@ CLIENT_PORT = 21094
 DIRECT_PORT = 21095
 LONE_PORT = 21096
 _INTERNAL = "REPL"  # the listener by which brokers reach each other
+_OF_CLIENTS = ("CLIENT", "LONE")  # by which records are written and read
 
 JVM_FLAGS = (
     f"-Xmx{HEAP // MIB}m",
@@ -98,6 +100,7 @@ class Node:
     more_data: tuple[Path, ...] = ()  # further log directories (KIP-858)
     voters: Voters = "static"
     tier: Tier | None = None
+    stores: Stores | None = None  # of a broker whose listeners for records are secure
     config: Mapping[str, str] = field(default_factory=dict)  # on top of everything else
 
 
@@ -123,11 +126,20 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
         **_directories(node),
         **_quorum(node),
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join(
-            f"{name}:PLAINTEXT" for name in ("REPL", "CONTROLLER", "CLIENT", "DIRECT", "LONE")
-        ),
+        **_security(node.stores),
         **special,
         **node.config,
+    }
+
+
+def _security(stores: Stores | None) -> dict[str, str]:
+    """Which protocol each listener speaks. Controllers and observers, who get no records, are plain in any case."""
+    protocols = dict.fromkeys((_INTERNAL, "CONTROLLER", *_OF_CLIENTS, "DIRECT"), "PLAINTEXT")
+    if stores:
+        protocols |= {_INTERNAL: BETWEEN_BROKERS, **dict.fromkeys(_OF_CLIENTS, PROTOCOL)}
+    return {
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        **(broker_properties(stores, _OF_CLIENTS, _INTERNAL) if stores else {}),
     }
 
 

@@ -58,6 +58,7 @@ class ClusterShape:
     tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
     tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
     lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
+    secure: bool = False  # records go by TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers show certificates
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
     voters: Voters = "static"  # of the controllers: by their settings, or as the log says (KIP-853)

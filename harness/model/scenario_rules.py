@@ -93,6 +93,8 @@ def check_shape(shape: ClusterShape, where: str) -> None:
     in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
     if shape.starts_on is not None and not VERSION.fullmatch(shape.starts_on):
         raise BadInput(f"{where}: starts_on = {shape.starts_on!r} is no version of Kafka; write one such as 3.9.1")
+    if shape.secure and shape.tier:
+        raise BadInput(f"{where}: secure with a tier: what brokers keep of a tier they read plainly; leave one away")
     if shape.voters == "dynamic" and shape.features.get(KRAFT_VERSION) == 0:
         raise BadInput(f'{where}: voters = "dynamic" needs {KRAFT_VERSION} 1 (KIP-853); leave that feature away')
 
@@ -155,6 +157,8 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
 
 def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
     _name(admin.name, where, "an admin's name")
+    if shape.secure:
+        raise BadInput(f"{where}: an admin of ours speaks no TLS; leave secure away in [shape], or the admin")
     if not admin.does:
         raise BadInput(f"{where}: does is empty; name some of {', '.join(WORKS)}")
     for work in admin.does:

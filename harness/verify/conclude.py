@@ -17,6 +17,7 @@ from harness.verify.doubts import doubts_of
 from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
 from harness.verify.seam import judged as judged_seam
+from harness.verify.secured import UNSECURED, secured
 from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
@@ -86,6 +87,7 @@ def conclude(known: Seen) -> Verdict:
         not_covered=(
             *NOT_COVERED,
             *([] if tiered(case) else [UNTIERED]),
+            *([] if secured(case) else [UNSECURED]),
             *_untried(case),
             *([] if operations.standing else [UNOPERATED]),
         ),

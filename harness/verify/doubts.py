@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.model.finding import Kind
 from harness.model.verdict import Doubt
-from harness.verify import tier
+from harness.verify import secured, tier
 from harness.verify.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.compare import from_its_own_copy
@@ -31,6 +31,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
         return list(dict.fromkeys(found))
     found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
     found += _lookups(counts)
+    found += secured.doubts(case)
     found += [*thin(case, counts), *tier.doubts(case, *counts.tier), *_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))
 

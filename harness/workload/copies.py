@@ -177,6 +177,7 @@ class CopyReader:
         rack = {} if self.broker is None else {"client.rack": f"r{self.broker}"}
         return (
             settings
+            | dict(self._desk.access.settings)
             | rack
             | {
                 "enable.partition.eof": True,
@@ -195,6 +196,7 @@ class CopyReader:
         A partition is without a broker for a moment when its leader moves or a connection breaks; then the client goes
         to the leader, which sends it away again without a record.
         """
+        self._desk.access.note(self.name, text)
         serving = serving_brokers(text)
         for place, read in self.reads.items():
             broker, received = serving.get(place, (_NOBODY, 0))

@@ -22,6 +22,7 @@ from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
 from harness.model.contract import SENTINEL
 from harness.model.scenario import Producer
+from harness.workload.access import Access
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.meters import Meters, Place
 from harness.workload.producer import Desk, RecordingProducer, Target
@@ -29,6 +30,7 @@ from harness.workload.readers import ReadingDesk
 from harness.workload.streams import Numbers
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+WAY_S: Final = 5.0
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
 _RETRIES_MAX: Final = 5
@@ -48,6 +50,7 @@ class DrainPlan:
     # without transactions read_uncommitted is given the same, and asks for less.
     transactional: frozenset[str] | None = None
     patience: Patience = field(default_factory=Patience)
+    access: Access = field(default_factory=Access)
 
 
 def drain(
@@ -155,7 +158,7 @@ def _reader(
     *,
     attempt: int = 0,
 ) -> CopyReader:
-    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run)
+    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run, access=plan.access)
     return CopyReader(
         desk, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, attempt=attempt
     )
@@ -173,11 +176,15 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
         reservations=reservations,
         run=plan.run,
         seed=plan.seed,
+        access=plan.access,
     )
     topics = tuple(sorted({copy.topic for copy in plan.copies}))
     producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), desk)
     for copy in plan.copies:
         producer.queue(copy.place, 1)
+    give_up_at = time.monotonic() + WAY_S
+    while plan.access.settings and not plan.access.ways.of(SENTINEL) and time.monotonic() < give_up_at:
+        producer.poll(0.1)  # its statistics tell by which way they went, twice a second
     producer.close(SENTINEL_DEADLINE_S)
     ledger.close()
     reservations.close()

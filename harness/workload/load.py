@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -16,10 +16,11 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.scenario import Admin, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
+from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
 from harness.workload.group import GroupReader, behind
 from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
-from harness.workload.meters import Meters, Place
+from harness.workload.meters import Mark, Meters, Place
 from harness.workload.mortal import Death, MortalReader
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import LiveReader, ReadingDesk
@@ -31,15 +32,6 @@ from harness.workload.transactions import TransactionLoop, TxnTables
 
 _CLOSE_MARGIN_S: Final = 10.0
 _CATCH_UP_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a load had come at one moment."""
-
-    acked: dict[Place, int]  # highest acked offset
-    commits: dict[str, int]  # acknowledged commits, by group
-    committed: dict[str, int]  # transactions, by producer
 
 
 class Load:
@@ -54,6 +46,7 @@ class Load:
         *,
         bootstrap: str,
         bootstrap_lone: str = "",
+        access: Access | None = None,
         topic_ids: Mapping[str, str],
         bundle: BundleWriter,
         run: int,
@@ -73,6 +66,7 @@ class Load:
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
         self._bootstrap_lone = bootstrap_lone
+        self._access = access or Access()
         self._bundle = bundle
         self._doubts: list[dict[str, str]] = []
         self._producers: dict[str, ProducerLoop] = {p.name: self._producer(p) for p in scenario.producers}
@@ -204,7 +198,7 @@ class Load:
 
     def replay(self, until: Mapping[Place, int]) -> Replay:
         """A consumer, not started yet, that reads partitions again and again up to an offset of each."""
-        return Replay(self._bootstrap, until)
+        return Replay(self._bootstrap, until, self._access)
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
         """Acks reported for a partition since then, to the 100 ms."""
@@ -330,6 +324,7 @@ class Load:
             reservations=self._bundle.table("reservations", spec.name),
             run=self.run,
             seed=self.seed,
+            access=self._access,
         )
         producer, close_s = RecordingProducer(spec, desk), _close_s(spec, self._bootstrap)
         if spec.transactions is not None:
@@ -342,7 +337,7 @@ class Load:
         return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
 
     def _reader(self, spec: Reader) -> LiveReader:
-        desk = ReadingDesk(bootstrap=self._way_in(spec), targets=self._read, run=self.run)
+        desk = ReadingDesk(bootstrap=self._way_in(spec), targets=self._read, run=self.run, access=self._access)
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)

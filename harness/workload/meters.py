@@ -8,12 +8,22 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 BUCKET_NS: Final = 100_000_000
 NONE: Final = -1
 
 Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a load had come at one moment."""
+
+    acked: dict[Place, int]  # highest acked offset
+    commits: dict[str, int]  # acknowledged commits, by group
+    committed: dict[str, int]  # transactions, by producer
 
 
 class Meters:

@@ -16,6 +16,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario import Producer
+from harness.workload.access import Access
 from harness.workload.forms import Forms
 from harness.workload.handing import QUEUE_FULL, Handed, error_of, hand_over, messages_of
 from harness.workload.meters import NONE, Meters, Place
@@ -50,6 +51,7 @@ class Desk:
     reservations: TableWriter
     run: int
     seed: int
+    access: Access = field(default_factory=Access)
 
 
 @dataclass(slots=True)
@@ -98,7 +100,8 @@ class RecordingProducer:
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
-        self._settings = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
+        way_in = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
+        self._settings = {**desk.access.settings, **way_in}
         self._reservations = Reservations(desk.reservations, self._identity())
         self.open()
 
@@ -334,6 +337,7 @@ class RecordingProducer:
 
     def _statistics_of(self, incarnation: int) -> Any:
         def take(text: str) -> None:
+            self.desk.access.note(self.spec.name, text)
             statistics = json.loads(text)
             self.desk.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
 

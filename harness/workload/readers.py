@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_
 from typing import Any, Final
@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.scenario import Reader
+from harness.workload.access import Access
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
 from harness.workload.producer import Target
@@ -34,6 +35,7 @@ class ReadingDesk:
     bootstrap: str
     targets: Mapping[str, Target]
     run: int
+    access: Access = field(default_factory=Access)
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -104,7 +106,7 @@ class LiveReader(Worker):
         settings = consumer_settings(
             self.desk.bootstrap, f"{spec.name}-{self.desk.run:x}", spec.group or f"reader-{spec.name}", spec.isolation
         )
-        return settings | spec.config
+        return settings | self.desk.access.of(spec.name) | spec.config
 
     def _begin(self, consumer: Consumer) -> None:
         self._take_up(consumer)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from harness.workload.access import Access
 from harness.workload.meters import Place
 from harness.workload.readers import POLL_S, split
 from harness.workload.settings import consumer_settings
@@ -19,15 +20,17 @@ _POLL_RECORDS: Final = 2000
 class Replay(Worker):
     """`read`: records by partition that lay below `until`, where each pass ends and the next one begins."""
 
-    def __init__(self, bootstrap: str, until: Mapping[Place, int]) -> None:
+    def __init__(self, bootstrap: str, until: Mapping[Place, int], access: Access | None = None) -> None:
         super().__init__("replay", ", ".join(sorted(f"{topic}/{p}" for topic, p in until)))
         self._bootstrap = bootstrap
         self._until = dict(until)
+        self._access = access or Access()
         self.read: Counter[Place] = Counter()
         self.passes: Counter[Place] = Counter()
 
     def _live(self) -> None:
-        consumer = Consumer(consumer_settings(self._bootstrap, "replay", "replay", "read_uncommitted") | _FROM_START)
+        settings = consumer_settings(self._bootstrap, "replay", "replay", "read_uncommitted")
+        consumer = Consumer(settings | _FROM_START | self._access.of("replay"))
         try:
             _begin(consumer, self._until)
             while not self._stopping.is_set():

@@ -219,7 +219,8 @@ class TransactionLoop(ProducerLoop):
     def _group_metadata(self, group: str) -> Any:
         """Metadata of a group that nobody joins: its offsets are committed by transactions alone."""
         desk = self.producer.desk
-        consumer = Consumer(consumer_settings(desk.bootstrap, f"{self.name}-group", group, "read_committed"))
+        settings = consumer_settings(desk.bootstrap, f"{self.name}-group", group, "read_committed")
+        consumer = Consumer(settings | dict(desk.access.settings))
         try:
             return consumer.consumer_group_metadata()
         finally:

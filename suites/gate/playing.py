@@ -23,6 +23,7 @@ from harness.kafka.release import resolve
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
+from harness.workload.access import Access
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
 
@@ -122,6 +123,7 @@ def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: Bundle
     ids = admin.create_topics(scenario.topics)
     run = secrets.randbits(60)
     ways = {"bootstrap": cluster.bootstrap(), "bootstrap_lone": cluster.bootstrap_lone()}
-    load = Load(scenario, **ways, topic_ids=ids, bundle=bundle, run=run, seed=1)
+    access = Access(cluster.client_settings())
+    load = Load(scenario, **ways, access=access, topic_ids=ids, bundle=bundle, run=run, seed=1)
     load.start()
     return load

@@ -53,6 +53,7 @@ RUN_PARTS = {
     "admin_looks",
     "lookups",
     "regression",
+    "secured_looks",
     "settle",
     "tier_looks",
     "truth",
