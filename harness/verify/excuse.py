@@ -182,10 +182,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    for topic, partition, log_end, until_ns, epoch, at_ns in _unclean(case):
-        contract = case.contract.topics.get(topic)
-        if contract is None or log_end is None or not unclean_permitted(case, topic, at_ns):
-            continue
+    for topic, partition, log_end, until_ns, epoch in _permitted_elections(case):
         why = (
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
             f"what was acked before it at offset {log_end} and above"
@@ -193,6 +190,26 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         yield from _clauses(
             number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
         )
+
+
+def _permitted_elections(case: Case) -> Iterator[tuple[str, int, int, int, int]]:
+    """(topic, partition, surviving log end, before when, epoch) of unclean elections that the contract permits."""
+    for topic, partition, log_end, until_ns, epoch, at_ns in _unclean(case):
+        if topic in case.contract.topics and log_end is not None and unclean_permitted(case, topic, at_ns):
+            yield topic, partition, log_end, until_ns, epoch
+
+
+def lost_marker(case: Case, topic: str, partition: int, began: int) -> str | None:
+    """Why nobody ends a transaction that began at an offset: a permitted unclean election cut its marker off with the
+    end of the log, and left the beginning (KAFKA-20716). None where no election explains it."""
+    for at_topic, at_partition, log_end, _, epoch in _permitted_elections(case):
+        if (at_topic, at_partition) == (topic, partition) and began < log_end:
+            return (
+                f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: its log ended "
+                f"at {log_end}, and what ended the transaction went with the rest; mend it by kafka-transactions.sh "
+                f"abort --topic {topic} --partition {partition} --start-offset {began} (KIP-664)"
+            )
+    return None
 
 
 def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

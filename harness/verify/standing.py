@@ -9,6 +9,7 @@ from harness.model.finding import Finding, Kind
 from harness.verify.case import Case
 from harness.verify.checks.log_start import beyond_log
 from harness.verify.detail import promise
+from harness.verify.excuse import lost_marker
 
 # Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
 _OF_CLIENTS: Final = ("producer", "client_hung")
@@ -57,6 +58,7 @@ def _hanging(case: Case) -> Iterator[Finding]:
             count=high - stable,
             detail=f"the last stable offset stands at {stable} of {high}, {waited_s:g} s after the last transaction",
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
+            excused_by=lost_marker(case, p["topic"], p["partition"], stable),
         )
 
 

@@ -25,6 +25,13 @@ def election(built: Built, log_end: int | None, **settings: Any) -> Built:
     return contract(built, **{"unclean_election": True, **settings})
 
 
+def hangs(built: Built) -> Built:
+    """The last stable offset stays at 2, of 5."""
+    built.drained["partitions"][0]["last_stable_offset"] = 2
+    built.run["transactions_settled"] = {"ok": False, "waited_s": 75.0, "last_seen": "t-0"}
+    return built
+
+
 def exactly(built: Built, count: int) -> Built:
     built.run["contract"]["exact_losses"] = [{"topic": "t", "partition": 0, "count": count}]
     return built
@@ -265,6 +272,17 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "the client turned it round": (History("AuA").build(turned), [], 1),
+    "an unclean election takes the end of a transaction": (election(hangs(History("AA(AA)").build()), 4), [], 3),
+    "a transaction hangs that began after the unclean election": (
+        election(hangs(History("AA(AA)").build()), 2),
+        ["hanging_transaction 3"],
+        0,
+    ),
+    "an unclean election that was not permitted takes the end of a transaction": (
+        election(hangs(History("AA(AA)").build()), 4, unclean_election=False),
+        ["hanging_transaction 3"],
+        0,
+    ),
 }
 
 
@@ -308,6 +326,14 @@ def test_fewer_losses_than_physics_demands_are_a_doubt(judged: dict[str, Verdict
     assert verdict.status is Status.INCONCLUSIVE
     assert [doubt.name for doubt in verdict.doubts] == ["too_few_lost"]
     assert judged["as many as there had to be"].status is Status.PASS
+
+
+def test_a_transaction_without_its_end_says_how_to_end_it(judged: dict[str, Verdict]) -> None:
+    verdict = judged["an unclean election takes the end of a transaction"]
+    (why,) = (finding.excused_by for finding in verdict.findings)
+    assert why is not None
+    assert "kafka-transactions.sh abort --topic t --partition 0 --start-offset 2" in why
+    assert verdict.status is Status.INCONCLUSIVE  # what lies beyond it nobody could read as committed
 
 
 def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
