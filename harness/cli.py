@@ -258,7 +258,9 @@ def doctor_() -> Exit:
 @click.option("--compacted", is_flag=True, help="cleanup.policy=compact.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="Topics of this cluster, in place of a topic as described.")
 @click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these. Default: all.")
-@click.option("--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, key=value lines.")
+@click.option(
+    "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as of Kafka's own."
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON, and nothing else, on standard output.")
 @click.pass_context
 def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
-from harness.kafka.live import LiveTopic, client_config, live_topics
+from harness.kafka.client_config import client_config
+from harness.kafka.live import LiveTopic, live_topics
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.errors import BadInput
 from harness.model.promises import Effect, Promise, promises

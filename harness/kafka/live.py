@@ -1,28 +1,34 @@
 """The settings of topics of a cluster that somebody runs, read and nothing else.
 
-By the ordinary client, which takes every way in that such clusters have (TLS, SASL); what it cannot ask, which features
-are finalized, is asked past it where the way in is plain.
+By the ordinary client, which takes every way in that such clusters have (TLS, SASL). What it cannot ask, which features
+are finalized, is asked past it, before anybody logs in: brokers tell that to whoever may not come in yet, too (KIP-43).
 """
 
 from __future__ import annotations
 
+import ssl
+import struct
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from harness.kafka.admin import AdminView
 from harness.kafka.admin_features import elr_level
+from harness.kafka.wire import ANSWER_S, Connection, metadata_offset
 from harness.model.configuration import TopicSettings
 from harness.model.contract import MIN_INSYNC, flush_within_ms, unless_never
-from harness.model.errors import BadInput, HarnessFailure
+from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0
-_PLAIN: Final = "plaintext"
+_TRY_S: Final = 1.0
+_ASK_S: Final = 5.0
+_PASSING: Final = frozenset({"_TIMED_OUT", "_TRANSPORT"})
+# What another try does not mend: whom the client trusts, or who it says it is.
+_REFUSALS: Final = frozenset({"_AUTHENTICATION", "_SSL"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +55,7 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
     chosen = {name: topic for name, topic in metadata.topics.items() if topic.partitions and name in (names or [name])}
     (broker,) = _configs(client, ResourceType.BROKER, [str(next(iter(metadata.brokers)))]).values()
     configs = _configs(client, ResourceType.TOPIC, sorted(chosen))
-    plain = config.get("security.protocol", _PLAIN).lower() == _PLAIN
-    level = _elr({b.id: (b.host or "", b.port) for b in metadata.brokers.values()}) if plain else None
+    level = _elr([(b.host or "", b.port) for b in metadata.brokers.values()], config)
     return [
         LiveTopic(
             name=name,
@@ -65,38 +70,29 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
 
 def _reach(bootstrap: str, config: Mapping[str, str]) -> tuple[AdminClient, Any]:
     """The client and all that brokers tell of topics and of themselves."""
+    errors: list[KafkaError] = []
+    settings: dict[str, Any] = {"log_level": 0, **config, "bootstrap.servers": bootstrap, "error_cb": errors.append}
     try:
-        client = AdminClient({"log_level": 0, **config, "bootstrap.servers": bootstrap})
+        client = AdminClient(settings)
     except KafkaException as refused:
         raise BadInput(
             f"no client can be made: {refused.args[0].str()}; mend --bootstrap or --command-config"
         ) from refused
-    try:
-        return client, client.list_topics(timeout=DEADLINE_S)
-    except KafkaException as refused:
-        why = refused.args[0].str()
-        raise BadInput(
-            f"no broker answers at {bootstrap} within {DEADLINE_S:g} s ({why}); check the address, or pass what the "
-            "cluster asks of clients by --command-config"
-        ) from refused
-
-
-def client_config(path: Path) -> dict[str, str]:
-    """A file of client settings as `key=value` lines, in librdkafka's names. BadInput on anything else."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--command-config {path} cannot be read: {error}; give a file of key=value lines") from error
-    stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
-    settings = {}
-    for number, line in stripped:
-        if not line or line.startswith("#"):
-            continue
-        key, equals, value = line.partition("=")
-        if not equals:
-            raise BadInput(f"--command-config {path}, line {number}: {line!r} is no key=value")
-        settings[key.strip()] = value.strip()
-    return settings
+    give_up_at, why = time.monotonic() + DEADLINE_S, "nothing came"
+    while time.monotonic() < give_up_at:
+        try:
+            return client, client.list_topics(timeout=_TRY_S)
+        except KafkaException as refused:
+            why = refused.args[0].str()
+        client.poll(0)
+        if refusals := [error.str() for error in errors if error.name() in _REFUSALS]:
+            raise BadInput(
+                f"{bootstrap} does not let this client in ({refusals[-1]}); mend what --command-config says of it"
+            )
+    raise BadInput(
+        f"no broker answers at {bootstrap} within {DEADLINE_S:g} s ({why}); check the address, or pass what the "
+        "cluster asks of clients by --command-config"
+    )
 
 
 def _replicas(topic: Any) -> int:
@@ -106,22 +102,51 @@ def _replicas(topic: Any) -> int:
 
 def _configs(client: AdminClient, kind: ResourceType, names: Iterable[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(kind, name) for name in names]
-    asked = client.describe_configs(resources, request_timeout=DEADLINE_S) if resources else {}
-    try:
-        return {
-            resource.name: {key: entry.value for key, entry in answer.result(DEADLINE_S).items() if entry.value}
-            for resource, answer in asked.items()
-        }
-    except KafkaException as refused:
-        raise BadInput(
-            f"settings cannot be read: {refused.args[0].str()}; give the user DescribeConfigs on topics and the cluster"
-        ) from refused
+    give_up_at = time.monotonic() + DEADLINE_S
+    while True:
+        asked = client.describe_configs(resources, request_timeout=_ASK_S) if resources else {}
+        try:
+            return {
+                resource.name: {key: entry.value for key, entry in answer.result(_ASK_S).items() if entry.value}
+                for resource, answer in asked.items()
+            }
+        except KafkaException as refused:
+            error = refused.args[0]
+            if error.name() not in _PASSING or time.monotonic() > give_up_at:
+                raise BadInput(
+                    f"settings cannot be read: {error.str()}; give the user DescribeConfigs on topics and the cluster"
+                ) from refused
+        with suppress(KafkaException):
+            client.list_topics(timeout=_TRY_S)  # whom it took for the controller may have died just then
 
 
-def _elr(brokers: Mapping[int, tuple[str, int]]) -> int | None:
-    with AdminView(brokers) as admin, suppress(HarnessFailure):
-        return elr_level(admin.features())
-    return None
+def _elr(brokers: Iterable[tuple[str, int]], config: Mapping[str, str]) -> int | None:
+    """The level of ELR by the broker with the newest metadata; None where nobody tells."""
+    answers = []
+    with suppress(OSError):  # stores that this cannot open, which the ordinary client could
+        tls = _tls(config)
+        for broker in brokers:
+            with suppress(OSError, ValueError, IndexError, struct.error):
+                connection = Connection(broker, time.monotonic() + ANSWER_S, tls)
+                connection.close()
+                answers.append(connection.told)
+    if not answers:
+        return None
+    newest = max(answers, key=metadata_offset)
+    return elr_level({feature.name: feature.max_version_level for feature in newest.finalized_features or ()})
+
+
+def _tls(config: Mapping[str, str]) -> ssl.SSLContext | None:
+    """As the ordinary client goes about it; None where that speaks plainly."""
+    if "SSL" not in config.get("security.protocol", "").upper():
+        return None
+    context = ssl.create_default_context(cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))
+    context.check_hostname = config.get("ssl.endpoint.identification.algorithm") != "none"
+    if config.get("enable.ssl.certificate.verification") == "false":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if shown := config.get("ssl.certificate.location"):
+        context.load_cert_chain(shown, config.get("ssl.key.location"), config.get("ssl.key.password"))
+    return context
 
 
 def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], elr: bool) -> TopicSettings:

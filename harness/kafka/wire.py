@@ -8,6 +8,7 @@ observer: what one broker says at one moment is the evidence. So one request goe
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -63,16 +64,18 @@ def error_name(code: int) -> str | None:
 class Connection:
     """One socket to one broker, with the versions that it speaks. Used by one thread at a time."""
 
-    def __init__(self, address: tuple[str, int], give_up_at: float) -> None:
+    def __init__(self, address: tuple[str, int], give_up_at: float, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_connection(address, timeout=_left(give_up_at))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation = 0
         try:
-            answer = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
+            if tls:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
+            self.told = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
         except BaseException:
             self.close()
             raise
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.told.api_keys}
 
     def ask(self, question: Call, give_up_at: float) -> Any:
         """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the request is unknown there."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+from cryptography.x509 import load_pem_x509_certificate
 
 from harness import truth
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin import AdminView
+from harness.kafka.secured import Authority
 from harness.model.scenario import ClusterShape, Producer, Reader, Topic
 from harness.model.secured import REFUSED, unproven
 from harness.model.waiting import wait_for
@@ -97,3 +105,66 @@ def test_files_go_with_the_cluster(cluster: Cluster) -> None:
     assert len(files) == 2 + 2 * len(cluster.brokers)
     assert not any("PRIVATE KEY" in path.read_text() for path in files if path.name != "key.pem")
     assert replace(SHAPE, secure=False) != SHAPE  # so that no plain scenario is given this cluster
+
+
+BAD = Topic(name="bad", partitions=1, replicas=1, config={"min.insync.replicas": "1"})
+
+
+@pytest.fixture
+def bad(admin: AdminView) -> Iterator[str]:
+    admin.create_topics([BAD])
+    yield BAD.name
+    admin.delete_topics([BAD.name])
+
+
+def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "contract"]
+    command += ["--bootstrap", cluster.bootstrap(), "--json", *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def kafkas_own(cluster: Cluster) -> Path:
+    """The file that the run has for Kafka's tools."""
+    return cluster.directory / "tls" / "client.properties"
+
+
+def test_a_badly_configured_topic_of_a_secured_cluster_is_told(cluster: Cluster, bad: str) -> None:
+    done = contract(cluster, "--command-config", str(kafkas_own(cluster)), "--topic", bad)
+    assert (done.returncode, done.stderr) == (0, "")
+    (told,) = json.loads(done.stdout)
+    assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(told["avoidable"])
+    assert told["settings"]["elr"]  # asked past the client, by TLS, before anybody logs in
+
+
+def test_a_trust_store_of_keytool_does_as_well(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+    certificate = load_pem_x509_certificate(Path(cluster.client_settings()["ssl.ca.location"]).read_bytes())
+    store = tmp_path / "trust.p12"
+    trusted = [PKCS12Certificate(certificate, b"ca")]
+    store.write_bytes(serialize_java_truststore(trusted, BestAvailableEncryption(b"secret")))
+    lines = [line for line in kafkas_own(cluster).read_text().splitlines() if "truststore" not in line]
+    lines += [f"ssl.truststore.location={store}", "ssl.truststore.password=secret"]  # without its type, as is common
+    path = tmp_path / "client.properties"
+    path.write_text("\n".join(lines))
+    done = contract(cluster, "--command-config", str(path), "--topic", bad)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)[0]["settings"]["elr"]
+
+
+def test_who_is_not_let_in_is_told_why_in_one_sentence(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    settings = cluster.client_settings()
+    path.write_text(kafkas_own(cluster).read_text().replace(settings["sasl.password"], "wrong"))
+    done = contract(cluster, "--command-config", str(path))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "does not let this client in" in done.stderr
+    assert "invalid credentials" in done.stderr
+
+
+def test_whom_the_client_does_not_trust_it_does_not_talk_to(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(Authority().pem)
+    path = tmp_path / "client.properties"
+    path.write_text(kafkas_own(cluster).read_text().replace(cluster.client_settings()["ssl.ca.location"], str(other)))
+    done = contract(cluster, "--command-config", str(path))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "certificate verify failed" in done.stderr

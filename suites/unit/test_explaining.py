@@ -11,7 +11,8 @@ import pytest
 
 from harness import cli, explaining
 from harness.kafka import live
-from harness.kafka.live import LiveTopic, client_config
+from harness.kafka.client_config import client_config
+from harness.kafka.live import LiveTopic
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.errors import BadInput
 from harness.model.exits import Exit

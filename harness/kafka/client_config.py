@@ -1,0 +1,182 @@
+"""Settings of a client as a file has them for Kafka's own tools, or in librdkafka's names: given to librdkafka.
+
+What Java and librdkafka call the same goes through. Of Java's own names those are translated by which a client gets in:
+who it is (sasl.jaas.config), whom it trusts and what it shows (ssl.truststore.*, ssl.keystore.*). librdkafka refuses
+what neither knows, when a client is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+from harness.model.errors import BadInput
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# By the module that Java logs in by: the mechanisms for which a name and a password are all that it takes.
+_MODULES: Final = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": frozenset({"PLAIN"}),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
+}
+_STORES: Final = {"ssl.truststore": "a trust store", "ssl.keystore": "a key store"}
+_JKS: Final = b"\xfe\xed\xfe\xed"
+_PEM: Final = b"-----BEGIN"
+_VALUE: Final = r'[\w.]+\s*=\s*(?:"[^"]*"|[^\s;"]+)'
+_JAAS: Final = re.compile(rf"\s*(?P<module>[\w.$]+)\s+\w+(?P<options>(?:\s+{_VALUE})*)\s*;\s*")
+_OPTION: Final = re.compile(r'([\w.]+)\s*=\s*(?:"([^"]*)"|([^\s;"]+))')
+_ENDS: Final = re.compile(r"[ \t\f]*[=:][ \t\f]*|[ \t\f]+")
+_LETTERS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def client_config(path: Path) -> dict[str, str]:
+    """What librdkafka is to be given. BadInput, in one sentence, on what cannot be read or has no counterpart."""
+    given = read_properties(path)
+    where = f"--command-config {path}"
+    settings = {key: value for key, value in given.items() if not key.startswith(tuple(_STORES))}
+    settings |= _protocol(given, where)
+    if "sasl.jaas.config" in given:
+        del settings["sasl.jaas.config"]
+        settings |= _login(given, where)
+    if given.get("ssl.endpoint.identification.algorithm") == "":  # as Java says that host names do not matter
+        settings["ssl.endpoint.identification.algorithm"] = "none"
+    return {**settings, **_trusted(given, where), **_shown(given, where)}
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Of a Java properties file, in which other `key=value` files are read the same. BadInput on anything else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--command-config {path} cannot be read: {error}; give a file of key=value lines") from error
+    found = {}
+    for number, line in _logical_lines(text):
+        end = next((m for m in _ENDS.finditer(line) if not _escaped(line, m.start())), None)
+        if end is None:
+            raise BadInput(f"--command-config {path}, line {number}: {line!r} is no key=value")
+        found[_plain(line[: end.start()])] = _plain(line[end.end() :]).strip()
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each with the number of its first line: a backslash at the end of a line goes on in the next."""
+    began, whole = 0, ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.lstrip()
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        began = number if not whole else began
+        line = line.rstrip() if not whole else line
+        if _escaped(line, len(line)):
+            whole += line[:-1]
+            continue
+        yield began, whole + line
+        whole = ""
+    if whole:
+        yield began, whole
+
+
+def _escaped(line: str, at: int) -> bool:
+    """Whether an odd number of backslashes stands before a place."""
+    before = line[:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _plain(text: str) -> str:
+    """Without Java's escapes."""
+
+    def one(match: re.Match[str]) -> str:
+        letter = match[1]
+        return chr(int(letter[1:], 16)) if len(letter) == 5 else _LETTERS.get(letter, letter)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)
+
+
+def _protocol(given: Mapping[str, str], where: str) -> dict[str, str]:
+    said = given.get("security.protocol")
+    if said is not None and said.upper() not in PROTOCOLS:
+        raise BadInput(f"{where}: security.protocol={said}; it is one of {', '.join(PROTOCOLS)}")
+    return {} if said is None else {"security.protocol": said.upper()}
+
+
+def _login(given: Mapping[str, str], where: str) -> dict[str, str]:
+    """The name and the password that Java finds in a line of JAAS."""
+    match = _JAAS.fullmatch(given["sasl.jaas.config"])
+    if match is None:
+        raise BadInput(
+            f'{where}: sasl.jaas.config is not understood; write MODULE required username="NAME" password="WORD";'
+        )
+    module, mechanism = match["module"], given.get("sasl.mechanism", "GSSAPI")
+    if module not in _MODULES or mechanism not in _MODULES[module]:
+        name = module.rpartition(".")[2]
+        raise BadInput(
+            f"{where}: sasl.mechanism={mechanism} by {name} cannot be driven here; what can is PLAIN by "
+            "PlainLoginModule, and SCRAM-SHA-256 and SCRAM-SHA-512 by ScramLoginModule"
+        )
+    options = {key: quoted or bare for key, quoted, bare in _OPTION.findall(match["options"])}
+    if options.get("tokenauth", "").lower() == "true":
+        raise BadInput(f"{where}: sasl.jaas.config: delegation tokens cannot be driven here; give a password")
+    if missing := sorted({"username", "password"} - options.keys()):
+        raise BadInput(f"{where}: sasl.jaas.config has no {' and no '.join(missing)}")
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+def _trusted(given: Mapping[str, str], where: str) -> dict[str, str]:
+    _only(given, where, "ssl.truststore", ("type", "location", "password", "certificates"))
+    if "ssl.truststore.certificates" in given:
+        return {"ssl.ca.pem": given["ssl.truststore.certificates"]}
+    if "ssl.truststore.location" not in given:
+        return {}
+    location, content = _store(given, where, "ssl.truststore")
+    if content.startswith(_PEM):
+        return {"ssl.ca.location": str(location)}
+    try:
+        store = load_pkcs12(content, given.get("ssl.truststore.password", "").encode() or None)
+    except ValueError as refused:
+        raise BadInput(
+            f"{where}: ssl.truststore.location={location} cannot be opened: {refused}; look at ssl.truststore.password"
+        ) from refused
+    trusted = [one.certificate for one in (*([store.cert] if store.cert else []), *store.additional_certs)]
+    if not trusted:
+        raise BadInput(f"{where}: ssl.truststore.location={location} holds no certificate")
+    return {"ssl.ca.pem": "".join(one.public_bytes(Encoding.PEM).decode() for one in trusted)}
+
+
+def _shown(given: Mapping[str, str], where: str) -> dict[str, str]:
+    """What a client shows of itself where brokers want certificates."""
+    _only(given, where, "ssl.keystore", ("type", "location", "password", "key", "certificate.chain"))
+    inline = {"ssl.keystore.key": "ssl.key.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem"}
+    if found := {ours: given[theirs] for theirs, ours in inline.items() if theirs in given}:
+        return found
+    if "ssl.keystore.location" not in given:
+        return {}
+    location, content = _store(given, where, "ssl.keystore")
+    if content.startswith(_PEM):
+        return {"ssl.key.location": str(location), "ssl.certificate.location": str(location)}
+    password = given.get("ssl.keystore.password")
+    return {"ssl.keystore.location": str(location), **({"ssl.keystore.password": password} if password else {})}
+
+
+def _only(given: Mapping[str, str], where: str, prefix: str, known: tuple[str, ...]) -> None:
+    for key in given:
+        if key.startswith(f"{prefix}.") and key.removeprefix(f"{prefix}.") not in known:
+            raise BadInput(f"{where}: {key} is no setting of {_STORES[prefix]}; it has {', '.join(known)}")
+
+
+def _store(given: Mapping[str, str], where: str, prefix: str) -> tuple[Path, bytes]:
+    """Where it is and what is in it. What it says of itself counts, as Java reads both kinds under either name."""
+    location = Path(given[f"{prefix}.location"])
+    try:
+        content = location.read_bytes()
+    except OSError as refused:
+        raise BadInput(f"{where}: {prefix}.location={location} cannot be read: {refused.strerror}") from refused
+    if content.startswith(_JKS):
+        raise BadInput(
+            f"{where}: {prefix}.location={location} is a JKS store, which nothing here reads; make it PKCS12: keytool "
+            f"-importkeystore -srckeystore {location} -destkeystore NEW.p12 -deststoretype pkcs12"
+        )
+    return location, content
