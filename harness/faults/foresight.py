@@ -143,6 +143,8 @@ class Foresight:
             self._known(value, [a.name for a in self.scenario.admin], "admin")
         elif marker == "group":
             self._known(value, [r.group for r in self.scenario.readers if r.group], "group of a reader")
+        elif marker == "reader":
+            self._known(value, [r.name for r in self.scenario.readers], "reader")
         elif marker == "topic":
             self.topic(value)
 

@@ -262,6 +262,10 @@ class AdminView:
         """Broker that coordinates a "group" or a "transaction" (by transactional id)."""
         return admin_groups.coordinator(self._wire, kind, key, deadline_s)
 
+    def group_type(self, group: str) -> str:
+        """ "classic" or "consumer", as its coordinator has it; "" where none tells."""
+        return admin_groups.group_type(self._wire, group)
+
     def group_offsets(
         self,
         group: str,

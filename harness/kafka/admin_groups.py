@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+)
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -68,6 +73,13 @@ def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
         if time.monotonic() >= give_up_at:
             raise HarnessTimeout(f"waited {deadline_s:g} s for the {kind} coordinator of {key}; last saw {seen}")
         time.sleep(0.05)
+
+
+def group_type(wire: Wire, group: str) -> str:
+    """Which protocol a group goes by (KIP-848): "classic" or "consumer"; "" where no broker tells."""
+    question = Call(ListGroupsRequest, lambda _: ListGroupsRequest(states_filter=[], types_filter=[]))
+    told = [found for answer in wire.ask_all(question).values() for found in answer.groups]
+    return next((str(found.group_type or "").lower() for found in told if found.group_id == group), "")
 
 
 def group_offsets(

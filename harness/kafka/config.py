@@ -215,6 +215,11 @@ def _of_version(release: Release, brokers: int) -> dict[str, str]:
             "share.coordinator.state.topic.replication.factor": str(min(3, brokers)),
             "share.coordinator.state.topic.min.isr": str(min(2, brokers)),
             "share.coordinator.state.topic.num.partitions": "3",
+            # Of the next generation's groups (KIP-848), whose members have no say in it.
+            "group.consumer.min.session.timeout.ms": "1000",
+            "group.consumer.session.timeout.ms": "6000",
+            "group.consumer.min.heartbeat.interval.ms": "500",
+            "group.consumer.heartbeat.interval.ms": "500",
         }
     return properties
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 Config = dict[str, str]
 FileSystem = Literal["xfs", "ext4"]
 DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
+GroupProtocol = Literal["classic", "consumer"]
 Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 
@@ -118,6 +119,8 @@ class Reader:
     isolation: str = "read_committed"
     lone: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
+    protocol: GroupProtocol = "classic"  # of a group: or "consumer", the next generation's (KIP-848)
+    static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
     commits: str = "after"  # of a group: "after" what it is given is processed, which is to be observed, or "before"
     config: Config = field(default_factory=dict)
 

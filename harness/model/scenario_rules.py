@@ -151,6 +151,8 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
     _one_of(reader.commits, COMMITS, where, "commits")
+    if reader.group is None and (reader.static or reader.protocol != "classic"):
+        raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
     if reader.commits != "after" and reader.group is None:
         raise BadInput(f"{where}: who is in no group commits nothing; name a group, or leave out commits")
 

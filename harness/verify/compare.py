@@ -84,26 +84,30 @@ def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
 def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
     """Observations, or prints, of live readers and replicas with their turn; a group's also once over, all sessions.
 
-    A group goes on where it had committed, so its sessions together must leave nothing out either.
+    A group goes on where it had committed, whichever of its members does, so its sessions together must leave nothing
+    out either. Those of several members are told as of their group.
     """
-    groups = [(n, reader, "live") for n, case in enumerate(given.cases) for reader in _lone_members(case)]
-    grouped = frame(given.spark, {"reader": "string", "kind": "string"}, groups).withColumn("grouped", F.lit(True))
+    groups = [(n, reader, "live", name) for n, case in enumerate(given.cases) for reader, name in _members(case)]
+    grouped = frame(given.spark, {"reader": "string", "kind": "string", "together": "string"}, groups)
     rows = rows.where("kind <> 'drain'").join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
-    live = F.when(F.col("grouped"), F.array("session", F.lit(_WHOLE))).otherwise(F.array("session"))
-    turns = F.when(F.col("kind") == "live", live).otherwise(F.array(F.lit(_WHOLE)))
-    return rows.withColumn("turn", F.explode(turns)).drop("grouped", "session")
+    turn = F.when(F.col("kind") == "live", F.col("session")).otherwise(F.lit(_WHOLE))
+    alone = F.array(F.struct("reader", turn.alias("turn")))
+    whole = F.array(F.struct(F.col("together").alias("reader"), F.lit(_WHOLE).alias("turn")))
+    turns = F.when(F.col("together").isNull(), alone).otherwise(F.concat(alone, whole))
+    rows = rows.withColumn("of", F.explode(turns)).drop("reader", "session", "together")
+    return rows.withColumns({"reader": F.col("of.reader"), "turn": F.col("of.turn")}).drop("of")
 
 
-def _lone_members(case: Case) -> list[str]:
-    """Readers that are the only one of their group: what others of a group were given, nobody can tell here.
+def _members(case: Case) -> list[tuple[str, str]]:
+    """Readers of groups, and under which name all of a group is told.
 
-    Nor where a new session may be a seek forward, as FORMAT.md has it unless run.json says otherwise.
+    Nobody where a new session may be a seek forward, as FORMAT.md has it unless run.json says otherwise.
     """
     if not case.run.get("groups_resume"):
         return []
     readers = [r for r in case.scenario.get("readers") or [] if r.get("group")]
     groups = [r["group"] for r in readers]
-    return [r["name"] for r in readers if groups.count(r["group"]) == 1]
+    return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
 
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:

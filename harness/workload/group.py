@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.model.scenario import Reader
+from harness.model.scenario import GroupProtocol, Reader
 from harness.workload.meters import Place
 from harness.workload.outcomes import outcome_of_offset_commit
 from harness.workload.readers import LiveReader, ReadingDesk
@@ -20,12 +20,13 @@ from harness.workload.readers import LiveReader, ReadingDesk
 COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
-_SESSION: Final[dict[str, Any]] = {
+# The coordinator decides on these where it hands out partitions itself; librdkafka refuses them then.
+_CLASSIC: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
-    "max.poll.interval.ms": 60_000,
     "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
 }
+_SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
 
 
 class GroupReader(LiveReader):
@@ -33,6 +34,7 @@ class GroupReader(LiveReader):
 
     def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
         super().__init__(spec, desk, observations)
+        self.protocol: GroupProtocol = spec.protocol
         self._commits = commits
         self._committed: dict[Place, int] = {}
         self._mine: set[Place] = set()
@@ -45,7 +47,17 @@ class GroupReader(LiveReader):
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
 
     def _settings(self) -> dict[str, Any]:
-        return super()._settings() | _SESSION | self.spec.config
+        settings = super()._settings() | _SESSION | {"group.protocol": self.protocol}
+        if self.protocol == "classic":
+            settings |= _CLASSIC
+        if self.spec.static:
+            settings["group.instance.id"] = self.spec.name
+        return settings | self.spec.config
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Partitions that it has now."""
+        return frozenset(self._mine)
 
     def _begin(self, consumer: Consumer) -> None:
         consumer.subscribe(
@@ -67,7 +79,7 @@ class GroupReader(LiveReader):
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = [(p.topic, p.partition) for p in partitions]
         self.rebalances += 1
-        self._mine |= set(places)
+        self._mine = self._mine | set(places)  # never in place: another thread may be looking
         for place in places:
             self._committed.pop(place, None)
             self._observer.next_offset.pop(place, None)
@@ -78,8 +90,11 @@ class GroupReader(LiveReader):
         if starts is None:
             return  # the client asks again by itself
         for start in starts:
-            start.offset = start.offset if start.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
+            start.offset = self._goes_on_at(start.offset)
         consumer.incremental_assign(starts)
+
+    def _goes_on_at(self, committed: int) -> int:
+        return committed if committed >= 0 else confluent_kafka.OFFSET_BEGINNING
 
     def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
         """The group's offsets as its coordinator has them; None without an answer.
@@ -112,7 +127,7 @@ class GroupReader(LiveReader):
         self._lost(consumer, partitions)
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._mine -= {(p.topic, p.partition) for p in partitions}
+        self._mine = self._mine - {(p.topic, p.partition) for p in partitions}
 
     def _commit(self, consumer: Consumer) -> None:
         """Commits the position of every partition that moved."""

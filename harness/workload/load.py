@@ -290,6 +290,11 @@ class Load:
         (member,) = [r for r in self._readers.values() if isinstance(r, MortalReader) and r.spec.group == group]
         return member.die(records)
 
+    def fellows(self, reader: str) -> dict[str, MortalReader]:
+        """The members of a reader's group by name, itself among them."""
+        group = self._readers[reader].spec.group
+        return {n: r for n, r in self._readers.items() if isinstance(r, MortalReader) and r.spec.group == group}
+
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
         return sum(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import OFFSET_END, Consumer, Message
 
 from harness.evidence.writer import TableWriter
-from harness.model.scenario import Reader
+from harness.model.scenario import GroupProtocol, Reader
 from harness.workload.group import GroupReader
 from harness.workload.meters import Place
 from harness.workload.readers import ReadingDesk
@@ -27,6 +27,16 @@ class Death:
     called_off: bool = False
 
 
+@dataclass(slots=True)
+class Restart:
+    """Ordered by a step. protocol: another one from then on. at_end: it begins where the log ends then, as an
+    application does that does not go by what it has committed. begun: another one is in its place."""
+
+    protocol: GroupProtocol
+    at_end: bool
+    begun: bool = False
+
+
 class MortalReader(GroupReader):
     """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
     has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
@@ -35,6 +45,13 @@ class MortalReader(GroupReader):
         super().__init__(spec, desk, observations, commits)
         self._death: Death | None = None
         self._dead = False
+        self._restart: Restart | None = None
+        self._at_end = False
+
+    def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
+        """From another thread: it commits what it has processed, closes, and another one begins in its place."""
+        self._restart = ordered = Restart(protocol or self.protocol, at_end)
+        return ordered
 
     def die(self, records: int) -> Death:
         """From another thread: it holds what it is given from now on until that is so many records, and dies."""
@@ -69,15 +86,21 @@ class MortalReader(GroupReader):
             super()._commit(consumer)
 
     def _current(self, consumer: Consumer) -> Consumer:
-        if not self._dead:
+        ordered = self._restart
+        if not self._dead and ordered is None:
             return super()._current(consumer)
-        consumer.close()
+        consumer.close()  # what was not committed yet is when its partitions are taken away, unless it died
         self._committed.clear()
-        self._mine.clear()
+        self._mine = set()
         self._dead = False
+        if ordered is not None:
+            self._restart, self.protocol, self._at_end, ordered.begun = None, ordered.protocol, ordered.at_end, True
         another = Consumer(self._settings())
         self._begin(another)
         return another
+
+    def _goes_on_at(self, committed: int) -> int:
+        return OFFSET_END if self._at_end else super()._goes_on_at(committed)
 
     def _end(self, consumer: Consumer) -> None:
         """What it still holds it processes: nobody let it die."""

@@ -28,6 +28,8 @@ READERS = (
     Reader(name="assigned", topics=("moved",)),
     Reader(name="grouped", topics=("moved",), group="readers"),
     Reader(name="hasty", topics=("idle",), group="most", commits="before"),
+    Reader(name="here", topics=("moved",), group="named", static=True),
+    Reader(name="there", topics=("moved",), group="named", static=True),
 )
 
 
@@ -139,3 +141,15 @@ def test_a_reader_dies_with_what_it_committed_and_did_not_process(play: Play) ->
 
 def test_a_reader_that_is_given_nothing_lives(play: Play) -> None:
     assert "group most was given 0 of 20 records" in play.doubt(DIES, REVIVE)
+
+
+def test_a_static_member_comes_back_unmissed_and_may_change_its_protocol(play: Play, admin: AdminView) -> None:
+    again, over, _ = play(
+        ("again", {"do": "restart_reader", "reader": "here"}),
+        ("over", {"do": "restart_reader", "reader": "here", "protocol": "consumer"}),
+    )
+    assert "took its own place again" in again["bite"]["because"]
+    assert again["bite"]["seen"]["had"] == again["bite"]["seen"]["has"]
+    assert over["bite"]["seen"]["group_type"] == admin.group_type("named") == "consumer"
+    assert admin.group_type("readers") == "classic"
+    assert admin.group_type("nobody's") == ""

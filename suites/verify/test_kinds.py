@@ -45,6 +45,18 @@ def jumping(history: Built) -> Built:
     return history
 
 
+def shared(history: Built, *, skips: bool = False) -> Built:
+    """Two members of the group: the second one goes on where the first had committed, or one offset behind that."""
+    history.scenario["readers"].append({"name": "second", "group": "g"})
+    for offset in (2, 3):
+        history.change("observations", {"reader": "second"}, reader="grouped", offset=offset)
+    if skips:
+        history.drop("observations", reader="second", offset=2)
+    else:
+        history.copy("observations", {"reader": "second"}, reader="grouped", offset=1)
+    return history
+
+
 def trimmed(start: int) -> Built:
     """A log that began at 2 before the run, and that begins at `start` after it; nothing is limited by time."""
 
@@ -207,6 +219,9 @@ CASES: dict[str, tuple[Built, list[str]]] = (
             .drop("observations", reader="peek", offset=3),
             ["skipped_read 1"],
         ),
+        "a group of two reads all of it, some again": (shared(built("AAAA")), []),
+        "a group of two skips between its members": (shared(built("AAAA"), skips=True), ["skipped_read 1"]),
+        "a group of two of another client": (by_hand(shared(built("AAAA"), skips=True)), []),
         "a group reads some of it again": (
             built("AAAA")
             .copy("observations", {"session": 1}, reader="grouped", offset=2)
