@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -29,6 +29,9 @@ from harness.windows import Windows, targets_of, windows_of
 from harness.workload.access import Access
 from harness.workload.drain import DrainPlan, drain
 from harness.workload.load import Load
+from harness.workload.probe_places import COMMIT, Ask, aloof_groups, asks_of, logs_of
+from harness.workload.probes import probe
+from harness.workload.readers import ReadingDesk
 
 Say = Callable[[str], None]
 
@@ -284,7 +287,8 @@ def _settle_and_drain(
         access=record.access,
         transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
-    bundle.document("reads.json", drain(plan, bundle, load.numbers, say))
+    reads = drain(plan, bundle, load.numbers, say)
+    bundle.document("reads.json", reads)
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
     looks.look("drained", load.admins)
     say("asking for offsets by time and by leader epoch")
@@ -295,7 +299,28 @@ def _settle_and_drain(
     disks = truth.read_disks(cluster, topics, bundle)
     for damage in disks.damage:
         record.doubt("disk_damage", damage)
+    _read_from_anywhere(record, load, reads, say)
     said = {"snapshots": record.snapshots, "group_answers": load.group_answers(), "lineages": disks.lineages}
     bundle.document("cluster.json", said)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))
+
+
+def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str, Any]], say: Say) -> None:
+    """From where nobody else begins. What is never answered shows nothing of what is there."""
+    say("reading from anywhere")
+    logs, bundle = logs_of(reads), record.bundle
+    asks = asks_of(logs, bundle.path, Random(f"{record.task.seed}/{record.scenario.name}/probes"))
+    desk = ReadingDesk(bootstrap=record.cluster.bootstrap_direct(), targets=load.targets, run=record.task.run)
+    groups: dict[str, list[str]] = {}
+    aloof = aloof_groups(record.scenario)
+    for row in record.snapshots[-1]["groups"]:
+        place = row["topic"], row["partition"]
+        if row["offset"] is None or place not in logs.starts:
+            continue
+        if row["group"] in aloof:
+            asks.setdefault(place, []).append(Ask(place, row["offset"], COMMIT))
+        elif row["topic"] not in groups.setdefault(row["group"], []):
+            groups[row["group"]].append(row["topic"])
+    for silence in probe(asks, groups, logs, desk, bundle):
+        record.doubt("probe_unanswered", silence)

@@ -50,7 +50,7 @@ RESERVATIONS: Final[Columns] = {
 # One row a record read back.
 OBSERVATIONS: Final[Columns] = {
     "reader": "string",
-    "kind": "string",  # "live" | "drain" | "replica"
+    "kind": "string",  # "live" | "drain" | "replica" | "probe"
     "isolation": "string",  # "read_committed" | "read_uncommitted"
     "replica": "int32?",  # broker whose copy was read; null for live readers
     "session": "int32",  # a new one after every rebalance, seek or restart
@@ -160,6 +160,26 @@ EPOCH_ENDS: Final[Columns] = {
     "error": "string?",  # of Kafka, or that nobody answered
 }
 
+# One row a read after the drain from an offset of its own. Its records are observations of the kind "probe".
+PROBES: Final[Columns] = {
+    "reader": "string",  # with `session` and the place: of its observations
+    "session": "int32",
+    "why": "string",
+    "isolation": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "offset": "int64",  # from where it began
+    "time_ms": "int64?",  # a leader named that offset for this time
+    "log_start": "int64?",  # by the leader, before any was asked, and after all
+    "log_start_after": "int64?",
+    "records": "int32",  # so many it was given
+    "told": "string",  # how it ended
+    "end_offset": "int64?",  # the next offset, when it was told that there is no more
+    "asked_ns": "int64",
+    "at_ns": "int64",
+}
+
 # One row an object of the remote tier (KIP-405) at one look, where the tier itself can be read, past the brokers.
 TIER_OBJECTS: Final[Columns] = {
     "look": "string",  # "loaded", "healed", "end"
@@ -234,12 +254,15 @@ TABLES: Final[dict[str, Columns]] = {
     "admin_views": ADMIN_VIEWS,
     "lookups": LOOKUPS,
     "epoch_ends": EPOCH_ENDS,
+    "probes": PROBES,
     "tier_metadata": TIER_METADATA,
     "tier_objects": TIER_OBJECTS,
     "tier_replicas": TIER_REPLICAS,
 }
 
 ACKS: Final = ("all", "1", "0")
+PROBE_REASONS: Final = ("batch", "segment", "time", "commit", "log_start", "below_log_start")
+PROBE_ENDS: Final = ("enough", "end", "out_of_range", "silent")
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 VALUE_FORMS: Final = ("null", "empty")  # of a record that has no value of its own
 TIMESTAMP_TYPES: Final = ("create", "append")
@@ -252,7 +275,7 @@ _OUTCOMES: Final = tuple(word.value for word in Outcome)
 WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ledger": {"outcome": _OUTCOMES, "value": VALUE_FORMS},
     "reservations": {"acks": ACKS},
-    "observations": {"kind": ("live", "drain", "replica"), "isolation": ISOLATIONS},
+    "observations": {"kind": ("live", "drain", "replica", "probe"), "isolation": ISOLATIONS},
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},
     "offset_commits": {"outcome": _OUTCOMES},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
@@ -260,6 +283,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "admin_views": {"phase": PHASES},
     "lookups": {},
     "epoch_ends": {},
+    "probes": {"why": PROBE_REASONS, "isolation": ISOLATIONS, "told": PROBE_ENDS},
     "tier_metadata": {"kind": TIER_KINDS},
     "tier_objects": {"look": LOOKS},
     "tier_replicas": {"look": LOOKS},
@@ -277,6 +301,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "admin_views": ("node",),
     "lookups": ("partition", "offset"),
     "epoch_ends": ("partition", "epoch", "end_offset"),
+    "probes": ("session", "partition", "offset", "log_start", "log_start_after", "end_offset"),
     "tier_metadata": ("partition", "offset"),
     "tier_objects": ("partition", "base_offset", "size_bytes"),
     "tier_replicas": ("partition", "log_start", "local_log_start", "log_end"),

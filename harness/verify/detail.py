@@ -45,10 +45,15 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
         "offsets",
     ): "its records and its offsets had different fates, so the group stands where it must not",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
+    (Kind.SKIPPED_READ, "from"): lambda run: f"a read that began at {_span(run, 'offset')} was not given it",
+    (Kind.SKIPPED_READ, "denied"): lambda run: (
+        f"a leader says that it is out of range, and its log starts at {_span(run, 'offset')}"
+    ),
     (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group is behind its last acked commit {run['other_last']}",
     (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody committed this; the last acked was {run['other_last']}",
     (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; the last acked was {run['other_last']}",
     (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
+    (Kind.LOG_START, "served"): lambda run: f"a reader was given it, and the log started at {_span(run, 'offset')}",
     (Kind.OFFSET_LOOKUP, "late"): lambda run: (
         f"the first of its time or later, and the leader, asked for that, names {_span(run, 'offset')}"
     ),

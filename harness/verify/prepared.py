@@ -53,6 +53,7 @@ class Prepared:
     admin_views: DataFrame
     lookups: DataFrame
     epoch_ends: DataFrame
+    probes: DataFrame
     tier_metadata: DataFrame
     tier_objects: DataFrame
     tier_replicas: DataFrame
@@ -82,7 +83,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         cases=cases,
         ledger=_timed(ledger, streams, spark, cases),
         streams=streams,
-        observations=frames["observations"],
+        observations=_observations(frames["observations"]),
         transactions=transactions,
         offset_commits=frames["offset_commits"],
         batches=frames["batches"],
@@ -91,6 +92,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         admin_views=frames["admin_views"],
         lookups=frames["lookups"],
         epoch_ends=frames["epoch_ends"],
+        probes=frames["probes"],
         tier_metadata=frames["tier_metadata"],
         tier_objects=frames["tier_objects"],
         tier_replicas=frames["tier_replicas"],
@@ -105,6 +107,12 @@ def is_committed() -> Column:
 def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Rows with what is known of their topic-partition; null where nothing is."""
     return rows.join(F.broadcast(places), PLACE, "left")
+
+
+def _observations(read: DataFrame) -> DataFrame:
+    """What a read from anywhere was given must be there as what a live reader was given: it counts as one."""
+    probed = F.when(F.col("kind") == "probe", F.lit("live")).otherwise(F.col("kind"))
+    return read.withColumn("kind", probed)
 
 
 def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:

@@ -21,7 +21,7 @@ COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
 # The coordinator decides on these where it hands out partitions itself; librdkafka refuses them then.
-_CLASSIC: Final[dict[str, Any]] = {
+CLASSIC: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
@@ -49,7 +49,7 @@ class GroupReader(LiveReader):
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings() | _SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
-            settings |= _CLASSIC
+            settings |= CLASSIC
         if self.spec.static:
             settings["group.instance.id"] = self.spec.name
         return settings | self.spec.config

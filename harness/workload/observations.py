@@ -57,10 +57,11 @@ class Observer:
             del self.next_offset[place]
             self._farthest.pop(place, None)
 
-    def new_session(self, places: Sequence[Place]) -> None:
-        """From now on these partitions are read from a place of their own."""
+    def new_session(self, places: Sequence[Place]) -> int:
+        """From now on these partitions are read from a place of their own. The number of the session."""
         self._session_last += 1
         self._sessions |= dict.fromkeys(places, self._session_last)
+        return self._session_last
 
     def observe(self, messages: list[Message]) -> None:
         """Writes the rows of one poll, grouped by partition; messages must carry no error."""

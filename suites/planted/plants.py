@@ -15,7 +15,7 @@ PLANTS: Final[dict[str, Plant]] = {}
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 LIVE: Final = ("committed", "grouped", "uncommitted")  # the live readers of planted.toml
-AFTERWARDS: Final = ("drain", "replica")  # kinds of readers that read after healing
+AFTERWARDS: Final = ("drain", "replica", "probe")  # kinds of readers that read after healing
 EVERYBODY: Final = ("live", *AFTERWARDS)
 
 
@@ -42,11 +42,12 @@ def record_of(row: Row) -> Record:
 
 
 def seen_live(original: Original, topic: str, partition: int, readers: Iterable[str] = LIVE) -> set[int]:
-    """Offsets that every one of these live readers was given."""
+    """Offsets that every one of these live readers was given, and no read from anywhere afterwards."""
     seen = {
         reader: original.rows("observations", topic=topic, partition=partition, reader=reader) for reader in readers
     }
-    return set.intersection(*({row["offset"] for row in rows} for rows in seen.values()))
+    probed = {row["offset"] for row in original.rows("observations", topic=topic, partition=partition, kind="probe")}
+    return set.intersection(*({row["offset"] for row in rows} for rows in seen.values())) - probed
 
 
 def named(original: Original, topic: str, partition: int) -> set[int]:

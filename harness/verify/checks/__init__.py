@@ -20,6 +20,7 @@ from harness.verify.checks.lost import beyond_every_log, lost
 from harness.verify.checks.misrouted import misrouted
 from harness.verify.checks.offset_lookup import offset_lookup
 from harness.verify.checks.phantom import phantom
+from harness.verify.checks.read_from import read_from
 from harness.verify.checks.reordered import reordered
 from harness.verify.checks.replica_divergence import replica_divergence
 from harness.verify.checks.skipped_read import skipped_read
@@ -49,6 +50,7 @@ CHECKS: Final[dict[str, Check]] = {
     "disks": lambda of: disks(of.given),
     "log_start": lambda of: log_start(of.given, of.tiers),
     "offset_lookup": lambda of: offset_lookup(of.given),
+    "read_from": lambda of: read_from(of.given),
     "epoch_lookup": lambda of: epoch_lookup(of.given),
     "commit_regressed": lambda of: commit_regressed(of.drill),
 }
