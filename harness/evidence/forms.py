@@ -32,6 +32,7 @@ _CONTRACT: Final = {
             "tiered?": "bool",
             "tier_off?": "bool",
             "last_replica?": "bool",
+            "codec?": "string",
         }
     ),
     "producers": Many(

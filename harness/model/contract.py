@@ -22,6 +22,8 @@ SEGMENT_BYTES_DEFAULT = 1 << 30
 
 _NEVER: Final = -1
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
+COMPRESSION_TYPE: Final = "compression.type"
+PRODUCER_CODEC: Final = "producer"
 MIN_INSYNC: Final = "min.insync.replicas"
 
 _LONG_MAX: Final = (1 << 63) - 1
@@ -73,6 +75,7 @@ class TopicContract:
     tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
     tier_off: bool = False  # a step takes away what the tier alone has of it (KIP-950)
     last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
+    codec: str = PRODUCER_CODEC  # in which brokers keep batches, whatever they come in; else as they come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +205,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         tiered=is_tiered(topic),
         tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
         last_replica=scenario.permits.last_replica,
+        codec=setting(COMPRESSION_TYPE, COMPRESSION_TYPE, PRODUCER_CODEC),
     )
 
 

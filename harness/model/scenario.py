@@ -93,6 +93,7 @@ class Producer:
     idempotent: bool = True
     compression: str = "none"
     keyed: bool = False
+    partitioner: str = ""  # of the client, which chooses a key's partition by it; "" = the harness does
     headers: bool = False  # each record carries some, which readers hold against its value
     backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records bear times so long before they are sent
     value_bytes: Annotated[int, Range(1, VALUE_BYTES_MAX)] = 200

@@ -35,6 +35,8 @@ from harness.model.version import VERSION
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("all", "1", "0")
+# That go by the key alone: others leave nothing to hold against them.
+PARTITIONERS = ("consistent", "consistent_random", "murmur2", "murmur2_random")
 WHEN = ("always", "steps")
 COMMITS = ("after", "before")
 # What keeps ACLs, and lets nodes and clients that have none go on.
@@ -136,6 +138,14 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
         raise BadInput(f"{where}: tombstones: a null value deletes its key, and these have none; set keyed = true")
     if producer.tombstones + producer.empty > 1:
         raise BadInput(f"{where}: tombstones and empty are shares of all its records; together they are above 1")
+    if producer.partitioner:
+        _one_of(producer.partitioner, PARTITIONERS, where, "partitioner")
+        if not producer.keyed:
+            raise BadInput(f"{where}: partitioner: it goes by keys, and these records have none; set keyed = true")
+        if any(step.do == "create_partitions" for step in scenario.steps):
+            raise BadInput(
+                f"{where}: partitioner: keys move when partitions are added, nobody knows when; leave it out"
+            )
     if wrong := [size for size in producer.sizes if not 1 <= size <= VALUE_BYTES_MAX]:
         raise BadInput(f"{where}: sizes: a value of {wrong[0]} bytes; use 1 to {VALUE_BYTES_MAX}")
     theirs = [t for t in producer.topics if topics[t].config.get("message.timestamp.type") == "LogAppendTime"]

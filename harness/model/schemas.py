@@ -28,6 +28,8 @@ LEDGER: Final[Columns] = {
     "returned_ns": "int64",
     "error": "string?",  # name of the client's final error
     "value": "string?",  # "null" = a tombstone of its key, or "empty"; null = it has one
+    "timestamp_ms": "int64?",  # of an acked record: what the client gave it, or the leader said that it has
+    "timestamp_type": "string?",  # which of the two: "create", "append"
 }
 
 # One row a range of sequences that a stream may use, durable before the first of them is sent.
@@ -239,7 +241,7 @@ TIER_METADATA: Final[Columns] = {
 
 # Columns that a table may lack altogether; then they are null.
 OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {
-    "ledger": frozenset({"value"}),
+    "ledger": frozenset({"value", "timestamp_ms", "timestamp_type"}),
     "observations": frozenset({"leader_epoch"}),
 }
 
@@ -273,7 +275,7 @@ _OUTCOMES: Final = tuple(word.value for word in Outcome)
 
 # Columns with a closed vocabulary. A word of another one would be judged as nothing at all, and its record as lost.
 WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "ledger": {"outcome": _OUTCOMES, "value": VALUE_FORMS},
+    "ledger": {"outcome": _OUTCOMES, "value": VALUE_FORMS, "timestamp_type": TIMESTAMP_TYPES},
     "reservations": {"acks": ACKS},
     "observations": {"kind": ("live", "drain", "replica", "probe"), "isolation": ISOLATIONS},
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},

@@ -23,7 +23,7 @@ from harness.verify.tables import BUNDLE, PLACE
 _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
 # Clocks of brokers and clients are one machine's.
-_CLOCKS_MS: Final = 500
+CLOCKS_MS: Final = 500
 _SESSION: Final = ["kind", "reader", "session", "isolation"]
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
@@ -58,8 +58,13 @@ def _differ(prefix: str) -> Column:
 def ill_timed(timestamp_ms: str) -> Column:
     """Whether a timestamp, of the client or of the log, lies outside of the time in which it was due."""
     at = F.col(timestamp_ms)
-    early = at < F.floor(F.col("due_from_ns") / 10**6) - _CLOCKS_MS
-    return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + _CLOCKS_MS)
+    early = at < F.floor(F.col("due_from_ns") / 10**6) - CLOCKS_MS
+    return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
+
+
+def _times(among: Column) -> list[Column]:
+    """Of which time each record is, as one number."""
+    return [F.coalesce(F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms"))), F.lit(0)).alias("times")]
 
 
 def stream_buckets(given: Prepared) -> DataFrame:
@@ -67,7 +72,7 @@ def stream_buckets(given: Prepared) -> DataFrame:
 
     read_committed against acked records that are not of an aborted or unknown transaction; read_uncommitted against all
     acked ones. Always among them: acks without an offset, transactions of unknown outcome, whose parts must agree, and
-    timestamps outside of the time in which the bucket was sent.
+    timestamps outside of the time in which the bucket was sent, or others than were reported.
     """
     told = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
     untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
@@ -76,6 +81,8 @@ def stream_buckets(given: Prepared) -> DataFrame:
         *fingerprint("rc", told & F.col("promised")),
         *fingerprint("ru", told),
         F.max(untold | undecided).alias("always"),
+        F.min(F.when(told, F.col("timestamp_ms").isNotNull())).alias("exact"),
+        *_times(told),
         F.min(F.when(told, F.col("due_from_ns"))).alias("due_from_ns"),
         F.max(F.when(told, F.col("due_to_ns"))).alias("due_to_ns"),
     )
@@ -86,11 +93,13 @@ def stream_buckets(given: Prepared) -> DataFrame:
         F.max(~F.col("intact")).alias("damaged"),
         F.min("timestamp_ms").alias("oldest_ms"),
         F.max("timestamp_ms").alias("newest_ms"),
+        *_times(~is_committed()),
     )
     joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer")
     kept = _differ("rc") | _differ("ru") | F.coalesce("always", F.lit(False)) | F.coalesce("damaged", F.lit(False))
     kept |= F.coalesce(ill_timed("oldest_ms"), F.lit(False))
     kept |= F.coalesce(ill_timed("newest_ms"), F.lit(False))
+    kept |= F.coalesce(F.col("exact") & (F.col("left.times") != F.col("right.times")), F.lit(False))
     return joined.where(kept).select(*STREAM_BUCKET)
 
 

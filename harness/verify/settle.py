@@ -38,6 +38,9 @@ _FINER: Final = {
     "hole": 4,
     "timestamp": 500,
     "timestamp_type": 501,
+    "codec": 502,
+    "time_told": 503,
+    "time_back": 504,
 }
 _READERS_NAMED: Final = 3
 

@@ -13,6 +13,7 @@ from harness.model.scenario import Producer
 from harness.workload.meters import Place
 from harness.workload.payload import NULL, SELF, WHOLE, Int8s, headers_of
 
+PARTITION_UA: Final = -1
 QUEUE_FULL: Final = "_QUEUE_FULL"
 
 Report = Callable[[KafkaError | None, Message], None]
@@ -38,7 +39,8 @@ def hand_over(
     client: confluent_kafka.Producer, spec: Producer, place: Place, messages: list[Handed], report: Report
 ) -> int:
     """How many the client took; those that it did not take say why (`error_of`)."""
-    topic, partition = place
+    topic = place[0]
+    partition = PARTITION_UA if spec.partitioner else place[1]  # where the client chooses, it is not told
     if not (spec.headers or spec.backdated_s or spec.tombstones or spec.empty):
         return int(client.produce_batch(topic, messages, partition=partition, on_delivery=report))
     borne: dict[str, Any] = {}

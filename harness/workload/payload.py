@@ -51,7 +51,6 @@ _MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
 _HEADED_WORD: Final = int.from_bytes(MAGIC_OF_HEADED, "little")
 _WORDS: Final = np.array([int.from_bytes(m, "little") for m in (MAGIC, MAGIC_OF_EMPTY, MAGIC_OF_NULL)], np.uint32)
 _POOL_BYTES: Final = 1 << 17
-_KEYS_PER_PARTITION: Final = 64
 
 
 def tag_of(topic: str) -> int:
@@ -205,25 +204,3 @@ def _bear(headers: Sequence[Headers | None] | None, headed: Bools, values: Seque
         for there, wanted, value in zip(headers, headed.tolist(), values, strict=True)
     )
     return np.fromiter(right, np.bool_, len(values))
-
-
-class Keys:
-    """Keys by partition. The harness places keyed records itself: crc32(key) % partitions, as librdkafka's default."""
-
-    def __init__(self, partitions: int) -> None:
-        self._keys: list[list[bytes]] = [[] for _ in repeat(None, partitions)]
-        number, missing = 0, partitions * _KEYS_PER_PARTITION
-        while missing:
-            key = b"key-%d" % number
-            bucket = self._keys[zlib.crc32(key) % partitions]
-            if len(bucket) < _KEYS_PER_PARTITION:
-                bucket.append(key)
-                missing -= 1
-            number += 1
-        self._hashes = [np.array([zlib.crc32(key) for key in bucket], np.int64) for bucket in self._keys]
-
-    def of(self, partition: int, first_seq: int, count: int) -> tuple[list[bytes], Int64s]:
-        """`count` keys of a partition with their hashes; a sequence always gets the same key."""
-        turns = np.arange(first_seq, first_seq + count) % _KEYS_PER_PARTITION
-        bucket = self._keys[partition]
-        return [bucket[turn] for turn in turns.tolist()], self._hashes[partition][turns]

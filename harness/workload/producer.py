@@ -19,9 +19,11 @@ from harness.model.scenario import Producer
 from harness.workload.access import Access
 from harness.workload.forms import Forms
 from harness.workload.handing import QUEUE_FULL, Handed, error_of, hand_over, messages_of
+from harness.workload.keys import Keys
 from harness.workload.meters import NONE, Meters, Place
 from harness.workload.outcomes import NO_REPORT, outcome_of_send
-from harness.workload.payload import Int64s, Keys, Payloads, heads_of
+from harness.workload.payload import Int64s, Payloads, heads_of
+from harness.workload.reported import Times, offsets_of, only_told
 from harness.workload.settings import CLIENT_NAME, may_retry, producer_settings
 from harness.workload.streams import NO_TXN, Identity, Numbers, Reservations, Stream
 
@@ -96,7 +98,7 @@ class RecordingProducer:
         self._payloads = Payloads(desk.run, max(spec.sizes or (spec.value_bytes,)), desk.seed, headed=spec.headers)
         self._forms = Forms(spec)
         self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
-        self._keys = {t: Keys(n) for t, n in self._partitions.items()} if spec.keyed else {}
+        self._keys = {t: Keys(n, spec.partitioner) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
@@ -146,7 +148,7 @@ class RecordingProducer:
                 continue
             self._partitions[topic] = wanted
             if self.spec.keyed:
-                self._keys[topic] = Keys(wanted)
+                self._keys[topic] = Keys(wanted, self.spec.partitioner)
 
     def _told_partitions(self, topic: str) -> int:
         try:
@@ -276,10 +278,14 @@ class RecordingProducer:
         heads = heads_of(map(Message.value, messages))
         streams = heads["stream"]
         sequences = heads["seq"].astype(np.int64)
-        offsets = _offsets(messages)
+        offsets = offsets_of(messages)
+        times = Times.of(messages) if error is None else None
         for number in np.unique(streams).tolist():
             mine = streams == number
-            self._write_rows(self._by_number[number], sequences[mine], error, only_told(offsets[mine]), returned_ns)
+            told = only_told(offsets[mine])
+            self._write_rows(
+                self._by_number[number], sequences[mine], error, told, returned_ns, times=times and times.among(mine)
+            )
 
     def _write_rows(
         self,
@@ -289,6 +295,7 @@ class RecordingProducer:
         offsets: Int64s,
         returned_ns: int,
         outcome: Outcome | None = None,
+        times: Times | None = None,
     ) -> None:
         outcome = outcome or outcome_of_send(error, retries=may_retry(self._settings))
         at = sequences % len(stream.pending)
@@ -309,6 +316,8 @@ class RecordingProducer:
                 "returned_ns": returned_ns,
                 "error": error,
                 "value": self._forms.words(stream.number, sequences),
+                "timestamp_ms": times and times.at_ms,
+                "timestamp_type": times and times.types,
             }
         )
         self._count(stream, sequences, error, offsets, returned_ns, outcome)
@@ -364,27 +373,3 @@ class RecordingProducer:
             transactional=spec.transactions is not None,
             client=CLIENT_NAME,
         )
-
-
-def _offsets(messages: list[Message]) -> Int64s:
-    """Offsets as told; -1 for failed sends, and for acks without one (a duplicate that the broker recognised)."""
-    told = list(map(Message.offset, messages))
-    if None in told:
-        told = [NONE if offset is None else offset for offset in told]
-    return np.array(told, np.int64)
-
-
-def only_told(offsets: Int64s) -> Int64s:
-    """Offsets of one partition in the order of delivery, without those that no broker told.
-
-    librdkafka counts on from the base offset of an answer, record by record. When that is -1 (a duplicate that the
-    broker recognised and no longer knows the place of) it reports -1, 0, 1, 2, ... for the batch: only the first of
-    these shows that it is none. An offset too many is taken away where a batch that was told happens to go on counting.
-    """
-    if not len(offsets) or offsets.min() >= 0:
-        return offsets
-    at = np.arange(len(offsets))
-    untold = np.maximum.accumulate(np.where(offsets < 0, at, -1))  # the last offset that was not told
-    counted = (untold >= 0) & ((offsets == at - untold - 1) | (offsets < 0))
-    stopped = np.maximum.accumulate(np.where(counted, -1, at))  # the last offset that does not count on from it
-    return np.where(counted & (stopped < untold), NONE, offsets)

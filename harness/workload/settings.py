@@ -76,6 +76,8 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     settings["acks"] = producer.acks
     settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
     settings["compression.codec"] = producer.compression
+    if producer.partitioner:
+        settings["partitioner"] = producer.partitioner
     if producer.transactions is not None:
         settings |= _STEPPED if producer.when == "steps" else _TRANSACTIONAL
         settings["transactional.id"] = producer.name

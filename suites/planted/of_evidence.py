@@ -24,6 +24,45 @@ def corrupt_timestamps(copy: Copy) -> Expected:
 
 
 @plant
+def corrupt_timestamp_by_a_millisecond(copy: Copy) -> Expected:
+    """Well within the time of its send, and not the time that its client gave it."""
+    (record,) = middle(copy.original)
+    (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
+    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(EVERYBODY))
+    return fails(of(Kind.CORRUPT, record))
+
+
+@plant
+def near_corrupt_timestamp_of_which_nothing_was_told(copy: Copy) -> Expected:
+    """The log's own, by an answer that did not say so: the client's stands in the ledger."""
+    (record,) = middle(copy.original)
+    (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
+    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(EVERYBODY))
+    copy.change("ledger", {"timestamp_type": "append"}, **record.sent)
+    return passes()
+
+
+@plant
+def corrupt_codec(copy: Copy) -> Expected:
+    """What came as lz4 was to be packed anew, and one batch of it stands there as it came."""
+    (record,) = middle(copy.original, topic="sized")
+    with copy.document("run") as run:
+        run["contract"]["topics"]["sized"]["codec"] = "uncompressed"
+    batches = copy.original.rows("batches", topic="sized", partition=0, control=None)
+    batch = next(row for row in batches if row["base_offset"] <= record.offset <= row["last_offset"])
+    first = next(r for r in records(copy.original, "sized", 0) if r.offset == batch["base_offset"])
+    copy.change("batches", {"codec": "lz4"}, topic="sized", partition=0, base_offset=batch["base_offset"])
+    return fails(of(Kind.CORRUPT, first))
+
+
+@plant
+def near_corrupt_codec_that_is_the_producers(copy: Copy) -> Expected:
+    batch = copy.original.rows("batches", topic="sized", partition=0, control=None)[0]
+    copy.change("batches", {"codec": "lz4"}, topic="sized", partition=0, base_offset=batch["base_offset"])
+    return passes()
+
+
+@plant
 def near_corrupt_timestamps_of_the_producers_choice(copy: Copy) -> Expected:
     """Another client may send what happened an hour ago."""
     for record in middle(copy.original, count=3):

@@ -38,7 +38,7 @@ def skipped_read_from_an_offset(copy: Copy) -> Expected:
 @plant
 def skipped_read_by_a_member_that_goes_on(copy: Copy) -> Expected:
     """The group had committed an offset, and its new member is not given the record there."""
-    probe = next(p for p in copy.original.rows("probes", why="commit", topic="paid") if p["records"] > 1)
+    probe = next(p for p in copy.original.rows("probes", why="commit") if p["records"])
     given = copy.original.rows("observations", **_of(probe))
     copy.drop("observations", **_of(probe), offset=given[0]["offset"])
     return fails(_broken(Kind.SKIPPED_READ, given[0]))

@@ -235,7 +235,8 @@ def _sealed_anyway(bundle: Path, part: str, column: str, *values: object, statis
 
 def test_parquet_parts_are_held_to_the_same_words(example: Path) -> None:
     _sealed_anyway(example, "observations/drain.parquet", "kind", "drain", "final")
-    with pytest.raises(BadEvidence, match=r'drain\.parquet: kind is "final" and must be "live", "drain" or "replica"'):
+    expected = r'drain\.parquet: kind is "final" and must be "live", "drain", "replica" or "probe"'
+    with pytest.raises(BadEvidence, match=expected):
         Bundle.open(example)
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.workload.payload import INTACT, PREFIX_BYTES, UNDECODABLE, Keys, Payloads, decode, headers_of, tag_of
+from harness.workload.keys import Keys
+from harness.workload.payload import INTACT, PREFIX_BYTES, UNDECODABLE, Payloads, decode, headers_of, tag_of
 
 RUN = 0xDEADBEEF12345678
 VALUES = Payloads(RUN, 120, seed=1).build(7, 100, 20, "orders", 3)

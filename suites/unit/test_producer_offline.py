@@ -18,7 +18,8 @@ from harness.evidence.writer import BundleWriter
 from harness.model.errors import BadInput
 from harness.model.scenario import Producer
 from harness.workload.meters import Meters
-from harness.workload.producer import Desk, RecordingProducer, Tally, Target, only_told
+from harness.workload.producer import Desk, RecordingProducer, Tally, Target
+from harness.workload.reported import only_told
 from harness.workload.streams import WINDOW, Numbers
 
 PLACE = ("t", 0)

@@ -150,6 +150,8 @@ def test_settings_of_brokers_have_names_of_their_own() -> None:
         ('topics = ["plain"]', 'topics = ["plain"]\nvalue_bytes = -5', "producers.plain: value_bytes = -5"),
         ('topics = ["plain"]', 'topics = ["plain"]\ntombstones = 0.1', "set keyed = true"),
         ('topics = ["plain"]', 'topics = ["plain"]\nkeyed = true\ntombstones = 0.6\nempty = 0.5', "together"),
+        ('topics = ["plain"]', 'topics = ["plain"]\npartitioner = "murmur2"', "set keyed = true"),
+        ('topics = ["plain"]', 'topics = ["plain"]\nkeyed = true\npartitioner = "murmur3"', "one of consistent"),
         ('topics = ["plain"]', 'topics = ["plain"]\nempty = 1.5', "producers.plain: empty = 1.5"),
         ('topics = ["plain"]', 'topics = ["plain"]\nsizes = [40, 0]', "sizes: a value of 0 bytes"),
         ('topics = ["plain"]', 'topics = ["plain"]\ntransactions = { abort_share = 2 }', "abort_share = 2.0"),

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from harness.verify.checks.aborted_read import aborted_read
 from harness.verify.checks.commit_regressed import commit_regressed
 from harness.verify.checks.conflicting import conflicting
-from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped
+from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped, recompressed, turned_back
 from harness.verify.checks.disks import disks
 from harness.verify.checks.displaced import displaced
 from harness.verify.checks.duplicated import duplicated
@@ -43,6 +43,8 @@ CHECKS: Final[dict[str, Check]] = {
     "corrupt": lambda of: corrupt(of.given),
     "timestamps": lambda of: ill_timed_records(of.drill),
     "timestamp_types": lambda of: mistyped(of.given),
+    "log_times": lambda of: turned_back(of.given),
+    "codecs": lambda of: recompressed(of.given),
     "vanished": lambda of: vanished(of.compared),
     "conflicting": lambda of: conflicting(of.compared),
     "skipped_read": lambda of: skipped_read(of.compared),

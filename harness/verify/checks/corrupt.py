@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.contract import ALTER_TOPIC, COMPRESSION_TYPE, PRODUCER_CODEC
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
-from harness.verify.clocks import without_wrong_clocks
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.clocks import without_wrong_clocks, wrong_clocks
 from harness.verify.drill import Drill
-from harness.verify.fingerprints import ill_timed
+from harness.verify.fingerprints import CLOCKS_MS, ill_timed
 from harness.verify.prepared import Prepared
 from harness.verify.rows import found
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+
+_DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
 
 def corrupt(given: Prepared) -> DataFrame:
@@ -42,22 +49,90 @@ def ill_timed_records(drill: Drill) -> DataFrame:
     ours = [n for n, case in enumerate(drill.given.cases) if case.run.get("timestamps") == "send"]
     sent = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col(BUNDLE).isin(ours))
     rows = drill.read.where("intact").join(
-        sent.select(*RECORD, "called_ns", "returned_ns", "due_from_ns", "due_to_ns"), RECORD
+        sent.select(
+            *RECORD,
+            *("called_ns", "returned_ns", "due_from_ns", "due_to_ns", "timestamp_type"),
+            F.col("offset").alias("told"),
+            F.col("timestamp_ms").alias("reported_ms"),
+        ),
+        RECORD,
     )
     wrong = ill_timed("oldest_ms") | ill_timed("newest_ms")
-    rows = without_wrong_clocks(rows.where(wrong), drill.given)
-    return found(rows, Kind.CORRUPT, "timestamp", other="oldest_ms")
+    outside = without_wrong_clocks(rows.where(wrong), drill.given)
+    outside = found(outside, Kind.CORRUPT, "timestamp", other="oldest_ms")
+    return outside.unionByName(_otherwise_timed(rows, drill.given))
 
 
-def mistyped(given: Prepared) -> DataFrame:
-    """Batches on disk whose timestamps are of another type than the topic's `message.timestamp.type` (KIP-32)."""
-    columns = {"topic": "string", "declared": "string"}
-    topics = [
+def _otherwise_timed(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Where they were acknowledged, and of another time than the client gave them or, where the log has times of its
+    own, than the leader told. An answer may tell none: then the client's own stands there, and says nothing."""
+    declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
+    rows = rows.join(declared, [BUNDLE, "topic"]).where("offset = told AND timestamp_type = declared")
+    other = F.when(F.col("oldest_ms") != F.col("reported_ms"), F.col("oldest_ms")).otherwise(F.col("newest_ms"))
+    return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, "time_told", other="reported_ms")
+
+
+def turned_back(given: Prepared) -> DataFrame:
+    """Batches of one leader whose log's own times (LogAppendTime) go back, further than clocks of one machine do: each
+    leader takes them from its clock as it appends. Where a step set a clock, nothing is judged."""
+    clocked = [n for n, case in enumerate(given.cases) if any(wrong_clocks(case))]
+    own = [row for row in _declared(given) if row[2] == "append"]
+    topics = F.broadcast(frame(given.spark, _DECLARED, own))
+    rows = given.batches.where("control IS NULL AND timestamp_type = 'append'").join(topics, [BUNDLE, "topic"])
+    rows = (
+        rows.where(~F.col(BUNDLE).isin(clocked))
+        .groupBy(*PLACE, "leader_epoch", "base_offset")
+        .agg(F.min("max_timestamp_ms").alias("at_ms"), F.min("broker").alias("broker"))
+    )
+    before = (
+        Window.partitionBy(*PLACE, "leader_epoch").orderBy("base_offset").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    rows = rows.withColumn("newest_ms", F.max("at_ms").over(before)).where(
+        F.col("at_ms") < F.col("newest_ms") - CLOCKS_MS
+    )
+    reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
+    return found(rows, Kind.CORRUPT, "time_back", offset="base_offset", reader=reader, other="newest_ms")
+
+
+def _declared(given: Prepared) -> list[tuple[int, str, str]]:
+    return [
         (n, name, topic.timestamp_type)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
     ]
-    declared = F.broadcast(frame(given.spark, columns, topics))
+
+
+def recompressed(given: Prepared) -> DataFrame:
+    """Batches on disk in another codec than the topic's `compression.type`, where that names one.
+
+    Leaders pack anew what comes in another codec, and what is copied and compacted keeps its own. Control batches are
+    never compressed. Where a step sets it, older batches may have the older one, and nothing is judged.
+    """
+    topics = [
+        (n, name, "none" if topic.codec == "uncompressed" else topic.codec)
+        for n, case in enumerate(given.cases)
+        for name, topic in case.contract.topics.items()
+        if topic.codec != PRODUCER_CODEC and not _changed(case, name)
+    ]
+    declared = F.broadcast(frame(given.spark, _DECLARED, topics))
+    rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
+    rows = rows.where("codec != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))
+    reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
+    return found(rows, Kind.CORRUPT, "codec", offset="base_offset", reader=reader)
+
+
+def _changed(case: Case, topic: str) -> bool:
+    return any(
+        step["do"] == ALTER_TOPIC
+        and step["args"].get("topic") == topic
+        and COMPRESSION_TYPE in (step["args"].get("config") or {})
+        for step in case.steps
+    )
+
+
+def mistyped(given: Prepared) -> DataFrame:
+    """Batches on disk whose timestamps are of another type than the topic's `message.timestamp.type` (KIP-32)."""
+    declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
     rows = rows.where("timestamp_type != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))
     reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
