@@ -20,20 +20,24 @@ class Times:
     """Of records: as the client gave them, or where the log has times of its own (KIP-32), as the leader told."""
 
     at_ms: Int64s
-    types: list[str | None]
+    types: str | list[str | None] | None  # one for all, or of each
 
     @classmethod
     def of(cls, messages: list[Message]) -> Times:
         """From reports."""
         told = list(map(Message.timestamp, messages))
         at_ms = np.fromiter(map(itemgetter(1), told), np.int64, len(told))
-        return cls(at_ms, list(map(_TYPES.get, map(itemgetter(0), told))))
+        types = list(map(itemgetter(0), told))
+        if len(set(types)) == 1:
+            return cls(at_ms, _TYPES.get(types[0]))
+        return cls(at_ms, list(map(_TYPES.get, types)))
 
     def among(self, mine: Bools) -> Times:
         """Those of some of the records."""
-        if mine.all():
-            return self
-        return Times(self.at_ms[mine], [self.types[at] for at in np.flatnonzero(mine).tolist()])
+        types = self.types
+        if isinstance(types, list):
+            types = [types[at] for at in np.flatnonzero(mine).tolist()]
+        return Times(self.at_ms[mine], types)
 
 
 def offsets_of(messages: list[Message]) -> Int64s:

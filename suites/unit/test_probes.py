@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence.columns import arrow_schema
-from harness.workload.probe_places import BELOW, EDGE, INSIDE, PLACES_MAX, START, TIME, Ask, Logs, asks_of, logs_of
+from harness.model.scenario import Reader, Scenario, Step
+from harness.workload.probe_places import (
+    BELOW,
+    EDGE,
+    INSIDE,
+    PLACES_MAX,
+    START,
+    TIME,
+    Ask,
+    Logs,
+    aloof_groups,
+    asks_of,
+    logs_of,
+)
 from harness.workload.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, ProbePatience, Prober
 from harness.workload.readers import ReadingDesk
 
@@ -70,6 +84,18 @@ def test_an_empty_log_is_read_from_nowhere(tmp_path: Path) -> None:
 def test_of_many_partitions_some_are_read(tmp_path: Path) -> None:
     logs = Logs(starts={("t", p): 0 for p in range(100)})
     assert len(asks_of(logs, tmp_path, Random(1))) == PLACES_MAX
+
+
+def test_groups_that_a_member_had_better_not_join_are_read_from_their_commits_only() -> None:
+    def scenario(*readers: Reader, steps: tuple[Step, ...] = ()) -> Scenario:
+        return Scenario(name="s", title="", guards="", readers=readers, steps=steps)
+
+    plain = Reader(name="a", topics=("t",), group="g")
+    assert aloof_groups(scenario(plain, Reader(name="b", topics=("t",)))) == frozenset()
+    assert aloof_groups(scenario(plain, replace(plain, group="h", static=True))) == {"h"}
+    assert aloof_groups(scenario(plain, replace(plain, group="n", protocol="consumer"))) == {"n"}
+    turn = Step(do="restart_reader", name="over", args={"reader": "a", "protocol": "consumer"})
+    assert aloof_groups(scenario(plain, steps=(turn,))) == {"g"}
 
 
 class Told:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
-from suites.verify.edits import run_finished, start_at
+from suites.verify.edits import contract, run_finished, start_at
 from suites.verify.history import MS, RC, RU, START_NS, Built, History
 from suites.verify.judging import told, verdicts
 
@@ -56,6 +56,13 @@ def started_at(offset: int) -> Built:
     return built
 
 
+def compacted(built: Built) -> Built:
+    """Five records in a row have one key, and compaction may take all of them but the last."""
+    for row in built.tables["ledger"]:
+        row["key_hash"] = row["seq"] // 5
+    return contract(built, compacted=True)
+
+
 CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "from a record": (probed(1, [1, 2, 3, 5]), []),
     "over a marker": (probed(4, [5, 6]), []),
@@ -94,6 +101,8 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         probed(2, [2, 3, 5], log_start=3, log_start_after=3, history=started_at(3)),
         ["log_start 1"],
     ),
+    "over what compaction took": (compacted(probed(1, [3, 5])), []),
+    "over the newest of its key": (compacted(probed(11, [12])), ["skipped_read 1"]),
     "the first of a time": (probed(2, [2, 3], why="time", time_ms=START_NS // MS + 3), []),
     "one of before that time": (probed(2, [2, 3], why="time", time_ms=START_NS // MS + 5), ["offset_lookup 1"]),
     "a run that died half way": (run_finished(probed(1, [3, 5]), finished=False), []),
