@@ -102,7 +102,7 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         ["log_start 1"],
     ),
     "over what compaction took": (compacted(probed(1, [3, 5])), []),
-    "over the newest of its key": (compacted(probed(11, [12])), ["skipped_read 1"]),
+    "over the newest of its key": (compacted(probed(5, [6])), ["skipped_read 1"]),
     "the first of a time": (probed(2, [2, 3], why="time", time_ms=START_NS // MS + 3), []),
     "one of before that time": (probed(2, [2, 3], why="time", time_ms=START_NS // MS + 5), ["offset_lookup 1"]),
     "a run that died half way": (run_finished(probed(1, [3, 5]), finished=False), []),
