@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from harness.model.contract import SENTINEL
-from harness.model.secured import unproven
+from harness.model.secured import producer_name, reader_name, unproven
 from harness.model.verdict import Doubt
 from harness.verify.case import Case
 
@@ -29,10 +29,11 @@ def _wanted(case: Case) -> bool:
 
 def _unproven(case: Case) -> list[str]:
     scenario, told = case.scenario, case.run.get("secured")
-    clients = [client["name"] for kind in ("producers", "readers") for client in scenario.get(kind) or []]
+    clients = [producer_name(producer["name"]) for producer in scenario.get("producers") or []]
+    clients += [reader_name(reader["name"]) for reader in scenario.get("readers") or []]
     clients += sorted({read["reader"] for read in case.reads})
     brokers = range(1, (scenario["shape"].get("brokers") or 0) + 1)
-    found = unproven(told, brokers, [*clients, *([SENTINEL] if case.reads else [])])
+    found = unproven(told, brokers, [*clients, *([producer_name(SENTINEL)] if case.reads else [])])
     return [*found, *(_between_brokers(case, brokers, told["between_brokers"]) if told else [])]
 
 

@@ -22,6 +22,7 @@ from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
 from harness.model.contract import SENTINEL
 from harness.model.scenario import Producer
+from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.meters import Meters, Place
@@ -183,7 +184,7 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
     for copy in plan.copies:
         producer.queue(copy.place, 1)
     give_up_at = time.monotonic() + WAY_S
-    while plan.access.settings and not plan.access.ways.of(SENTINEL) and time.monotonic() < give_up_at:
+    while plan.access.settings and not plan.access.ways.of(producer_name(SENTINEL)) and time.monotonic() < give_up_at:
         producer.poll(0.1)  # its statistics tell by which way they went, twice a second
     producer.close(SENTINEL_DEADLINE_S)
     ledger.close()

@@ -16,6 +16,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario import Producer
+from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.forms import Forms
 from harness.workload.handing import QUEUE_FULL, Handed, error_of, hand_over, messages_of
@@ -346,7 +347,7 @@ class RecordingProducer:
 
     def _statistics_of(self, incarnation: int) -> Any:
         def take(text: str) -> None:
-            self.desk.access.note(self.spec.name, text)
+            self.desk.access.note(producer_name(self.spec.name), text)
             statistics = json.loads(text)
             self.desk.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
 

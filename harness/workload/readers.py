@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.scenario import Reader
+from harness.model.secured import reader_name
 from harness.workload.access import Access
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
@@ -106,7 +107,7 @@ class LiveReader(Worker):
         settings = consumer_settings(
             self.desk.bootstrap, f"{spec.name}-{self.desk.run:x}", spec.group or f"reader-{spec.name}", spec.isolation
         )
-        return settings | self.desk.access.of(spec.name) | spec.config
+        return settings | self.desk.access.of(reader_name(spec.name)) | spec.config
 
     def _begin(self, consumer: Consumer) -> None:
         self._take_up(consumer)

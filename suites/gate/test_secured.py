@@ -69,10 +69,13 @@ def test_records_go_by_tls_there_and_back_over_a_death_of_a_broker(
     reads = drain(plan, bundle, load.numbers, print)  # type: ignore[attr-defined]
     bundle.close()
     assert [row for row in reads if not row["reached"]] == []
-    drained = [*{row["reader"] for row in reads}, "sentinel"]
+    drained = [*{row["reader"] for row in reads}, "producer sentinel"]
     assert unproven(evidence(look(cluster), access.ways), cluster.brokers, drained) == []
     lived = load._access.ways  # type: ignore[attr-defined]
-    assert unproven(evidence(look(cluster), lived), cluster.brokers, ["plain", "apart", "grouped"]) == []
+    assert (
+        unproven(evidence(look(cluster), lived), cluster.brokers, ["producer plain", "reader apart", "reader grouped"])
+        == []
+    )
 
 
 def test_a_client_of_the_plain_listener_gives_itself_away(cluster: Cluster, admin: AdminView, play: Play) -> None:

@@ -16,17 +16,22 @@ from harness.clusters.addresses import Addresses
 from harness.clusters.choosing import check_release
 from harness.clusters.security import Security
 from harness.clusters.subnets import Subnets
+from harness.evidence import BundleWriter
 from harness.faults.registry import check_steps
 from harness.kafka.config import Node, node_properties
 from harness.kafka.release import Release
 from harness.kafka.secured import Authority, Stores
 from harness.kafka.variables import variable_of
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, Scenario
+from harness.model.scenario import ClusterShape, Producer, Reader, Scenario
 from harness.model.scenario_toml import from_plain
-from harness.model.secured import unproven
+from harness.model.secured import producer_name, reader_name, unproven
 from harness.secured_looks import answer_to_plaintext, spoken
 from harness.workload.access import Access, bytes_by_protocol
+from harness.workload.meters import Meters
+from harness.workload.producer import Desk, RecordingProducer, Target
+from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.streams import Numbers
 
 SECURE = ClusterShape(secure=True)
 RELEASE = Release("4.3.1", "", "", ())
@@ -241,3 +246,34 @@ def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secured_looks, "_ANSWER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         assert answer_to_plaintext(listening.getsockname())[0] == "unanswered"
+
+
+STATISTICS = '{"brokers": {"sasl_ssl://h:1/1": {"txbytes": 3, "rxbytes": 4, "source": "learned"}}, "topics": {}}'
+
+
+def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp_path: Path) -> None:
+    """A producer and a reader of one name are two clients."""
+    access = Access({"security.protocol": "SASL_SSL"})
+    targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
+    bundle = BundleWriter(tmp_path)
+    tables = {"ledger": bundle.table("ledger", "one"), "reservations": bundle.table("reservations", "one")}
+    desk = Desk(
+        bootstrap="127.0.0.1:1",
+        targets=targets,
+        numbers=Numbers(),
+        meters=Meters(),
+        run=1,
+        seed=1,
+        access=access,
+        **tables,
+    )
+    # Without TLS of its own: what it is told is handed on in any case.
+    producer = RecordingProducer(Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), desk)
+    producer._statistics_of(1)(STATISTICS)
+    reading = ReadingDesk(bootstrap="", targets=targets, run=1, access=access)
+    reader = LiveReader(Reader(name="one", topics=("t",)), reading, bundle.table("observations", "one"))
+    reader._settings()["stats_cb"](STATISTICS)
+    producer.close(0.1)
+    bundle.close()
+    assert access.ways.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}
+    assert reader._settings()["security.protocol"] == "SASL_SSL"

@@ -21,8 +21,8 @@ def secure(edit: Callable[[Built], Any] = lambda _: None) -> Built:
     built.scenario["shape"] = {"brokers": 3, "secure": True}
     refused = {"tls": "TLSv1.3", "cipher": "c", "plaintext": "refused", "wrong_password": "refused"}
     scenario = built.scenario
-    clients = [c["name"] for kind in ("producers", "readers") for c in scenario.get(kind, [])]
-    clients += [*{read["reader"] for read in built.reads}, "sentinel"]
+    clients = [f"{kind} {c['name']}" for kind in ("producer", "reader") for c in scenario.get(f"{kind}s", [])]
+    clients += [*{read["reader"] for read in built.reads}, "producer sentinel"]
     built.run["secured"] = {
         "protocol": "SASL_SSL",
         "between_brokers": "SSL",
@@ -53,8 +53,20 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["no statistics of client leader-committed tell of sasl_ssl"],
     ),
     "sentinels that told nothing": (
-        secure(lambda b: b.run["secured"]["clients"].pop("sentinel")),
-        ["no statistics of client sentinel tell of sasl_ssl"],
+        secure(lambda b: b.run["secured"]["clients"].pop("producer sentinel")),
+        ["no statistics of client producer sentinel tell of sasl_ssl"],
+    ),
+    "a live reader that told nothing, and a producer of its name that did": (
+        secure(
+            lambda b: b.run["secured"]["clients"].update(
+                {"producer grouped": b.run["secured"]["clients"].pop("reader grouped")}
+            )
+        ),
+        ["no statistics of client reader grouped tell of sasl_ssl"],
+    ),
+    "somebody else went by plaintext": (
+        secure(lambda b: b.run["secured"]["clients"].update(replay={"plaintext": 7})),
+        ["client replay went by plaintext, too"],
     ),
     "a listener that answers everybody": (
         secure(lambda b: b.run["secured"]["listeners"][1].update(plaintext="answered")),
