@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.scenarios import smoke
+from suites.gate.cluster_probes import RELEASE
 
 ROOT = Path(__file__).parents[2]
 FILE_LINES_MAX = 400
@@ -54,7 +56,19 @@ def test_a_long_function_is_seen() -> None:
     assert list(long_functions(source)) == [("long", FUNCTION_LINES_MAX + 1)]
 
 
-def test_tox_smokes_the_scenarios_that_say_so() -> None:
+def test_tox_and_suites_stand_on_one_release() -> None:
+    release = _tox()["tested"]["release"]
+    assert release == RELEASE
+    ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert set(re.findall(r"--kafka (\S+)", ci)) == {release}
+
+
+def _tox() -> ConfigParser:
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
+    return tox
+
+
+def test_tox_smokes_the_scenarios_that_say_so() -> None:
+    tox = _tox()
     assert tox["smoke"]["scenarios"].split(",") == sorted(scenario.name for scenario in smoke())
