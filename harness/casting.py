@@ -10,6 +10,7 @@ from harness import clusters, scenarios
 from harness.clusters.choosing import able, check_plan, check_release
 from harness.faults.registry import check_steps
 from harness.faults.registry import lacking as undoable
+from harness.kafka.own_clients import CLIENTS
 from harness.kafka.release import Release
 from harness.kafka.tier_needs import asked
 from harness.model.backend import AUTO, PROCESSES
@@ -52,7 +53,7 @@ def cast_of(
 
     BadInput, before anything starts, on the first of these. Of a set, and of a whole gate, are left out those that are
     not of this release, and with `leave_out` those that this machine cannot play, unless there is nothing else.
-    lacking: what of `tier_needs` the release cannot have, and why.
+    lacking: what of `tier_needs` and `own_clients` the release cannot have, and why.
     """
     named = bool(options.only or options.scenarios)
     cast: dict[str, str] = {}
@@ -61,7 +62,7 @@ def cast_of(
         as_played = played(scenario, weakened)
         reason = _not_of(tested, as_played)
         if reason is None:
-            why = next((lacking[what] for what in sorted(asked(as_played.shape)) if what in lacking), None)
+            why = next((lacking[what] for what in sorted(_asked(as_played)) if what in lacking), None)
             reason = why and f"scenario {scenario.name}: {why}"
         refused = {backend: reason or _undoable(as_played, backend) for backend in backends}
         fit = next((backend for backend, why in refused.items() if why is None), None)
@@ -74,6 +75,10 @@ def cast_of(
     if nobody and not cast:
         raise BadInput(next(iter(nobody.values())))
     return cast, nobody
+
+
+def _asked(scenario: Scenario) -> set[str]:
+    return asked(scenario.shape) | ({CLIENTS} if scenario.own_clients else set())
 
 
 def otherwise(cast: Mapping[str, str], backend: str) -> list[str]:

@@ -28,6 +28,7 @@ from harness.tier_looks import TierLooks
 from harness.windows import Windows, targets_of, windows_of
 from harness.workload.access import Access
 from harness.workload.drain import DrainPlan, drain
+from harness.workload.java_process import JavaClients
 from harness.workload.load import Load
 from harness.workload.probe_places import COMMIT, Ask, aloof_groups, asks_of, logs_of
 from harness.workload.probes import probe
@@ -55,6 +56,7 @@ class Task:
     run: int  # marks the payloads
     records: int
     out: Path
+    java: JavaClients | None = None  # where some of its clients are the release's own
     facts: dict[str, Any] = field(default_factory=dict)  # release and versions, for the manifest
 
 
@@ -178,6 +180,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         bundle=record.bundle,
         run=task.run,
         seed=task.seed,
+        java=task.java,
     )
     record.listeners = secured_looks.look(cluster) if record.access.settings else []
     groups = truth.groups_of(scenario)

@@ -18,6 +18,7 @@ from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
+from harness.kafka.own_clients import equip_clients
 from harness.kafka.release import Release
 from harness.kafka.tier_needs import equip, equipped
 from harness.model import scenario_tier
@@ -28,6 +29,7 @@ from harness.model.plan import paced, records_of
 from harness.model.scenario import ClusterShape, Scenario
 from harness.model.verdict import Doubt, Status
 from harness.options import OUT_DEFAULT, GateOptions, GateResult, Progress
+from harness.workload.java_process import clients_of
 
 TRIES_MAX: Final = 2
 TOLD_BY_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
@@ -48,6 +50,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     release = replace(release, user_storage=options.tier_storage)
     asked = [casting.played(s, weakened).shape for s in wanted]
     release, lacking = equip(release, asked, **_from(options, progress))
+    if any(casting.played(s, weakened).own_clients for s in wanted):
+        release, lacking = equip_clients(release, lacking, **_from(options, progress))
     cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
@@ -136,6 +140,7 @@ def _task(
         run=rng.getrandbits(63),
         records=records,
         out=out / scenario.name,
+        java=clients_of(releases.tested),
         facts={
             "release": _told(releases.tested),
             **({"starts_on": _told(start)} if start else {}),

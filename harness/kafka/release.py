@@ -48,7 +48,8 @@ class Release:
     `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
     tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
     `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
-    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers.
+    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers, `own_clients` what its
+    own Java clients run with, the class that drives them first.
     """
 
     version: str
@@ -63,6 +64,7 @@ class Release:
     s3_jars: tuple[Path, ...] = ()
     user_storage: UserStorage | None = None
     storage_reader: Path | None = None
+    own_clients: tuple[Path, ...] = ()
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+# How reservations name a client that is the release's own, before its version.
+JAVA_CLIENTS: Final = "kafka-clients"
 
 
 class Outcome(StrEnum):

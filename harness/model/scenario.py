@@ -14,6 +14,8 @@ DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
 GroupProtocol = Literal["classic", "consumer"]
 Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
+JAVA: Final = "java"  # the release's own client
+CLIENTS: Final = ("librdkafka", JAVA)
 
 LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
@@ -102,7 +104,8 @@ class Producer:
     empty: Share = 0.0  # and so many an empty one
     rate_per_s: int | None = None  # None = flat out
     transactions: Transactions | None = None
-    config: Config = field(default_factory=dict)  # further librdkafka settings
+    client: str = CLIENTS[0]
+    config: Config = field(default_factory=dict)  # further settings, in the names of its client
     lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
     when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
 
@@ -122,6 +125,7 @@ class Reader:
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
     protocol: GroupProtocol = "classic"  # of a group: or "consumer", the next generation's (KIP-848)
     static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
+    client: str = CLIENTS[0]
     commits: str = "after"  # of a group: "after" what it is given is processed, which is to be observed, or "before"
     config: Config = field(default_factory=dict)
 
@@ -254,6 +258,11 @@ class Scenario:
     weakening: Weakening | None = None
     regression: Regression | None = None
     matrix: Matrix | None = None
+
+    @property
+    def own_clients(self) -> bool:
+        """Whether some of its clients are the release's own."""
+        return any(p.client == JAVA for p in self.producers) or any(r.client == JAVA for r in self.readers)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's scenario.json."""

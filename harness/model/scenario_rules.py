@@ -14,6 +14,7 @@ from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS
 from harness.model.scenario import (
+    CLIENTS,
     KRAFT_VERSION,
     LOG_DIRS_MAX,
     NODES_MAX,
@@ -69,6 +70,8 @@ def check(scenario: Scenario, where: str) -> None:
         _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
+    if scenario.shape.secure and scenario.own_clients:
+        raise BadInput(f'{where}: client = "java" has no way into a secure cluster yet; leave one of the two away')
     _steps(scenario, where)
     _since(scenario, where)
     _upgraded(scenario, where)
@@ -127,6 +130,7 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     _one_of(producer.acks, ACKS, where, "acks")
     _one_of(producer.compression, CODECS, where, "compression")
     _one_of(producer.when, WHEN, where, "when")
+    _one_of(producer.client, CLIENTS, where, "client")
     _way_in(producer, scenario.shape, where)
     if producer.acks != "all" and (producer.idempotent or producer.transactions):
         raise BadInput(f"{where}: acks={producer.acks} and idempotence exclude each other; set idempotent = false")
@@ -161,6 +165,7 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
     _one_of(reader.commits, COMMITS, where, "commits")
+    _one_of(reader.client, CLIENTS, where, "client")
     if reader.group is None and (reader.static or reader.protocol != "classic"):
         raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
     if reader.commits != "after" and reader.group is None:

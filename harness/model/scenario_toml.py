@@ -18,7 +18,7 @@ A file is one scenario; its name is the file's name. Example, complete:
     [producers.plain]                   # Producer; [producers.NAME.transactions] makes it transactional
     topics = ["plain"]
 
-    [readers.committed]                 # Reader
+    [readers.committed]                 # Reader; of both, client = "java" is the release's own client
     topics = ["plain"]
 
     [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one

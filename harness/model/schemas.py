@@ -45,7 +45,7 @@ RESERVATIONS: Final[Columns] = {
     "acks": "string",  # "all" | "1" | "0"
     "idempotent": "bool",
     "transactional": "bool",
-    "client": "string",  # for example "librdkafka 2.16.1"
+    "client": "string",  # "librdkafka 2.16.1"; the release's own: "kafka-clients 4.3.1"
     "reserved_ns": "int64",
 }
 

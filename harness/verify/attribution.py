@@ -3,6 +3,12 @@
 A broker takes a batch for a repetition by producer id, epoch and sequence (KIP-98). librdkafka, after a gap in its
 sequences, starts a new producer epoch and sends batches in doubt once more, which no broker can recognise; seen on
 brokers that did nothing wrong. So a copy is the release's when both carry one producer id and epoch.
+
+The release's own client has no such excuse. It too starts a new epoch after a gap (KIP-360), and numbers the batches of
+that partition anew: but only where the leader has refused the first of them for its sequence, so that none of them is
+in its log, or where nothing of the partition is in flight any more. What it has given up on it never sends again. A
+record of one of its streams that stands twice, or before an earlier one, is a defect of the release's, be it of its
+brokers or of its client.
 """
 
 from __future__ import annotations
@@ -13,8 +19,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.prepared import Prepared
-from harness.verify.tables import PLACE
+from harness.verify.prepared import Prepared, is_own_client
+from harness.verify.tables import BUNDLE, PLACE
 
 _BITS: Final = 8
 BY_CLIENT: Final = "the client sent it again under a new producer epoch, which no broker can recognise (librdkafka)"
@@ -24,8 +30,10 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `explained_by`: for copies and turned-round records that the client wrote under two identities.
 
     The row's own copy stands at `offset`, the one that it is compared with at `other`. Without batch headers nothing is
-    explained.
+    explained, and nothing that the release's own client has sent.
     """
+    own_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
+    rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
     twice = rows.where(F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value))
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
     wanted = wanted.withColumn("near", F.shiftright("offset", _BITS))
@@ -49,7 +57,8 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
     mine = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & F.coalesce(renewed, F.lit(False))
-    return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others")
+    mine &= F.col("own_client").isNull()
+    return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others", "own_client")
 
 
 def _who() -> Column:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
+from harness.model.scenario import JAVA
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify.admin import Told, judged
 from harness.verify.availability import figures
@@ -25,10 +26,7 @@ from harness.verify.tier_kept import ever_copied
 from harness.verify.tier_rows import Tier
 
 # What this harness does not try, whatever the scenario: said in every verdict.
-NOT_COVERED: Final = (
-    "disks that lie about what they have written",
-    "the release's own Java client: all load comes from librdkafka",
-)
+NOT_COVERED: Final = ("disks that lie about what they have written",)
 # What only some scenarios try, with the steps that do.
 _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
     "power loss: a SIGKILL keeps what the operating system has buffered": frozenset({"power_loss"}),
@@ -41,6 +39,7 @@ _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
     "voters that change (KIP-853)": frozenset({"remove_voter"}),
     "clocks of brokers that are wrong": frozenset({"clock"}),
 }
+OWN_CLIENT: Final = "the release's own Java client: {}"
 UNTIERED: Final = "tiered storage"
 UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
 _GONE: Final = (Kind.LOST, Kind.LOG_START)
@@ -86,6 +85,7 @@ def conclude(known: Seen) -> Verdict:
         durable=promised - lost,
         not_covered=(
             *NOT_COVERED,
+            *_own_client(case),
             *([] if tiered(case) else [UNTIERED]),
             *([] if secured(case) else [UNSECURED]),
             *_untried(case),
@@ -93,6 +93,19 @@ def conclude(known: Seen) -> Verdict:
         ),
         facts=_facts(known),
     )
+
+
+def _own_client(case: Case) -> list[str]:
+    """What of it did not run: bundles of before do not say, and had none."""
+    ran = [
+        what
+        for what in ("producers", "readers")
+        if any(client.get("client") == JAVA for client in case.scenario.get(what) or ())
+    ]
+    if len(ran) == 2:
+        return []
+    came = {"producers": "all that was read was read by librdkafka", "readers": "all load comes from librdkafka"}
+    return [OWN_CLIENT.format(came[ran[0]] if ran else "all load comes from librdkafka")]
 
 
 def _untried(case: Case) -> list[str]:

@@ -30,6 +30,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.CORRUPT, "time_told"): lambda run: f"not of the time that it was sent with, {_span(run, 'timestamp')} ms",
     (Kind.CORRUPT, "time_back"): lambda run: f"of before a batch in front of it, {_span(run, 'timestamp')} ms",
     (Kind.CORRUPT, "codec"): "batches on disk are packed otherwise than the topic's compression.type says",
+    (Kind.DISPLACED, ""): lambda run: f"the release's own client was told {_span(run, 'offset')}",
     (Kind.MISROUTED, ""): lambda run: f"its stream belongs to another place, {_span(run, 'partition')}",
     (Kind.PHANTOM, "never_sent"): "nobody reserved, let alone sent it",
     (Kind.PHANTOM, "refused"): "the send was refused for certain",
@@ -91,6 +92,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
 _PROMISES: Final[dict[str, str]] = {
     Kind.VANISHED: "what consumers were given lies below the high watermark and stays (unclean elections aside)",
     Kind.CORRUPT: "a record is served as it was sent, or not at all",
+    Kind.DISPLACED: "an acknowledgement names the offset at which the record stands (RecordMetadata)",
     Kind.MISROUTED: "a record stands in the partition that it was sent to, and in no other",
     Kind.PHANTOM: "a log holds what producers sent, and nothing else",
     Kind.CONFLICTING: "an offset below the high watermark holds one record for good",

@@ -190,6 +190,7 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         yield from _clauses(
             number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
         )
+        yield from _displaced(number, why, topic, partition, (0, until_ns))
 
 
 def _permitted_elections(case: Case) -> Iterator[tuple[str, int, int, int, int]]:
@@ -228,6 +229,14 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(lost.log_end, None),
             acked_ns=(0, lost.until_ns),
         )
+        yield from _displaced(number, why, lost.topic, lost.partition, (0, lost.until_ns))
+
+
+def _displaced(
+    number: int, why: str, topic: str, partition: int, acked_ns: tuple[int, int]
+) -> Iterator[tuple[Any, ...]]:
+    """The copy that was acknowledged may go, and an earlier one of the same send stay, which was cut off elsewhere."""
+    yield from _clauses(number, [Kind.DISPLACED], why, topic=topic, partition=partition, acked_ns=acked_ns)
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -263,6 +272,7 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(out.from_offset, None),
             acked_ns=(out.since_ns, out.until_ns),
         )
+        yield from _displaced(number, why, out.topic, out.partition, (out.since_ns, out.until_ns))
 
 
 def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:

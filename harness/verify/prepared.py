@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import COMMITTED, Case, places_of
 from harness.verify.deleted import with_deletions
@@ -35,7 +35,7 @@ class Prepared:
 
     ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `deleted`), `promised` (acked,
     committed if transactional, and its topic not deleted), `due_from_ns` and `due_to_ns` (between which lies the time
-    that the record bears). streams: one row a stream: producer, acks, idempotent,
+    that the record bears). streams: one row a stream: producer, acks, idempotent, client,
     place, end_seq; of the ledger its rows and sent_seq, the sequence after the last one. places: a topic-partition
     after healing each.
     """
@@ -104,6 +104,11 @@ def is_committed() -> Column:
     return F.col("isolation") == COMMITTED
 
 
+def is_own_client() -> Column:
+    """Of a stream: whether the release's own client wrote it."""
+    return F.coalesce(F.col("client").startswith(JAVA_CLIENTS), F.lit(False))
+
+
 def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Rows with what is known of their topic-partition; null where nothing is."""
     return rows.join(F.broadcast(places), PLACE, "left")
@@ -155,6 +160,7 @@ def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
             F.max("end_seq").alias("end_seq"),
             F.max("acks").alias("acks"),  # "0" < "1" < "all"
             F.max("idempotent").alias("idempotent"),
+            F.max("client").alias("client"),
         )
     )
     sent = ledger.groupBy(BUNDLE, "stream").agg(
@@ -169,6 +175,7 @@ def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
         "producer",
         "acks",
         "idempotent",
+        "client",
         F.coalesce("rows", F.lit(0)).alias("rows"),
         F.coalesce("_end_seq", F.lit(0)).alias("sent_seq"),
         *[F.coalesce(c, f"_{c}").alias(c) for c in ("topic", "topic_id", "partition")],

@@ -28,7 +28,7 @@ COLUMNS: Final[Columns] = {
 }
 
 # Kinds that are not findings: the judge makes notes and doubts of them.
-DISPLACED: Final = "displaced"
+DISPLACED: Final = "displaced_by_client"  # where the client may have told a wrong offset
 UNREAD: Final = "unread"
 UNJUDGED: Final = "unjudged"
 AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED)

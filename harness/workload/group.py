@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.model.scenario import GroupProtocol, Reader
+from harness.model.scenario import JAVA, GroupProtocol, Reader
+from harness.workload import java_settings
 from harness.workload.meters import Place
 from harness.workload.outcomes import outcome_of_offset_commit
 from harness.workload.readers import LiveReader, ReadingDesk
@@ -49,7 +50,7 @@ class GroupReader(LiveReader):
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings() | _SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
-            settings |= CLASSIC
+            settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
         if self.spec.static:
             settings["group.instance.id"] = self.spec.name
         return settings | self.spec.config

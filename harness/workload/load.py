@@ -10,22 +10,23 @@ from random import Random
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
-from harness.model.contract import RETENTION_MS_DEFAULT, SEGMENT_BYTES_DEFAULT, contract_of
+from harness.model.contract import RETENTION_MS_DEFAULT, contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import Admin, Producer, Reader, Scenario
+from harness.model.scenario import JAVA, Admin, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
 from harness.workload.group import GroupReader, behind
+from harness.workload.java_process import JavaClients
 from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
 from harness.workload.meters import Mark, Meters, Place
 from harness.workload.mortal import Death, MortalReader
 from harness.workload.producer import Desk, RecordingProducer, Target
 from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.readiness import check, close_s_of, segment_bytes_of
 from harness.workload.replay import Replay
-from harness.workload.settings import producer_settings
 from harness.workload.stepped import SteppedTransactionLoop
 from harness.workload.streams import Numbers
 from harness.workload.transactions import TransactionLoop, TxnTables
@@ -51,8 +52,10 @@ class Load:
         bundle: BundleWriter,
         run: int,
         seed: int,
+        java: JavaClients | None = None,
     ) -> None:
-        _check(scenario)
+        check(scenario, java)
+        self._java = java
         self.targets = {
             topic.name: Target(topic=topic.name, topic_id=topic_ids[topic.name], partitions=topic.partitions)
             for topic in scenario.topics
@@ -105,7 +108,7 @@ class Load:
         for producer in self._producers.values():
             producer.stop()
         for name, producer in self._producers.items():
-            self._doubt("producer", producer.join(2 * _close_s(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
+            self._doubt("producer", producer.join(2 * close_s_of(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
             for error in producer.fatal if not self._may_lose() else ():
                 self._doubt("producer_fatal", f"producer {name} was told {error}, after which a client cannot go on")
             if isinstance(producer, TransactionLoop):
@@ -330,19 +333,26 @@ class Load:
             run=self.run,
             seed=self.seed,
             access=self._access,
+            java=self._java if spec.client == JAVA else None,
         )
-        producer, close_s = RecordingProducer(spec, desk), _close_s(spec, self._bootstrap)
+        producer, close_s = RecordingProducer(spec, desk), close_s_of(spec, self._bootstrap)
         if spec.transactions is not None:
             tables = TxnTables(
                 transactions=self._bundle.table("transactions", spec.name),
                 offset_commits=self._bundle.table("offset_commits", f"{spec.name}-txn"),
             )
             kind = SteppedTransactionLoop if spec.when == "steps" else TransactionLoop
-            return kind(producer, close_s, tables, _segment_bytes(self._scenario))
+            return kind(producer, close_s, tables, segment_bytes_of(self._scenario))
         return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
 
     def _reader(self, spec: Reader) -> LiveReader:
-        desk = ReadingDesk(bootstrap=self._way_in(spec), targets=self._read, run=self.run, access=self._access)
+        desk = ReadingDesk(
+            bootstrap=self._way_in(spec),
+            targets=self._read,
+            run=self.run,
+            access=self._access,
+            java=self._java if spec.client == JAVA else None,
+        )
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)
@@ -376,25 +386,3 @@ class Load:
         while seen != then and time.monotonic() < give_up_at_s:
             time.sleep(0.5)  # two looks at the same counters, apart
             seen, then = then, sum(reader.seen for reader in self._readers.values())
-
-
-def _close_s(spec: Producer, bootstrap: str) -> float:
-    """After this long every send has been reported: librdkafka looks for timed out sends once a second."""
-    return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
-
-
-def _segment_bytes(scenario: Scenario) -> dict[str, int]:
-    broker = scenario.shape.config.get("log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))
-    return {topic.name: int(topic.config.get("segment.bytes", broker)) for topic in scenario.topics}
-
-
-def _check(scenario: Scenario) -> None:
-    groups = {reader.group for reader in scenario.readers}
-    for producer in scenario.producers:
-        if producer.transactions is None:
-            continue
-        if producer.transactions.offsets_of in groups - {None}:
-            raise BadInput(
-                f"producer {producer.name} commits offsets of group {producer.transactions.offsets_of}, which a reader "
-                "joins: name a group of its own"
-            )

@@ -85,7 +85,7 @@ class MortalReader(GroupReader):
         if not self._dead:
             super()._commit(consumer)
 
-    def _current(self, consumer: Consumer) -> Consumer:
+    def _current(self, consumer: Any) -> Any:
         ordered = self._restart
         if not self._dead and ordered is None:
             return super()._current(consumer)
@@ -95,7 +95,7 @@ class MortalReader(GroupReader):
         self._dead = False
         if ordered is not None:
             self._restart, self.protocol, self._at_end, ordered.begun = None, ordered.protocol, ordered.at_end, True
-        another = Consumer(self._settings())
+        another = self._consumer()
         self._begin(another)
         return another
 

@@ -70,12 +70,13 @@ class Observer:
         self._poll += 1
         given_ns = now_ns()
         count = len(messages)
-        offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
-        times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
-        epochs = list(map(Message.leader_epoch, messages))
+        of: Any = type(messages[0])  # of librdkafka's client, or of the Java client
+        offsets = np.fromiter(map(of.offset, messages), np.int64, count)
+        times = np.fromiter(map(_TIME, map(of.timestamp, messages)), np.int64, count)
+        epochs = list(map(of.leader_epoch, messages))
         known = np.array(epochs, np.int32) if None not in epochs else None
-        headers: list[Any] = list(map(Message.headers, messages))
-        read = decode(list(map(Message.value, messages)), list(map(Message.key, messages)), self._run, headers)
+        headers: list[Any] = list(map(of.headers, messages))
+        read = decode(list(map(of.value, messages)), list(map(of.key, messages)), self._run, headers)
         for place, mine in self._runs(messages):
             first, last = int(offsets[mine][0]), int(offsets[mine][-1])
             self._table.append(
@@ -102,8 +103,9 @@ class Observer:
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, slice]]:
         """Records of one partition in a row: the client hands out a fetched batch at a time, so runs are long."""
-        partitions = np.fromiter(map(Message.partition, messages), np.int64, len(messages))
-        topics = np.fromiter(map(self._codes.__getitem__, map(Message.topic, messages)), np.int64, len(messages))
+        of: Any = type(messages[0])
+        partitions = np.fromiter(map(of.partition, messages), np.int64, len(messages))
+        topics = np.fromiter(map(self._codes.__getitem__, map(of.topic, messages)), np.int64, len(messages))
         places = (topics << 32) | partitions
         starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(messages)], strict=True):

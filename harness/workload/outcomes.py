@@ -3,7 +3,8 @@
 A refusal must exclude that the record was or will ever be written, since seeing it afterwards is a finding. A client
 reports only its *last* attempt: with retries, an earlier copy may have landed behind any error. What excludes it:
 
-* the record was never queued: produce_batch itself turned it down (queue full, local size check, unknown partition);
+* the record was never queued: produce_batch itself turned it down (queue full, local size check, unknown partition), or
+  the Java client reported it before its `send` returned, without a transaction (too large, no metadata, no room);
 * the producer never retries, and the answer is a deterministic validation or a purge of the local queue. With retries a
   purge proves nothing: librdkafka puts a batch that awaits its retry back into the very queue that is purged.
 
@@ -12,7 +13,8 @@ Everything else is unknown. Some that look definite are not:
 * NOT_LEADER_OR_FOLLOWER: a leader that was deposed while it waited for its followers answers so after appending, and
   the followers may have it (KAFKA-13574);
 * NOT_ENOUGH_REPLICAS: definite for its own attempt only; NOT_ENOUGH_REPLICAS_AFTER_APPEND: it is in the leader's log;
-* REQUEST_TIMED_OUT, _MSG_TIMED_OUT, _TRANSPORT: an answer was lost or late, not the write;
+* REQUEST_TIMED_OUT, _MSG_TIMED_OUT, _TRANSPORT, and TimeoutException and NetworkException of the Java client, whose
+  errors bear the names of their classes: an answer was lost or late, not the write;
 * KAFKA_STORAGE_ERROR: the append may have reached the file before the disk failed;
 * OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH, _FENCED, PRODUCER_FENCED: say that the
   broker's producer state moved on, not what became of an earlier attempt (KIP-98, KIP-360).
@@ -43,6 +45,23 @@ VALIDATIONS: Final = frozenset(
         "POLICY_VIOLATION",
     }
 )
+# The same, as the release's own Java client names them.
+JAVA_VALIDATIONS: Final = frozenset(
+    {
+        "RecordTooLargeException",
+        "RecordBatchTooLargeException",
+        "InvalidRecordException",
+        "InvalidTimestampException",
+        "InvalidRequiredAcksException",
+        "UnsupportedForMessageFormatException",
+        "UnsupportedCompressionTypeException",
+        "InvalidTopicException",
+        "TopicAuthorizationException",
+        "ClusterAuthorizationException",
+        "PolicyViolationException",
+    }
+)
+NEVER_SENT: Final = "_NEVER_SENT "  # ours, before the name of an error that came before the record could be sent
 NEVER_TRANSMITTED: Final = frozenset({"_PURGE_QUEUE"})
 NO_REPORT: Final = "_NO_REPORT"  # ours: the client was given up on before it reported
 
@@ -51,7 +70,7 @@ def outcome_of_send(error: str | None, *, retries: bool) -> Outcome:
     """The outcome of a record that was queued, by the name of its final error; `retries`: the client may send twice."""
     if error is None or error in ACKS:
         return Outcome.ACKED
-    if not retries and error in VALIDATIONS | NEVER_TRANSMITTED:
+    if error.startswith(NEVER_SENT) or (not retries and error in VALIDATIONS | JAVA_VALIDATIONS | NEVER_TRANSMITTED):
         return Outcome.REFUSED
     return Outcome.UNKNOWN
 

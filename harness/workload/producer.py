@@ -20,12 +20,14 @@ from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.forms import Forms
 from harness.workload.handing import QUEUE_FULL, Handed, error_of, hand_over, messages_of
+from harness.workload.java_process import JavaClients
+from harness.workload.java_producer import JavaProducer
 from harness.workload.keys import Keys
 from harness.workload.meters import NONE, Meters, Place
 from harness.workload.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.payload import Int64s, Payloads, heads_of
 from harness.workload.reported import Times, offsets_of, only_told
-from harness.workload.settings import CLIENT_NAME, may_retry, producer_settings
+from harness.workload.settings import CLIENT_NAME, is_idempotent, may_retry, producer_settings
 from harness.workload.streams import NO_TXN, Identity, Numbers, Reservations, Stream
 
 CHUNK: Final = 1000
@@ -44,7 +46,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What all producers of a run share, and the tables that one of them writes."""
+    """What all producers of a run share, and the tables that one of them writes. java: the release's own clients, where
+    it is one."""
 
     bootstrap: str
     targets: Mapping[str, Target]
@@ -55,6 +58,7 @@ class Desk:
     run: int
     seed: int
     access: Access = field(default_factory=Access)
+    java: JavaClients | None = None
 
 
 @dataclass(slots=True)
@@ -115,7 +119,14 @@ class RecordingProducer:
         self._topic_ids = self._told_ids()
         self._streams: dict[Place, Stream] = {}
         self._by_number: dict[int, Stream] = {}
-        self.client = confluent_kafka.Producer(
+        self.client = self._client()
+
+    def _client(self) -> Any:
+        """A new one; the one kind has the methods of the other."""
+        if self.desk.java is not None:
+            who, meters = f"{self.spec.name}/{self.incarnations}", self.desk.meters
+            return JavaProducer(self.desk.java, self._settings, lambda total: meters.retried(who, total))
+        return confluent_kafka.Producer(
             self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
         )
 
@@ -232,6 +243,8 @@ class RecordingProducer:
             sequences = stream.unreported()
             if len(sequences):
                 self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
+        if isinstance(self.client, JavaProducer):
+            self.client.let_go()
 
     def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[Handed], Int64s | None]:
         topic, partition = stream.topic, stream.partition
@@ -276,11 +289,11 @@ class RecordingProducer:
             self._note_fatal(error)
 
     def _write(self, messages: list[Message], error: str | None, returned_ns: int) -> None:
-        heads = heads_of(map(Message.value, messages))
+        heads = heads_of(map(type(messages[0]).value, messages))
         streams = heads["stream"]
         sequences = heads["seq"].astype(np.int64)
         offsets = offsets_of(messages)
-        times = Times.of(messages) if error is None else None
+        times = Times.of(messages) if error is None and self.desk.java is None else None
         for number in np.unique(streams).tolist():
             mine = streams == number
             told = only_told(offsets[mine])
@@ -370,7 +383,7 @@ class RecordingProducer:
         return Identity(
             producer=spec.name,
             acks="all" if str(self._settings["acks"]) == "-1" else str(self._settings["acks"]),
-            idempotent=bool(self._settings["enable.idempotence"]),
+            idempotent=is_idempotent(self._settings),
             transactional=spec.transactions is not None,
-            client=CLIENT_NAME,
+            client=CLIENT_NAME if self.desk.java is None else self.desk.java.name,
         )

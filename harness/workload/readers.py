@@ -17,10 +17,12 @@ from harness.model.clock import now_ns
 from harness.model.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
+from harness.workload.java_consumer import JavaConsumer
+from harness.workload.java_process import JavaClients
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
 from harness.workload.producer import Target
-from harness.workload.settings import consumer_settings
+from harness.workload.settings import reader_settings
 from harness.workload.worker import Worker
 
 POLL_S: Final = 0.2
@@ -31,12 +33,13 @@ JUMPS: Final = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_O
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingDesk:
-    """What all readers of a run share."""
+    """What all readers of a run share. java: the release's own clients, where some reader is one."""
 
     bootstrap: str
     targets: Mapping[str, Target]
     run: int
     access: Access = field(default_factory=Access)
+    java: JavaClients | None = None
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -78,7 +81,7 @@ class LiveReader(Worker):
         return f"it did not answer for {(now_ns() - self.last_turn_ns) / 1e9:.0f} s"
 
     def _live(self) -> None:
-        consumer = Consumer(self._settings())
+        consumer = self._consumer()
         try:
             self._begin(consumer)
             while not self._stopping.is_set():
@@ -88,7 +91,7 @@ class LiveReader(Worker):
         finally:
             consumer.close()
 
-    def _current(self, consumer: Consumer) -> Consumer:
+    def _current(self, consumer: Any) -> Any:
         """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it
         has seen of a name, and those of the new topic begin again at 0. It goes on where the old one was elsewhere."""
         told = {t: self.desk.targets[t] for t in self.spec.topics}
@@ -100,14 +103,16 @@ class LiveReader(Worker):
             self._topic_ids[topic] = told[topic].topic_id
             self._observer.rename(topic, told[topic].topic_id)
         self._taken = set()
-        return Consumer(self._settings())
+        return self._consumer()
+
+    def _consumer(self) -> Any:
+        """A new client; the one kind has the methods of the other."""
+        settings = self._settings()
+        return Consumer(settings) if self.desk.java is None else JavaConsumer(self.desk.java, settings)
 
     def _settings(self) -> dict[str, Any]:
-        spec = self.spec
-        settings = consumer_settings(
-            self.desk.bootstrap, f"{spec.name}-{self.desk.run:x}", spec.group or f"reader-{spec.name}", spec.isolation
-        )
-        return settings | self.desk.access.of(reader_name(spec.name)) | spec.config
+        access = self.desk.access.of(reader_name(self.spec.name))
+        return reader_settings(self.spec, self.desk.bootstrap, f"{self.spec.name}-{self.desk.run:x}", access)
 
     def _begin(self, consumer: Consumer) -> None:
         self._take_up(consumer)
@@ -192,7 +197,8 @@ def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """Records and events (errors, ends of partitions) of one poll."""
-    errors = list(map(Message.error, messages))
+    of: Any = type(messages[0]) if messages else Message
+    errors: list[Any] = list(map(of.error, messages))
     if all(map(is_, errors, repeat(None))):  # by identity: comparing a KafkaError with None raises
         return messages, []
     events = [message for message, error in zip(messages, errors, strict=True) if error is not None]

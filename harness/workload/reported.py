@@ -42,7 +42,7 @@ class Times:
 
 def offsets_of(messages: list[Message]) -> Int64s:
     """Offsets as told; -1 for failed sends, and for acks without one (a duplicate that the broker recognised)."""
-    told = list(map(Message.offset, messages))
+    told = [message.offset() for message in messages]
     if None in told:
         told = [NONE if offset is None else offset for offset in told]
     return np.array(told, np.int64)

@@ -1,4 +1,7 @@
-"""Settings of librdkafka for every client of the workload, with the reason for each that is not its default."""
+"""Settings for every client of the workload, with the reason for each that is not its client's default.
+
+Of librdkafka; those of the release's own clients, which have other names, are in `java_settings`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import Any, Final
 import confluent_kafka
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer
+from harness.model.scenario import JAVA, Producer, Reader
+from harness.workload import java_settings
 
 CLIENT_NAME: Final = f"librdkafka {confluent_kafka.libversion()[0]}"
 STATISTICS_MS: Final = 500
@@ -72,6 +76,8 @@ def _client(bootstrap: str, client_id: str) -> dict[str, Any]:
 
 def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
     """Settings of a scenario's producer; its own `config` wins. The transactional id is the producer's name."""
+    if producer.client == JAVA:
+        return java_settings.producer_settings(producer, bootstrap, client_id)
     settings = {**_RECONNECT, **_PRODUCER}
     settings["acks"] = producer.acks
     settings["enable.idempotence"] = producer.idempotent or producer.transactions is not None
@@ -96,6 +102,20 @@ def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str
     return settings | {"group.id": group, "isolation.level": isolation}
 
 
+def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a scenario's reader, with those by which it comes in; its own `config` wins."""
+    group = reader.group or f"reader-{reader.name}"
+    if reader.client == JAVA:
+        return java_settings.reader_settings(reader, bootstrap, client_id, group)
+    settings = consumer_settings(bootstrap, client_id, group, reader.isolation) | access
+    return settings | reader.config
+
+
 def may_retry(settings: dict[str, Any]) -> bool:
     """Whether a producer with these settings may send a record twice."""
-    return bool(settings.get("enable.idempotence")) or int(settings.get("retries", 1)) > 0
+    return is_idempotent(settings) or int(settings.get("retries", 1)) > 0
+
+
+def is_idempotent(settings: dict[str, Any]) -> bool:
+    """Whether a producer with these settings is to be idempotent: the Java client is, unless it is told otherwise."""
+    return str(settings.get("enable.idempotence", True)).lower() == "true"

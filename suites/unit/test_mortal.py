@@ -13,7 +13,7 @@ from harness.faults.registry import check_steps
 from harness.faults.waits import WaitRead
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Producer, Reader, Scenario, Step, Topic
-from harness.workload import mortal
+from harness.workload import readers
 from harness.workload.group import behind
 from harness.workload.mortal import Death, MortalReader, spans
 from harness.workload.producer import Target
@@ -121,8 +121,8 @@ def lives_on(member: Member, consumer: Coordinator, monkeypatch: pytest.MonkeyPa
     before = len(consumer.committed_at)
     member._revoked(cast(Any, consumer), [TopicPartition("t", 0)])
     another = Coordinator()
-    monkeypatch.setattr(mortal, "Consumer", lambda settings: another)
-    assert member._current(cast(Any, consumer)) is another  # type: ignore[comparison-overlap]
+    monkeypatch.setattr(readers, "Consumer", lambda settings: another)
+    assert member._current(cast(Any, consumer)) is another
     assert (consumer.closed, len(consumer.committed_at), member.begun) == (True, before, [another])
     member._mine = {("t", 0), ("t", 1)}
     given(member, another, 5)

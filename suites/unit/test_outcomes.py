@@ -6,7 +6,15 @@ import confluent_kafka
 import pytest
 
 from harness.model.outcome import Outcome
-from harness.workload.outcomes import ACKS, NEVER_TRANSMITTED, VALIDATIONS, outcome_of_offset_commit, outcome_of_send
+from harness.workload.outcomes import (
+    ACKS,
+    JAVA_VALIDATIONS,
+    NEVER_SENT,
+    NEVER_TRANSMITTED,
+    VALIDATIONS,
+    outcome_of_offset_commit,
+    outcome_of_send,
+)
 
 NAMES = {
     confluent_kafka.KafkaError(code).name()
@@ -44,10 +52,16 @@ def test_what_may_have_been_written_is_unknown(error: str, retries: bool) -> Non
     assert outcome_of_send(error, retries=retries) is Outcome.UNKNOWN
 
 
-@pytest.mark.parametrize("error", sorted(VALIDATIONS | NEVER_TRANSMITTED))
+@pytest.mark.parametrize("error", sorted(VALIDATIONS | JAVA_VALIDATIONS | NEVER_TRANSMITTED))
 def test_a_refusal_holds_on_the_only_attempt_and_on_no_other(error: str) -> None:
     assert outcome_of_send(error, retries=False) is Outcome.REFUSED
     assert outcome_of_send(error, retries=True) is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("retries", [True, False])
+def test_what_the_java_client_never_sent_is_refused(retries: bool) -> None:
+    assert outcome_of_send(f"{NEVER_SENT}TimeoutException", retries=retries) is Outcome.REFUSED
+    assert outcome_of_send("TimeoutException", retries=retries) is Outcome.UNKNOWN
 
 
 def test_behind_a_retry_nothing_is_refused() -> None:

@@ -13,7 +13,7 @@ from harness.faults.restart_reader import RestartReader
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario import Reader, Scenario
 from harness.model.scenario_toml import from_plain
-from harness.workload import mortal
+from harness.workload import readers
 from harness.workload.mortal import MortalReader, Restart
 from harness.workload.producer import Target
 from harness.workload.readers import ReadingDesk
@@ -65,7 +65,7 @@ def test_another_one_takes_its_place_and_goes_on_where_it_had_committed(
 ) -> None:
     reader, first, second = member(), Coordinator(), Coordinator(committed)
     begun: list[Any] = []
-    monkeypatch.setattr(mortal, "Consumer", lambda settings: begun.append(settings["group.protocol"]) or second)
+    monkeypatch.setattr(readers, "Consumer", lambda settings: begun.append(settings["group.protocol"]) or second)
     monkeypatch.setattr(reader, "_begin", lambda consumer: None)
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     ordered = reader.restart("consumer", at_end=at_end)

@@ -1,0 +1,35 @@
+"""What is seen to before a load starts."""
+
+from __future__ import annotations
+
+from harness.model.contract import SEGMENT_BYTES_DEFAULT
+from harness.model.errors import BadInput
+from harness.model.scenario import Producer, Scenario
+from harness.workload.java_process import JavaClients
+from harness.workload.settings import producer_settings
+
+
+def close_s_of(spec: Producer, bootstrap: str) -> float:
+    """After this long every send has been reported: librdkafka looks for timed out sends once a second."""
+    return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
+
+
+def segment_bytes_of(scenario: Scenario) -> dict[str, int]:
+    """How large segments of each topic grow."""
+    broker = scenario.shape.config.get("log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))
+    return {topic.name: int(topic.config.get("segment.bytes", broker)) for topic in scenario.topics}
+
+
+def check(scenario: Scenario, java: JavaClients | None) -> None:
+    """BadInput where a scenario's clients cannot do what it says of them."""
+    if java is None and scenario.own_clients:
+        raise BadInput(f"scenario {scenario.name} has the release's own Java clients, and they were not made ready")
+    groups = {reader.group for reader in scenario.readers}
+    for producer in scenario.producers:
+        if producer.transactions is None:
+            continue
+        if producer.transactions.offsets_of in groups - {None}:
+            raise BadInput(
+                f"producer {producer.name} commits offsets of group {producer.transactions.offsets_of}, which a reader "
+                "joins: name a group of its own"
+            )
