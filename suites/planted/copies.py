@@ -60,6 +60,7 @@ class Copy:
         self.path = path
         self._parts = dict(original.parts)
         self._documents: dict[str, Any] = {}
+        self._reserved: dict[str, str] = {}
 
     def drop(self, table: str, **wanted: Any) -> int:
         """Takes rows away and says how many; at least one must match."""
@@ -93,6 +94,15 @@ class Copy:
         tops = [pc.max(part[column]).as_py() for name, part in self._parts.items() if name.startswith(f"{table}/")]
         return 1 + max(top for top in tops if top is not None)
 
+    def reserved_by(self, client: str, stream: int) -> None:
+        """Another client reserved the sequences of a stream: those tables are lines of JSON."""
+        for file in sorted((self.original.path / "reservations").iterdir()):
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            if any(row["stream"] == stream for row in rows):
+                changed = [row | ({"client": client} if row["stream"] == stream else {}) for row in rows]
+                self._reserved[file.name] = "".join(f"{json.dumps(row)}\n" for row in changed)
+        assert self._reserved, f"nobody reserved stream {stream}"
+
     @contextmanager
     def document(self, name: str) -> Iterator[Any]:
         """A document to be changed in place; it is written when the copy is sealed."""
@@ -113,6 +123,9 @@ class Copy:
             file = self.path / f"{name}.json"
             file.unlink()
             file.write_text(json.dumps(content))
+        for name, text in self._reserved.items():
+            (self.path / "reservations" / name).unlink()
+            (self.path / "reservations" / name).write_text(text)
         return seal_directory(self.path)
 
     def _touched(self, table: str, wanted: Mapping[str, Any]) -> list[tuple[str, pa.Table, pa.ChunkedArray]]:

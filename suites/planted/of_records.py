@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.model.finding import Kind
+from harness.model.outcome import JAVA_CLIENTS
 from harness.model.verdict import Status
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
@@ -235,6 +236,14 @@ def near_duplicated_by_the_client(copy: Copy) -> Expected:
 
 
 @plant
+def duplicated_by_the_release_s_own_client(copy: Copy) -> Expected:
+    """A higher producer epoch excuses librdkafka alone."""
+    (record,) = middle(copy.original)
+    _by_own_client(copy, record)
+    return fails(of(Kind.DUPLICATED, append(copy, record, epoch_higher_by=1)))
+
+
+@plant
 def near_duplicated_without_idempotence(copy: Copy) -> Expected:
     (record,) = middle(copy.original)
     with copy.document("run") as run:
@@ -271,6 +280,32 @@ def near_misrouted_to_another_offset(copy: Copy) -> Expected:
     append(copy, last)
     forget(copy, last, kinds=AFTERWARDS)
     return passes(displaced=1)
+
+
+# --- displaced ---
+
+
+@plant
+def displaced_for_the_release_s_own_client(copy: Copy) -> Expected:
+    """The last record of a partition, one offset above the one that was acked."""
+    last = records(copy.original, "plain", 1)[-1]
+    there = append(copy, last)
+    forget(copy, last, kinds=AFTERWARDS)
+    _by_own_client(copy, last)
+    return fails(of(Kind.DISPLACED, there))
+
+
+@plant
+def near_displaced_and_told_no_offset(copy: Copy) -> Expected:
+    """A broker that recognises a batch and no longer knows its place tells none."""
+    last = records(copy.original, "plain", 1)[-1]
+    copy.change("ledger", {"offset": None}, **last.sent)
+    _by_own_client(copy, last)
+    return passes()
+
+
+def _by_own_client(copy: Copy, record: Record) -> None:
+    copy.reserved_by(f"{JAVA_CLIENTS} 4.3.1", record.stream)
 
 
 # --- phantom ---
