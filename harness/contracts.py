@@ -18,7 +18,7 @@ from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import contract_of
+from harness.model.contract import COMPACTION_OF, contract_of
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
@@ -43,7 +43,11 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.SKIPPED_READ: Effect.SKIPPED,
 }
 # Figures of a verdict, by place, that show an effect without a finding.
-_COUNTED: Final[Mapping[str, Effect]] = {"given_again": Effect.DUPLICATED, "shown_undecided": Effect.SHOWN}
+_COUNTED: Final[Mapping[str, Effect]] = {
+    "given_again": Effect.DUPLICATED,
+    "shown_undecided": Effect.SHOWN,
+    "deleted": Effect.DELETED,
+}
 # What a topic and its producer do not matter to.
 _OF_CONSUMERS: Final = frozenset({"reader_dies"})
 # What depends on how the records are read, as well.
@@ -192,7 +196,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             row=_row(matrix.event, settings, client),
             promised=promise,
             status=verdict.status if verdict else None,
-            seen=_seen(verdict, topic, silent_s, open_s) if verdict else {},
+            seen=_seen(verdict, topic, promise, silent_s, open_s) if verdict else {},
             silent_s=silent_s,
             evidence=bundle.name if bundle else None,
             exactly=exactly_of(scenario, topic),
@@ -213,15 +217,19 @@ def _row(event: str, topic: TopicSettings, client: ClientSettings) -> str:
     return f"{client}; {topic}{read}"
 
 
-def _seen(verdict: Verdict, topic: str, silent_s: float, open_s: float) -> dict[Effect, float]:
+def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
+    """Of records whose outcome nobody told only where that is what is promised: elsewhere they break no promise."""
     seen: dict[Effect, float] = {}
     for finding in verdict.findings:
         if finding.topic == topic and finding.explained_by is None:
             effect = _SEEN.get(finding.kind, Effect.LOST)
-            counts = finding.kind in _SEEN or finding.kind is Kind.LOST
+            if (finding.excused_by or "").startswith(COMPACTION_OF):
+                effect = Effect.DELETED
+            counts = finding.kind is Kind.LOST or (finding.kind in _SEEN and effect is not Effect.DELETED)
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    for figure, effect in _COUNTED.items():
-        for place, count in verdict.facts[figure].items():
+    figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
+    for figure, effect in figures.items():
+        for place, count in verdict.facts.get(figure, {}).items():
             if place.rpartition("/")[0] == topic:
                 seen[effect] = seen.get(effect, 0) + count
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
@@ -258,8 +266,9 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         flush_ms=promised.flush_ms,
         retention_ms=promised.retention_ms,
         retention_bytes=promised.retention_bytes,
-        deletes=not promised.compacted,
+        deletes=promised.deletes,
         compacted=promised.compacted,
+        delete_retention_ms=promised.delete_retention_ms,
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     return settings, _client(producer, group)

@@ -14,7 +14,7 @@ from harness.model.errors import BadInput
 from harness.model.promises import Effect, Promise, promises
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
-_TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {"deletes"}
+_TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {"deletes", "delete_retention_ms"}
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE})
 
 

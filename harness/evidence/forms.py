@@ -33,6 +33,9 @@ _CONTRACT: Final = {
             "tier_off?": "bool",
             "last_replica?": "bool",
             "codec?": "string",
+            "deletes?": "bool",
+            "delete_retention_ms?": "int",
+            "compaction_lag_ms?": "int",
         }
     ),
     "producers": Many(
@@ -41,6 +44,7 @@ _CONTRACT: Final = {
     "exact_losses": [{**_PLACE, "count": "int"}],
     "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool"}),
     "deletions?": ["string"],
+    "producer_expiration_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
@@ -129,6 +133,7 @@ _EVENTS: Final = Kinds(
             "log_end": "int",
         },
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
+        "only_disk_lost": {**_EVENT, "broker": "int", "log_end": "int"},
         "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
         "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},

@@ -106,7 +106,7 @@ class Damage(Fault):
     must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
     index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
     a checkpoint that does not parse is put right by healing. `unnoticed` is for weakenings: a bit that flips after a
-    clean stop, which no broker looks for.
+    clean stop, which no broker looks for. `alone`: what was on a disk that is wiped and nowhere else goes, too.
     """
 
     do: ClassVar[str] = "damage"
@@ -120,6 +120,7 @@ class Damage(Fault):
     segment: Literal["active", "oldest"] | None = None  # the active one
     tail_bytes: Annotated[int | None, Range(1, MANY)] = None  # TAIL_BYTES
     unnoticed: bool = False
+    alone: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.of) == (self.what == "wiped"):
@@ -127,6 +128,8 @@ class Damage(Fault):
         if self.by is not None and (self.what, self.by) not in NOTICED_BY:
             raise BadInput(f"by: {self.what} is changed in one way only; leave it out")
         self._check_noticed()
+        if self.alone and self.what != "wiped":
+            raise BadInput(f"alone: {self.what} leaves the rest of the disk; leave it out")
         if self.segment is not None and self.what not in OF_SEGMENTS:
             raise BadInput(f"segment: {self.what} chooses no segment; leave it out")
         if self.tail_bytes is not None and self.what != "torn_tail":
@@ -170,24 +173,29 @@ class Damage(Fault):
 
     def _foresee_disk(self, plan: Foresight) -> None:
         named = plan.reach(self.node).brokers
+        permitted = {(loss.topic, loss.partition) for loss in plan.scenario.permits.exact_losses}
         for topic in plan.scenario.topics:
             places = [(topic.name, p) for p in range(topic.partitions) if topic.replicas == 1]
-            only = [place for place in places if named & (plan.holders(place) or frozenset())]
-            if only or plan.scenario.shape.brokers == 1:
+            only = {place for place in places if named & (plan.holders(place) or frozenset())}
+            if (only and not self.alone) or plan.scenario.shape.brokers == 1:
                 raise BadInput(f"node: {self.node} may have the only replica of {topic.name}; give it 2 or more")
+            if self.alone and set(places) - permitted:
+                raise BadInput(f"alone: how many records of {topic.name} go with it? say so in permits.exact_losses")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
         node = the_only(stage.nodes(self.node), stage.cluster.brokers, "damage")
         place = place_of(self.of) if self.of else None
         missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(place, s)))
+        only = _only_ones(stage, node) if self.alone else set()
         change: disk.Change | None = None
         try:
             stop(stage, node, self.how)
-            await_done_without(stage, node, None if self.what in OF_THE_DISK else place)
+            await_done_without(stage, node, None if self.what in OF_THE_DISK else place, only)
             felt = missed()
             scene = _scene(stage, node, place)
             change = self._change(stage, scene)
+            scene = _gone(stage, scene, only) if change is not None else scene
             told = change.told if change else "there was nothing on it to damage"
             refused = self._refused and change is not None and refuses(stage, node, scene.since, _unread(change))
             # Nobody need wait for a bite that cannot come.
@@ -314,3 +322,16 @@ def _swapped(stage: Stage, scene: _Scene) -> disk.Change | None:
         return None
     stage.cluster.wipe(scene.node)
     return disk.Change(scene.directory, f"the disk of broker {scene.node} was swapped for an empty one", None)
+
+
+def _only_ones(stage: Stage, node: int) -> set[Place]:
+    """Partitions that nobody else has a replica of."""
+    return {place for place, state in stage.all_states().items() if tuple(state.replicas) == (node,)}
+
+
+def _gone(stage: Stage, scene: _Scene, only: set[Place]) -> _Scene:
+    """The scene without partitions that are nowhere any more; an event tells of each."""
+    for topic, partition in sorted(only & scene.ends.keys()):
+        end = scene.ends[topic, partition]
+        stage.record_event("only_disk_lost", topic=topic, partition=partition, broker=scene.node, log_end=end)
+    return replace(scene, ends={place: end for place, end in scene.ends.items() if place not in only})

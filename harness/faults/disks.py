@@ -115,8 +115,9 @@ def the_only(nodes: Sequence[int], among: Collection[int], what: str) -> int:
     return nodes[0]
 
 
-def await_done_without(stage: Stage, node: int, place: Place | None) -> None:
-    """Until `place`, or every partition there is, can do without a broker that is down: out of the ISR, and of the ELR.
+def await_done_without(stage: Stage, node: int, place: Place | None, but: Collection[Place] = ()) -> None:
+    """Until `place`, or every partition there is `but` some, can do without a broker that is down: out of the ISR, and
+    of the ELR.
 
     HarnessTimeout where it cannot. The disk of a replica that counts as in sync may hold the only copy of what was
     acknowledged: who damages that loses records by design, and no release is to blame.
@@ -128,7 +129,7 @@ def await_done_without(stage: Stage, node: int, place: Place | None) -> None:
         states = {(s.topic, s.partition): s for s in stage.admin.partitions(topics)}
         held = {p: reason for p, s in states.items() if (place in (None, p)) and (reason := _needs(s, node))}
         held |= dict.fromkeys(wanted - states.keys(), "nobody answers")
-        return {f"{t}/{p}": reason for (t, p), reason in sorted(held.items())[:5]}
+        return {f"{t}/{p}": reason for (t, p), reason in sorted(held.items())[:5] if (t, p) not in but}
 
     wait_for(
         needed,

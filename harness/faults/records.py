@@ -129,11 +129,13 @@ class WaitLogStart(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitCompacted(Action):
-    """Waits until the leader of each partition has compacted some of its log."""
+    """Waits until the leader of each partition has compacted some of its log, or with `further` more than when this
+    step began."""
 
     do: ClassVar[str] = "wait_compacted"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr
+    further: bool = False
     deadline_s: Deadline = 60.0
 
     def perform(self, stage: Stage) -> Done:
@@ -143,9 +145,10 @@ class WaitCompacted(Action):
             leaders = {place: state.leader for place, state in stage.states(places).items() if state.leader >= 0}
             return {f"{t}/{p}": cleaned(stage.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
 
+        before = probe() if self.further else {}
         seen = wait_for(
             probe,
-            until=lambda offsets: len(offsets) == len(places) and min(offsets.values()) > 0,
+            until=lambda now: len(now) == len(places) and all(end > before.get(place, 0) for place, end in now.items()),
             deadline_s=self.deadline_s,
             what="compaction",
             interval_s=POLL_S,

@@ -20,7 +20,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from harness.kafka.admin_features import elr_level
 from harness.kafka.wire import ANSWER_S, Connection, metadata_offset
 from harness.model.configuration import TopicSettings
-from harness.model.contract import MIN_INSYNC, flush_within_ms, unless_never
+from harness.model.contract import (
+    DELETE_RETENTION,
+    DELETE_RETENTION_MS_DEFAULT,
+    MIN_INSYNC,
+    flush_within_ms,
+    unless_never,
+)
 from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0
@@ -162,4 +168,5 @@ def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], 
         retention_bytes=int(config.get("retention.bytes", "-1")),
         deletes="delete" in policy,
         compacted="compact" in policy,
+        delete_retention_ms=int(config.get(DELETE_RETENTION, DELETE_RETENTION_MS_DEFAULT)),
     )

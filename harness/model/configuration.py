@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from harness.model.contract import RETENTION_MS_DEFAULT
+from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
@@ -38,6 +38,7 @@ class TopicSettings:
     retention_bytes: int = -1
     deletes: bool = True  # cleanup.policy has "delete"
     compacted: bool = False
+    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # of tombstones
 
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:
@@ -49,7 +50,12 @@ class TopicSettings:
         words.append(f"ELR {'on' if self.elr else 'off'}")
         words += [f"flush.messages={self.flush_messages}"] if self.flush_messages > 0 else []
         words += [f"on disk within {self.flush_ms} ms"] if self.flush_ms > 0 else []
-        words += ["compacted"] if self.compacted else []
+        kept_long = self.retention_ms == RETENTION_MS_DEFAULT
+        words += [f"retention.ms={self.retention_ms}"] if self.deletes and not kept_long else []
+        words += [f"retention.bytes={self.retention_bytes}"] if self.deletes and self.retention_bytes >= 0 else []
+        words += [("compacted and deleted" if self.deletes else "compacted")] if self.compacted else []
+        if self.compacted and self.delete_retention_ms != DELETE_RETENTION_MS_DEFAULT:
+            words.append(f"delete.retention.ms={self.delete_retention_ms}")
         return ", ".join(words)
 
     @property
@@ -96,4 +102,6 @@ class ClientSettings:
         words.append("transactional" if self.transactional else "idempotent" if self.idempotent else "not idempotent")
         if not self.idempotent:
             words.append(f"{self.in_flight} in flight" if self.retries else "no retries")
+        elif self.in_flight < IN_FLIGHT_MAX:
+            words.append(f"{self.in_flight} in flight")
         return ", ".join(words)

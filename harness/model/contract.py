@@ -17,6 +17,11 @@ from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Step, 
 from harness.model.scenario_tier import is_tiered
 
 # Kafka's own defaults where they decide what is promised.
+PRODUCER_EXPIRATION_MS_DEFAULT: Final = 24 * 3600 * 1000
+PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
+DELETE_RETENTION: Final = "delete.retention.ms"
+DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
+MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
@@ -40,6 +45,11 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "flush.interval.messages": (1, _LONG_MAX),
     "flush.interval.ms": (0, _LONG_MAX),
     "flush.scheduler.interval.ms": (1, _LONG_MAX),
+    PRODUCER_EXPIRATION: (1, _INT_MAX),
+    DELETE_RETENTION: (0, _LONG_MAX),
+    f"cleaner.{DELETE_RETENTION}": (0, _LONG_MAX),
+    MIN_COMPACTION_LAG: (0, _LONG_MAX),
+    f"cleaner.{MIN_COMPACTION_LAG}": (0, _LONG_MAX),
 }
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean.leader.election.enable": ("true", "false"),
@@ -50,6 +60,9 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 RECREATE_TOPIC: Final = "recreate_topic"
 TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
+
+# How the excuse of a record begins that compaction took.
+COMPACTION_OF: Final = "compaction of "
 
 # Who writes the last record of each partition before the drain. In no scenario, and held to the strictest promise.
 SENTINEL = "sentinel"
@@ -66,7 +79,7 @@ class TopicContract:
     retention_ms: int
     retention_bytes: int
     segment_bytes: int
-    compacted: bool
+    compacted: bool  # cleanup.policy has "compact"
     timestamp_type: str  # "create" | "append"
     delete_records: bool
     # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
@@ -74,6 +87,9 @@ class TopicContract:
     flush_ms: int = _NEVER
     tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
     tier_off: bool = False  # a step takes away what the tier alone has of it (KIP-950)
+    deletes: bool = True  # cleanup.policy has "delete": what is too old or too much goes
+    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # for so long a tombstone stays
+    compaction_lag_ms: int = 0  # for so long a record stays that was written again
     last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
     codec: str = PRODUCER_CODEC  # in which brokers keep batches, whatever they come in; else as they come
 
@@ -108,7 +124,8 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
-    of the declared scenario that delete a topic, whose records are promised no more."""
+    of the declared scenario that delete a topic, whose records are promised no more. producer_expiration_ms: for how
+    long brokers know the sequences of a producer that writes nothing."""
 
     topics: dict[str, TopicContract]
     producers: dict[str, ProducerContract]
@@ -116,6 +133,7 @@ class Contract:
     changes: tuple[Change, ...] | None = None
     deletions: tuple[str, ...] = ()
     readers: dict[str, ReaderContract] = field(default_factory=dict)
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -159,6 +177,7 @@ def contract_of(scenario: Scenario) -> Contract:
             for r in scenario.readers
             if r.group is not None
         },
+        producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
     )
 
 
@@ -172,6 +191,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         deletions=tuple(plain.get("deletions") or ()),
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
         changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
+        producer_expiration_ms=int(plain.get("producer_expiration_ms", PRODUCER_EXPIRATION_MS_DEFAULT)),
     )
 
 
@@ -189,6 +209,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         return topic.config.get(name, broker.get(broker_name, default))
 
     unclean = setting("unclean.leader.election.enable", "unclean.leader.election.enable", "false") == "true"
+    policy = setting("cleanup.policy", "log.cleanup.policy", "delete")
     return TopicContract(
         topic=topic.name,
         replicas=topic.replicas,
@@ -197,7 +218,12 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         retention_ms=int(setting("retention.ms", "log.retention.ms", str(RETENTION_MS_DEFAULT))),
         retention_bytes=int(setting("retention.bytes", "log.retention.bytes", "-1")),
         segment_bytes=int(setting("segment.bytes", "log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))),
-        compacted="compact" in setting("cleanup.policy", "log.cleanup.policy", "delete"),
+        compacted="compact" in policy,
+        deletes="delete" in policy,
+        delete_retention_ms=int(
+            setting(DELETE_RETENTION, f"log.cleaner.{DELETE_RETENTION}", str(DELETE_RETENTION_MS_DEFAULT))
+        ),
+        compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
         timestamp_type=_timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
         delete_records=scenario.permits.delete_records,
         flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),

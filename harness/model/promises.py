@@ -237,10 +237,62 @@ def _answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> 
     )
 
 
+def _answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Whoever is elected knows the sequences: replicas learn them from the batches that they fetch."""
+    if promise := _without_acks_all(event, topic, client):
+        return promise
+    if client.idempotent:
+        why = "the next leader has the producer's sequences from the batches in its log"
+        return _kept(event, why, "KIP-98", "each record once, in order")
+    return _answer_lost(event, topic, client)
+
+
+def _gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360)."""
+    if promise := _without_acks_all(event, topic, client):
+        return promise
+    again = not client.idempotent and client.retries > 0
+    which = "what is given up on may be there or not; every acknowledged record is" + (
+        ", and what was sent again before may be there twice" if again else ""
+    )
+    return Promise(
+        event=event,
+        effects=(Effect.DUPLICATED, Effect.UNTOLD) if again else (Effect.UNTOLD,),
+        which=which,
+        why="after delivery.timeout.ms a record is reported as failed, whatever a broker did with it",
+        source="KIP-91; KIP-360",
+        mend=("delivery.timeout.ms above the longest failover",),
+    )
+
+
+def _expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if not client.idempotent or client.transactional:
+        return None
+    why = "of a producer that it does not know a broker takes whatever sequence comes next"
+    return _kept(event, why, "KIP-360; KIP-854", "each record once, in order: all that was sent had been answered")
+
+
+def _expires_unanswered(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if not client.idempotent or client.transactional:
+        return None
+    return Promise(
+        event=event,
+        effects=(Effect.DUPLICATED,),
+        which="the records of requests that were written, not answered, and sent again after that time",
+        why="the broker has forgotten the sequences by which it would know them",
+        source="KIP-854; Kafka documentation, producer.id.expiration.ms",
+        mend=("producer.id.expiration.ms above delivery.timeout.ms",),
+    )
+
+
 def _grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     del client
-    if not topic.deletes or (topic.retention_ms, topic.retention_bytes) == (-1, -1):
+    if not topic.deletes:
         return None
+    if (topic.retention_ms, topic.retention_bytes) == (-1, -1):
+        return _kept(event, "no limit by age or size", f"{REFERENCE}, retention.ms, retention.bytes")
     limits = [f"older than retention.ms={topic.retention_ms}"] if topic.retention_ms >= 0 else []
     limits += [f"beyond retention.bytes={topic.retention_bytes}"] if topic.retention_bytes >= 0 else []
     which = f"whole segments {' or '.join(limits)}, read or not; by the records' own times with CreateTime"
@@ -257,7 +309,7 @@ def _grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Pr
 def _written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     del client
     if not topic.compacted:
-        return None
+        return _kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
     return Promise(
         event=event,
         effects=(Effect.DELETED,),
@@ -321,6 +373,19 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (Event("power_of_all", "all machines lose their power at once"), _power_of_all),
     (Event("disk_of_one", "the leader's disk is lost, the others are in sync"), _disk_of_one),
     (Event("answer_lost", "the answer to a request of the producer is lost"), _answer_lost),
+    (
+        Event("answer_lost_leader_dies", "an answer is lost, and the leader dies before its request is sent again"),
+        _answer_lost_leader_dies,
+    ),
+    (Event("gives_up", "a failover lasts longer than the producer waits (delivery.timeout.ms)"), _gives_up),
+    (Event("producer_expires", "an idempotent producer pauses longer than producer.id.expiration.ms"), _expires),
+    (
+        Event(
+            "producer_expires_unanswered",
+            "answers to an idempotent producer are lost for longer than producer.id.expiration.ms",
+        ),
+        _expires_unanswered,
+    ),
     (Event("transaction_aborts", "a transaction aborts"), _aborts),
     (Event("reader_dies", "a consumer dies between two commits"), _reader_dies),
     (Event("grows_old", "records grow old, or the log grows long"), _grows_old),

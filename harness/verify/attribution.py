@@ -36,13 +36,10 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
     twice = rows.where(F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value))
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
-    wanted = wanted.withColumn("near", F.shiftright("offset", _BITS))
     headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")
-    near = F.explode(F.sequence(F.shiftright("base_offset", _BITS), F.shiftright("last_offset", _BITS)))
-    headers = headers.select(*PLACE, "base_offset", "last_offset", "producer_id", "producer_epoch", near.alias("near"))
+    headers = headers.select(*PLACE, "base_offset", "last_offset", "producer_id", "producer_epoch")
     identified = (
-        headers.join(wanted, [*PLACE, "near"])
-        .where("offset BETWEEN base_offset AND last_offset")
+        within(headers, wanted)
         .groupBy(*PLACE, "offset")
         # Replicas that disagree on who wrote it explain nothing.
         .agg(F.min(_who()).alias("who"), F.max(_who()).alias("who_else"))
@@ -59,6 +56,14 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     mine = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & F.coalesce(renewed, F.lit(False))
     mine &= F.col("own_client").isNull()
     return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others", "own_client")
+
+
+def within(headers: DataFrame, wanted: DataFrame) -> DataFrame:
+    """Headers with each of the wanted offsets that lie in their batch, by place."""
+    near = F.explode(F.sequence(F.shiftright("base_offset", _BITS), F.shiftright("last_offset", _BITS)))
+    wanted = wanted.withColumn("near", F.shiftright("offset", _BITS))
+    joined = headers.withColumn("near", near).join(wanted, [*PLACE, "near"])
+    return joined.where("offset BETWEEN base_offset AND last_offset").drop("near")
 
 
 def _who() -> Column:

@@ -19,7 +19,7 @@ from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
 from harness.verify.seam import judged as judged_seam
 from harness.verify.secured import UNSECURED, secured
-from harness.verify.standing import standing
+from harness.verify.standing import back_after_kill, standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
 from harness.verify.tier_kept import ever_copied
@@ -187,6 +187,7 @@ def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 def _notes(known: Seen) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
+    notes += back_after_kill(case)
     moved = [run for run in runs if run["kind"] == DISPLACED]
     if moved:
         places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})
@@ -213,6 +214,18 @@ def _facts(known: Seen) -> dict[str, Any]:
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
         "given_again": counts.again,
         "shown_undecided": counts.undecided,
+        "deleted": _below_log_start(case),
+        "untold": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
     }
+
+
+def _below_log_start(case: Case) -> dict[str, int]:
+    """By "topic/partition", how many offsets lay below the start of the log in the end."""
+    last = case.last_snapshot
+    starts = {
+        f"{p['topic']}/{p['partition']}": max((log["log_start"] for log in p["logs"]), default=0)
+        for p in (last["partitions"] if last else [])
+    }
+    return {place: start for place, start in sorted(starts.items()) if start > 0}

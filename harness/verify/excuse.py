@@ -16,11 +16,13 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case
+from harness.verify.compacted import compacted_away
+from harness.verify.forgotten import written_after_expiry
 from harness.verify.last_replica import lost_tails
 from harness.verify.power import outages
-from harness.verify.prepared import Prepared, is_committed
-from harness.verify.regimes import compacted_until, unclean_permitted
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.prepared import Prepared
+from harness.verify.regimes import unclean_permitted
+from harness.verify.tables import BUNDLE, frame
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
@@ -31,13 +33,6 @@ _OF_LAST_REPLICA: Final = _OF_ELECTION
 _OF_ACKS: Final = (Kind.LOST,)
 # What no replica in sync had on its disk when all of them lost power goes, and who saw it has seen it in vain.
 _OF_POWER: Final = _OF_ELECTION
-_OF_COMPACTION: Final = (
-    Kind.LOST,
-    Kind.VANISHED,
-    Kind.TORN_TRANSACTION,
-    Kind.SKIPPED_READ,
-    Kind.REPLICA_DIVERGENCE,
-)
 _OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 _EXCUSES: Final[Columns] = {
@@ -57,44 +52,7 @@ _ANY_TIME: Final = 2**62
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    return _superseded(_by_clauses(rows, given), given)
-
-
-def _superseded(rows: DataFrame, given: Prepared) -> DataFrame:
-    """On compacted topics a record may go, on each replica at its own time, once its key was written again."""
-    topics = [
-        (n, name, until_ns)
-        for n, case in enumerate(given.cases)
-        for name in case.contract.topics
-        if (until_ns := compacted_until(case, name)) is not None
-    ]
-    if not topics:
-        return rows
-    compacted = F.broadcast(frame(given.spark, {"topic": "string", "until_ns": "int64"}, topics))
-    newest = F.col("newest.offset")
-    # Without an offset: it was acknowledged before the newest one was sent.
-    earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
-    acked = F.col("outcome") == Outcome.ACKED.value
-    may_go = (
-        F.col("kind").isin([kind.value for kind in _OF_COMPACTION]) & earlier & (F.col("offset").isNotNull() | acked)
-    )
-    why = F.concat(F.lit("compaction of "), F.col("topic"), F.lit(": the key was written again later"))
-    joined = rows.join(_newest(given, compacted), [*PLACE, "key_hash"], "left")
-    return joined.withColumn("excused_by", F.coalesce("excused_by", F.when(may_go, why))).drop("newest")
-
-
-def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
-    """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
-    unknown outcome or may have been acknowledged without an offset. What was sent when compaction was over replaced
-    nothing."""
-    keyed = given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"])
-    keyed = keyed.where("called_ns <= until_ns")
-    keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
-    shown = given.observations.where((F.col("kind") == "drain") & is_committed() & F.col("intact"))
-    shown = shown.join(compacted, [BUNDLE, "topic"], "left_semi").select(*RECORD, *PLACE[1:], "offset")
-    shown = keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])
-    both = keyed.where("promised AND offset IS NOT NULL").unionByName(shown)
-    return both.groupBy(*PLACE, "key_hash").agg(F.max(F.struct("offset", "called_ns")).alias("newest"))
+    return written_after_expiry(compacted_away(_by_clauses(rows, given), given), given)
 
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -170,6 +128,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_power(number, case)
     yield from _of_last_replicas(number, case)
     yield from _of_readers(number, case)
+    yield from _of_only_disks(number, case)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
@@ -254,6 +213,26 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                     reader=reader.reader,
                     offsets=(event["from_offset"], event["before_offset"]),
                 )
+
+
+def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """With replication factor 1 all of a partition goes with the disk that it is on."""
+    for event, _ in case.events("only_disk_lost"):
+        contract = case.contract.topics.get(event["topic"])
+        if contract is None or contract.replicas > 1:
+            continue
+        why = (
+            f"replication factor 1: {event['topic']}/{event['partition']} was on the disk of broker {event['broker']} "
+            "alone, which was lost"
+        )
+        yield from _clauses(
+            number,
+            _OF_ELECTION,
+            why,
+            topic=event["topic"],
+            partition=event["partition"],
+            acked_ns=(0, event["at_ns"]),
+        )
 
 
 def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

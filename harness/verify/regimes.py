@@ -41,12 +41,20 @@ def regimes(case: Case, topic: str, key: str) -> list[Regime]:
 def compacted_until(case: Case, topic: str) -> int | None:
     """Until when compaction may have taken records of a topic; None = never."""
     contract = case.contract.topics.get(topic)
-    if contract is None:
-        return None
+    return None if contract is None else _policy_until(case, topic, "compact", declared=contract.compacted)
+
+
+def deletes_until(case: Case, topic: str) -> int | None:
+    """Until when retention may have taken segments of a topic, by size or by age; None = never."""
+    contract = case.contract.topics.get(topic)
+    return _policy_until(case, topic, "delete", declared=contract is None or contract.deletes)
+
+
+def _policy_until(case: Case, topic: str, word: str, *, declared: bool) -> int | None:
     until = [
         regime.until_ns
         for regime in regimes(case, topic, _POLICY)
-        if (contract.compacted if regime.value is None else "compact" in regime.value)
+        if (declared if regime.value is None else word in regime.value)
     ]
     return max(until, default=None)
 

@@ -12,7 +12,7 @@ from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.verify.case import Case
 from harness.verify.clocks import ahead_ms
 from harness.verify.prepared import Prepared
-from harness.verify.regimes import compacted_until, regimes
+from harness.verify.regimes import compacted_until, deletes_until, regimes
 from harness.verify.tables import frame
 
 
@@ -34,13 +34,18 @@ class Limits:
 
 
 def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
-    """What the settings that were in force until then have let go. One that is over explains nothing younger."""
+    """What the settings that were in force until then have let go. One that is over explains nothing younger, and
+    while cleanup.policy is not "delete" nothing goes by size or age."""
     contract = case.contract.topics.get(topic)
+    until_ns = deletes_until(case, topic)
+    if until_ns is None:
+        return Limits(sizes=(), young_ms=None)
     by_size = _in_force(case, topic, "retention.bytes", contract.retention_bytes if contract else -1, at_ns)
     by_time = _in_force(case, topic, "retention.ms", contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
-    sizes = tuple(Size(value, None if until_ns >= at_ns else until_ns // 10**6) for value, until_ns in by_size)
+    over_ns = [(value, min(ends_ns, until_ns)) for value, ends_ns in by_size]
+    sizes = tuple(Size(value, None if end_ns >= at_ns else end_ns // 10**6) for value, end_ns in over_ns)
     # By the broker's clock, which a step may have set.
-    ends_ns = [(value, min(at_ns, until_ns)) for value, until_ns in by_time]
+    ends_ns = [(value, min(at_ns, until_ns, regime_ns)) for value, regime_ns in by_time]
     young = [end_ns // 10**6 + ahead_ms(case, end_ns) - value for value, end_ns in ends_ns]
     return Limits(sizes=sizes, young_ms=max(young, default=None))
 
@@ -61,6 +66,8 @@ def may_delete(case: Case, topic: str) -> bool:
     ended_ns = case.run.get("ended_ns") or case.run.get("started_ns") or 0
     limits = limits_of(case, topic, ended_ns)
     started_ms = (case.run.get("started_ns") or 0) // 10**6
+    # Records may bear times before the run.
+    started_ms -= max((producer.backdated_ms for producer in case.contract.producers.values()), default=0)
     return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)
 
 

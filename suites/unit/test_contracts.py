@@ -135,6 +135,19 @@ def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.Monke
     assert [topic for topic, cell in found.items() if not cell.holds] == ["twice"]
 
 
+def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    gives_up = COLUMNS["contract_gives_up"]
+    judged = verdict(gives_up)
+    judged.facts["untold"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
+    found = cells(gives_up, judged, monkeypatch)
+    assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome not told", True)
+    judged.facts["untold"] = {"idempotent/0": 7}
+    assert not cells(gives_up, judged, monkeypatch)["never"].holds
+    dies = verdict(DIES, *LOST_50)
+    dies.facts["untold"] = {"all_two/0": 50}
+    assert cells(DIES, dies, monkeypatch)["all_two"].text == "kept"
+
+
 def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     skipped = lost("before", 50, Kind.SKIPPED_READ)
     found = cells(READER, verdict(READER, skipped, given_again={"after": 50}), monkeypatch)

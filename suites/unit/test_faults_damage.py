@@ -219,6 +219,30 @@ def test_where_there_is_nothing_to_damage_nothing_bites(data: Path) -> None:
         assert "wiped" not in cluster.stops
 
 
+class Alone(Scripted):
+    """Broker 2 has the only replica of the partition."""
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        leader = -1 if self.down else 2
+        return [
+            PartitionState(topic="t", topic_id="i", partition=0, leader=leader, leader_epoch=4, isr=(2,), replicas=(2,))
+        ]
+
+
+def test_what_was_on_the_disk_alone_is_gone_and_an_event_says_so(data: Path) -> None:
+    cluster = Alone(data, recovers)
+    row, _ = damaged(cluster, what="wiped", alone=True)
+    assert "error" not in row or row["error"] is None
+    assert cluster.stops == ["killed", "wiped"]
+    (event,) = [event for event in row["events"] if event["kind"] == "only_disk_lost"]
+    assert (event["topic"], event["partition"], event["broker"], event["log_end"]) == ("t", 0, 2, 26)
+
+
+def test_no_event_says_so_of_a_disk_that_others_have_copies_of(data: Path) -> None:
+    row, _ = damaged(Scripted(data, recovers), what="wiped", alone=True)
+    assert not [event for event in row["events"] if event["kind"] == "only_disk_lost"]
+
+
 def test_the_only_copy_in_sync_is_left_alone(data: Path) -> None:
     """What it alone has would be lost by design."""
     row, found = damaged(Scripted(data, recovers, keeps=True), what="torn_tail")

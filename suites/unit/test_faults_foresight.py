@@ -57,6 +57,10 @@ THREE = "controllers = 3"
         ('do = "flap", src = "broker(1)", dst = "broker(2)", mode = "refusing", direction = "answers"', "leave out"),
         ('do = "isolate", node = "broker(1)", away_from = ["broker"]', "did you mean 'brokers'?"),
         ('do = "isolate", node = "broker(1)", away_from = []', "names no side"),
+        (
+            'do = "damage", what = "flip", of = "plain/0", node = "broker(1)", alone = true',
+            "alone: flip leaves the rest",
+        ),
         ('do = "damage", what = "wiped", node = "broker(1)", segment = "oldest"', "chooses no segment; leave it out"),
         ('do = "damage", what = "wiped", node = "broker(1)", tail_bytes = 1000', "tears no tail; leave it out"),
         ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", how = "cleanly"', "set how = 'killed'"),
@@ -112,6 +116,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "quorum_lost", node = "brokers"', "takes controllers only"),
         ('do = "quorum_lost", node = "leader(plain/0)"', "takes controllers only"),
         ('do = "quorum_lost", node = "broker(1)"', "takes controllers only"),
+        ('do = "damage", what = "wiped", node = "broker(1)", alone = true', "one go with it? say so in permits.exact"),
         ('do = "controller_wiped"', "set controllers = 3 in [shape]"),
         ('do = "controller_wiped", node = "brokers"', "takes controllers only"),
         ('do = "wait_commits", group = "nope"', "group: no group of a reader 'nope'"),

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from harness.verify.conclude import _COVERED_BY, _untried
-from harness.verify.standing import _came_back
+from harness.verify.standing import _came_back, back_after_kill
 
 
 def step(do: str, *, held: bool = True, **args: Any) -> dict[str, Any]:
@@ -48,15 +48,24 @@ def test_only_what_bit_was_tried() -> None:
 @pytest.mark.parametrize(
     "unclean",
     [
-        *map(step, ("kill", "crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage")),
+        *map(
+            step,
+            ("kill", "crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage"),
+        ),
         step("damage", how="killed"),
     ],
 )
 def test_deleted_records_may_return_after_an_unclean_end(unclean: dict[str, Any]) -> None:
     assert list(_came_back(case(unclean))) == []
+    (note,) = back_after_kill(case(unclean))
+    assert note.startswith(
+        "t/0: DeleteRecords up to 2 was answered, and after a SIGKILL the log of brokers 1 starts at 0"
+    )
+    assert back_after_kill(case(unclean, start=2)) == []
 
 
 @pytest.mark.parametrize("clean", [step("terminate"), step("damage", how="cleanly"), step("cut")])
 def test_and_after_no_other(clean: dict[str, Any]) -> None:
     assert [finding.count for finding in _came_back(case(clean))] == [2]
     assert list(_came_back(case(clean, start=2))) == []
+    assert back_after_kill(case(clean)) == []

@@ -65,13 +65,6 @@ def second_epoch(built: Built, **batch: Any) -> Built:
     return built.change("batches", batch, base_offset=last)
 
 
-def keyed(built: Built) -> Built:
-    """A compacted topic on which every record has one key."""
-    for row in built.tables["ledger"]:
-        row["key_hash"] = 5
-    return contract(built, compacted=True)
-
-
 def ones(*texts: str) -> History:
     return History(*texts, acks="1", idempotent=False)
 
@@ -228,24 +221,6 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "not idempotent, twice": (ones("AAA").build(append(1, 1)), [], 1),
     "not idempotent, out of order": (ones("AAAA").build(swap(1, 2)), [], 1),
     "not idempotent, judged as idempotent": (unacked(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
-    "compaction took an older value": (keyed(History("AAA").build(lose(0))), [], 1),
-    "compaction took what one of unknown outcome replaced": (keyed(History("AU").build(lose(0))), [], 1),
-    "compaction took what one of unknown outcome did not replace": (keyed(History("Au").build(lose(0))), ["lost 1"], 0),
-    "compaction took what an aborted one did not replace": (keyed(History("A[A]").build(lose(0))), ["lost 1"], 0),
-    "compaction took what one without an offset replaced": (keyed(History("Aa").build(lose(0))), [], 1),
-    "compaction took an older value that told no offset": (keyed(History("aA").build(lose(0))), [], 1),
-    "compaction took the newest value, which told no offset": (keyed(History("Aa").build(lose(1))), ["lost 1"], 0),
-    "compaction took the newest value": (keyed(History("AAA").build(lose(2))), ["lost 1"], 0),
-    "compaction took a record without a key": (
-        contract(History("AAA").build(lose(0)), compacted=True),
-        ["lost 1"],
-        0,
-    ),
-    "a key was written again on a topic that is not compacted": (
-        contract(keyed(History("AAA").build(lose(0))), compacted=False),
-        ["lost 1"],
-        0,
-    ),
     "the client sent it again": (
         second_epoch(History("AAA").build(append(1, 1)), producer_epoch=1),
         [],

@@ -78,7 +78,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     young = (
         given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms").distinct()), PLACE)
         .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
-        .where("young_ms IS NULL OR called_ns DIV 1000000 > young_ms")
+        .where("young_ms IS NULL OR due_from_ns DIV 1000000 > young_ms")
     )
     young = _not_displaced(young, given).groupBy(*key).agg(F.min("offset").alias("first_young"))
     judged = judged.join(young, key, "left")

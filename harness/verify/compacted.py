@@ -1,0 +1,138 @@
+"""What compaction may take, on each replica at its own time: what was written again, and tombstones that are old.
+
+Of each key the visible record of the highest offset stays: one of unknown outcome replaces what is below it when it
+landed, one of an aborted transaction replaces nothing. A tombstone, a null value, deletes its key. It goes itself when
+delete.retention.ms is over, and never before the values that it deletes: else these would be there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract import COMPACTION_OF, DELETE_RETENTION, MIN_COMPACTION_LAG
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared, is_committed
+from harness.verify.regimes import compacted_until, regimes
+from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+
+_KINDS: Final = (
+    Kind.LOST,
+    Kind.VANISHED,
+    Kind.TORN_TRANSACTION,
+    Kind.SKIPPED_READ,
+    Kind.REPLICA_DIVERGENCE,
+)
+# Argued from what the drain shows of the log as it is in the end.
+_GONE: Final = (Kind.LOST, Kind.VANISHED)
+_TOPICS: Final[Columns] = {
+    "topic": "string",
+    "until_ns": "int64",
+    # Sent by then, it may have been compacted away, and as a tombstone have gone.
+    "old_ns": "int64",
+    "dead_ns": "int64",
+}
+_TOMBSTONE: Final = "null"
+
+
+def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` where compaction may have taken the record."""
+    topics = [(n, *row) for n, case in enumerate(given.cases) for row in _topics(case)]
+    if not topics:
+        return rows
+    compacted = F.broadcast(frame(given.spark, _TOPICS, topics))
+    joined = rows.join(compacted, [BUNDLE, "topic"], "left").join(
+        _newest(given, compacted), [*PLACE, "key_hash"], "left"
+    )
+    joined = joined.join(_buried(given, compacted), [*RECORD, *PLACE[1:]], "left")
+    joined = joined.join(_unknown(given, compacted), [*PLACE, "key_hash"], "left")
+    ghost = F.coalesce(F.col("returned_ns") <= F.col("ghost_ns"), F.lit(False))
+    what = F.concat(F.lit(COMPACTION_OF), F.col("topic"))
+    why = (
+        F.when(_superseded(), F.concat(what, F.lit(": the key was written again later")))
+        .when(_dead(), F.concat(what, F.lit(": it deleted its key, and delete.retention.ms is over")))
+        .when(ghost, F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and gone")))
+    )
+    excused = F.coalesce("excused_by", F.when(F.col("kind").isin([kind.value for kind in _KINDS]), why))
+    return joined.withColumn("excused_by", excused).drop(
+        "newest", "first", "buried", "ghost_ns", "until_ns", "old_ns", "dead_ns"
+    )
+
+
+def _superseded() -> Column:
+    newest = F.col("newest.offset")
+    # Without an offset: it was acknowledged before the newest one was sent.
+    earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
+    acked = F.col("outcome") == Outcome.ACKED.value
+    old = F.col("called_ns") <= F.col("old_ns")
+    return F.coalesce(earlier & (F.col("offset").isNotNull() | acked) & old, F.lit(False))
+
+
+def _dead() -> Column:
+    """A tombstone of which time has passed, and of which no value that it deletes is there."""
+    older = F.coalesce(F.col("first.offset") < F.col("offset"), F.col("first.called_ns") < F.col("called_ns"))
+    back = F.col("kind").isin([kind.value for kind in _GONE]) & F.coalesce(older, F.lit(False))
+    old = F.col("called_ns") <= F.least("dead_ns", "until_ns")
+    return F.coalesce(F.col("buried") & old & ~back, F.lit(False))
+
+
+def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
+    last = case.last_snapshot
+    seen_ns = last["at_ns"] if last else (case.run.get("ended_ns") or case.run.get("started_ns") or 0)
+    for name, contract in case.contract.topics.items():
+        until_ns = compacted_until(case, name)
+        if until_ns is not None:
+            lag_ms = _least(case, name, MIN_COMPACTION_LAG, contract.compaction_lag_ms)
+            dead_ms = _least(case, name, DELETE_RETENTION, contract.delete_retention_ms)
+            yield name, until_ns, seen_ns - lag_ms * 10**6, seen_ns - dead_ms * 10**6
+
+
+def _least(case: Case, topic: str, key: str, declared: int) -> int:
+    return min(declared if regime.value is None else int(regime.value) for regime in regimes(case, topic, key))
+
+
+def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
+    unknown outcome or may have been acknowledged without an offset. What was sent when compaction was over replaced
+    nothing."""
+    keyed = _keyed(given, compacted).where("called_ns <= until_ns")
+    keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
+    both = keyed.where("promised AND offset IS NOT NULL").unionByName(_shown(keyed, given, compacted))
+    return both.groupBy(*PLACE, "key_hash").agg(F.max(F.struct("offset", "called_ns")).alias("newest"))
+
+
+def _buried(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Tombstones, with the first value of their key that is still there."""
+    keyed = _keyed(given, compacted).select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised", "value")
+    dead = F.col("value").eqNullSafe(_TOMBSTONE)
+    values = _shown(keyed.where(~dead).drop("value"), given, compacted).groupBy(*PLACE, "key_hash")
+    first = values.agg(F.min(F.struct("offset", "called_ns")).alias("first"))
+    tombstones = keyed.where(dead).join(first, [*PLACE, "key_hash"], "left")
+    return tombstones.select(*RECORD, *PLACE[1:], "first", F.lit(True).alias("buried"))
+
+
+def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By place and key, the last tombstone that may have landed, deleted its key, and gone before anybody was asked."""
+    perhaps = (F.col("outcome") == Outcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
+    aborted = F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value)
+    in_doubt = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
+    rows = _keyed(given, compacted).where((perhaps & ~aborted) | in_doubt)
+    rows = rows.where(F.col("called_ns") <= F.least("dead_ns", "until_ns"))
+    return rows.groupBy(*PLACE, "key_hash").agg(F.max("called_ns").alias("ghost_ns"))
+
+
+def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
+    return given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"])
+
+
+def _shown(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Of these sends, those that the read_committed drain shows, with the offsets at which it does."""
+    shown = given.observations.where((F.col("kind") == "drain") & is_committed() & F.col("intact"))
+    shown = shown.join(compacted, [BUNDLE, "topic"], "left_semi").select(*RECORD, *PLACE[1:], "offset")
+    return keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])

@@ -1,0 +1,181 @@
+"""What goes by configuration: compacted, buried, on the only disk, or forgotten. Beside each what just does not."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Verdict
+from suites.verify.edits import append, contract, cut, lose, start_at, swap
+from suites.verify.history import START_NS, Built, History
+from suites.verify.judging import told, verdicts
+
+LATER_NS = START_NS + 10**9
+
+
+def keyed(built: Built) -> Built:
+    """A compacted topic on which every record has one key."""
+    for row in built.tables["ledger"]:
+        row["key_hash"] = 5
+    return contract(built, compacted=True)
+
+
+def buried(built: Built, *, retention_ms: int = 1000, at: int = 1) -> Built:
+    """A compacted topic on which the record at that place is a tombstone of the one key."""
+    for row in keyed(built).tables["ledger"]:
+        row["value"] = "null" if row["seq"] == at else None
+    return contract(built, delete_retention_ms=retention_ms)
+
+
+def both(history: History) -> None:
+    lose(0)(history)
+    lose(1)(history)
+
+
+def only_disk(built: Built, *, partition: int = 0, at_ns: int = LATER_NS) -> Built:
+    """The disk of the only replica was lost."""
+    built.event("only_disk_lost", partition=partition, broker=1, log_end=4, at_ns=at_ns)
+    return contract(built, replicas=1, min_insync_replicas=1)
+
+
+def unanswered(built: Built, *, after_ms: int, expiration_ms: int = 3000) -> Built:
+    """A record that stands there twice was acknowledged so long after the producer's last batch but the copy."""
+    last_ms = max(row["max_timestamp_ms"] for row in built.tables["batches"])
+    built.change("ledger", {"returned_ns": (last_ms + after_ms) * 10**6}, seq=1)
+    built.run["contract"]["producer_expiration_ms"] = expiration_ms
+    built.run["contract"]["producers"]["p"]["idempotent"] = True
+    return built
+
+
+def backdated(built: Built, back_ms: int, retention_ms: int) -> Built:
+    """Every record bears a time so long before it was sent."""
+    built.run["contract"]["producers"]["p"]["backdated_ms"] = back_ms
+    for table, column in (("observations", "timestamp_ms"), ("batches", "max_timestamp_ms")):
+        for row in built.tables[table]:
+            row[column] -= back_ms
+    return contract(built, retention_ms=retention_ms)
+
+
+# name -> (history, what condemns, number of records that are excused)
+CASES: dict[str, tuple[Built, list[str], int]] = {
+    "compaction took an older value": (keyed(History("AAA").build(lose(0))), [], 1),
+    "compaction took what one of unknown outcome replaced": (keyed(History("AU").build(lose(0))), [], 1),
+    "compaction took what one of unknown outcome did not replace": (keyed(History("Au").build(lose(0))), ["lost 1"], 0),
+    "compaction took what an aborted one did not replace": (keyed(History("A[A]").build(lose(0))), ["lost 1"], 0),
+    "compaction took what one without an offset replaced": (keyed(History("Aa").build(lose(0))), [], 1),
+    "compaction took an older value that told no offset": (keyed(History("aA").build(lose(0))), [], 1),
+    "compaction took the newest value, which told no offset": (keyed(History("Aa").build(lose(1))), ["lost 1"], 0),
+    "compaction took the newest value": (keyed(History("AAA").build(lose(2))), ["lost 1"], 0),
+    "compaction took a record without a key": (
+        contract(History("AAA").build(lose(0)), compacted=True),
+        ["lost 1"],
+        0,
+    ),
+    "compaction took what was written again within the lag": (
+        contract(keyed(History("AAA.").build(lose(0))), compaction_lag_ms=2000),
+        ["lost 1"],
+        0,
+    ),
+    "compaction took what was written again before the lag": (
+        contract(keyed(History("AAA...").build(lose(0))), compaction_lag_ms=2000),
+        [],
+        1,
+    ),
+    "a tombstone went with what it deleted": (buried(History("AA...").build(both)), [], 2),
+    "a tombstone went too early": (buried(History("AA...").build(both), retention_ms=60_000), ["lost 1"], 1),
+    "a tombstone went, and what it deleted is back": (buried(History("AA...").build(lose(1))), ["lost 1"], 0),
+    "a tombstone of unknown outcome may have gone with what it deleted": (buried(History("AU...").build(both)), [], 1),
+    "a tombstone of unknown outcome cannot have gone yet": (buried(History("AU").build(both)), ["lost 1"], 0),
+    "a tombstone of an aborted transaction deleted nothing": (
+        buried(History("A[A]...").build(lose(0))),
+        ["lost 1"],
+        0,
+    ),
+    "a tombstone went, and a later value stands": (buried(History("AAA...").build(both)), [], 2),
+    "a tombstone went where nothing is compacted": (
+        contract(buried(History("AA...").build(lose(1))), compacted=False),
+        ["lost 1"],
+        0,
+    ),
+    "what was no tombstone went as if it were": (buried(History("AA...").build(both), at=0), ["lost 1"], 1),
+    "the only disk was lost": (only_disk(History("AAAA").build(cut(1))), [], 3),
+    "the only disk was lost, and it was acknowledged later": (
+        only_disk(History("AAAA").build(cut(3)), at_ns=START_NS),
+        ["lost 1"],
+        0,
+    ),
+    "a disk was lost, and others had it": (
+        contract(only_disk(History("AAAA").build(cut(3))), replicas=3),
+        ["lost 1"],
+        0,
+    ),
+    "the only disk was lost of another partition": (
+        only_disk(History("AAAA", "A").build(cut(3)), partition=1),
+        ["lost 1"],
+        0,
+    ),
+    "a key was written again on a topic that is not compacted": (
+        contract(keyed(History("AAA").build(lose(0))), compacted=False),
+        ["lost 1"],
+        0,
+    ),
+    "old when they were sent": (backdated(History("AAAA").build(start_at(2)), 10_000, 5000), [], 0),
+    "not that old when they were sent": (
+        backdated(History("AAAA").build(start_at(2)), 10_000, 60_000),
+        ["log_start 2"],
+        0,
+    ),
+    "retention took what is compacted alone": (
+        contract(History("AA..AA").build(start_at(2)), retention_ms=1000, compacted=True, deletes=False),
+        ["log_start 2"],
+        0,
+    ),
+    "retention took what is compacted and deleted": (
+        contract(History("AA..AA").build(start_at(2)), retention_ms=1000, compacted=True, deletes=True),
+        [],
+        0,
+    ),
+    "too much took what is compacted alone": (
+        contract(History("AAAA").build(start_at(2)), retention_bytes=200, compacted=True, deletes=False),
+        ["log_start 2"],
+        0,
+    ),
+    "forgotten by then": (unanswered(History("AAA").build(append(1, 1)), after_ms=3000), [], 1),
+    "not forgotten yet": (unanswered(History("AAA").build(append(1, 1)), after_ms=2400), ["duplicated 1"], 0),
+    "forgotten only after a day": (
+        unanswered(History("AAA").build(append(1, 1)), after_ms=60_000, expiration_ms=86_400_000),
+        ["duplicated 1"],
+        0,
+    ),
+    "forgotten, another record": (
+        unanswered(History("AAA").build(append(1, 2)), after_ms=3000),
+        ["duplicated 1"],
+        0,
+    ),
+    "forgotten, and out of order": (unanswered(History("AAAA").build(swap(1, 2)), after_ms=3000), ["reordered 1"], 0),
+    "forgotten, and it was not idempotent": (
+        unanswered(History("AAA", idempotent=False).build(append(1, 1)), after_ms=3000),
+        ["duplicated 1"],
+        0,
+    ),
+    "forgotten by then, and nobody can read a batch": (
+        unanswered(History("AAA").build(append(1, 1)), after_ms=3000).drop("batches", count=1),
+        ["duplicated 1"],
+        0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    """All cases, judged together."""
+    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_what_goes_by_configuration_is_excused(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    _, condemning, excused = CASES[name]
+    assert told(verdict) == condemning
+    assert sum(f.count for f in verdict.findings if f.excused_by) == excused
+    assert all(f.condemns or f.excused_by for f in verdict.findings)
