@@ -253,7 +253,7 @@ def _open_s(bundle: Path, fault: str) -> float:
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
     """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
-    it."""
+    it; of a processor that reads it, how that one commits."""
     contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
     promised = contract.topics[topic]
     producer = next(p for p in scenario.producers if topic in p.topics)
@@ -271,7 +271,12 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         delete_retention_ms=promised.delete_retention_ms,
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
-    return settings, _client(producer, group)
+    processor = next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)
+    client = _client(producer, group)
+    if processor is not None and processor.processes is not None:
+        commits: Any = processor.processes.commits
+        client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
+    return settings, client
 
 
 def _client(producer: Producer, group: Reader | None) -> ClientSettings:

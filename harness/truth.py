@@ -23,8 +23,8 @@ def observer(cluster: Cluster) -> AdminView:
 
 
 def groups_of(scenario: Scenario) -> list[str]:
-    """Groups that readers commit for, and those whose offsets transactions carry."""
-    readers = {r.group for r in scenario.readers}
+    """Groups that readers and processors commit for, and those whose offsets transactions carry."""
+    readers = {r.group for r in scenario.readers} | {p.processes.group for p in scenario.producers if p.processes}
     carried = {p.transactions.offsets_of for p in scenario.producers if p.transactions is not None}
     return sorted(group for group in readers | carried if group)
 

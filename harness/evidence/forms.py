@@ -43,6 +43,9 @@ _CONTRACT: Final = {
     ),
     "exact_losses": [{**_PLACE, "count": "int"}],
     "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool"}),
+    "processors?": Many(
+        {"processor": "string", "group": "string", "commits": ("transaction", "after", "before"), "reads": ["string"]}
+    ),
     "deletions?": ["string"],
     "producer_expiration_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
@@ -91,6 +94,7 @@ _SCENARIO: Final = {
             "idempotent?": "bool",
             "when?": "string",
             "transactions?": {"offsets_of?": "string"},
+            "processes?": {"group": "string"},
         }
     ],
     "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
@@ -135,6 +139,7 @@ _EVENTS: Final = Kinds(
         "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
         "only_disk_lost": {**_EVENT, "broker": "int", "log_end": "int"},
         "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
+        "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
         "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },

@@ -142,7 +142,7 @@ class Foresight:
         elif marker == "admin":
             self._known(value, [a.name for a in self.scenario.admin], "admin")
         elif marker == "group":
-            self._known(value, [r.group for r in self.scenario.readers if r.group], "group of a reader")
+            self._known(value, self._groups(), "group of a reader")
         elif marker == "reader":
             self._known(value, [r.name for r in self.scenario.readers], "reader")
         elif marker == "topic":
@@ -166,7 +166,7 @@ class Foresight:
         elif nodes.word == "broker" and not 1 <= int(nodes.of) <= shape.brokers:
             raise BadInput(f"broker({nodes.of}): there are brokers 1 to {shape.brokers}")
         elif nodes.word == "group_coordinator":
-            self._known(nodes.of, [r.group for r in self.scenario.readers if r.group], "group")
+            self._known(nodes.of, self._groups(), "group")
         elif nodes.word == "txn_coordinator":
             self._known(nodes.of, [p.name for p in self.scenario.producers if p.transactions], "transactional producer")
         elif nodes.word == "controller_follower" and shape.controllers == 1:
@@ -204,6 +204,10 @@ class Foresight:
         if not victims:
             raise BadInput(f"the step {nodes.of!r} is no fault and chose no nodes; name one that breaks something")
         return victims
+
+    def _groups(self) -> list[str]:
+        processing = [p.processes.group for p in self.scenario.producers if p.processes]
+        return [*(r.group for r in self.scenario.readers if r.group), *processing]
 
     @staticmethod
     def _known(word: str, known: Any, noun: str) -> None:

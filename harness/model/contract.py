@@ -13,7 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Config, ExactLoss, Producer, Scenario, Step, Topic
+from harness.model.scenario import Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import is_tiered
 
 # Kafka's own defaults where they decide what is promised.
@@ -113,6 +113,16 @@ class ReaderContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorContract:
+    """Of a producer that writes one record for each that it is given. commits: see `scenario.Processing`."""
+
+    processor: str
+    group: str
+    commits: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A step of the declared scenario changes settings of a topic: when, its row in steps.json tells."""
 
@@ -134,10 +144,24 @@ class Contract:
     deletions: tuple[str, ...] = ()
     readers: dict[str, ReaderContract] = field(default_factory=dict)
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
+    processors: dict[str, ProcessorContract] = field(default_factory=dict)
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
         return any(c.topic == topic and c.config.keys() & set(keys) for c in self.changes or ())
+
+    @property
+    def may_lose(self) -> bool:
+        """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
+        set_by_step = any(self.changed(name, ("unclean.leader.election.enable",)) for name in self.topics)
+        return set_by_step or any(topic.unclean_election or topic.last_replica for topic in self.topics.values())
+
+    def may_jump(self, topic: str) -> bool:
+        """Whether the place where a reader of a topic stands may be gone."""
+        contract = self.topics[topic]
+        limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
+        limited = limited or self.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
+        return limited or contract.delete_records or contract.compacted or self.may_lose
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's run.json."""
@@ -178,6 +202,7 @@ def contract_of(scenario: Scenario) -> Contract:
             if r.group is not None
         },
         producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
+        processors={p.name: _processor_contract(p.name, p.processes) for p in scenario.producers if p.processes},
     )
 
 
@@ -190,6 +215,9 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
         deletions=tuple(plain.get("deletions") or ()),
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
+        processors={
+            n: ProcessorContract(**_known(ProcessorContract, p)) for n, p in (plain.get("processors") or {}).items()
+        },
         changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
         producer_expiration_ms=int(plain.get("producer_expiration_ms", PRODUCER_EXPIRATION_MS_DEFAULT)),
     )
@@ -251,6 +279,10 @@ def unless_never(text: str) -> int:
 
 def _timestamp_type(kafka_name: str) -> str:
     return "append" if kafka_name == "LogAppendTime" else "create"
+
+
+def _processor_contract(name: str, plan: Processing) -> ProcessorContract:
+    return ProcessorContract(processor=name, group=plan.group, commits=plan.commits, reads=plan.reads)
 
 
 def _producer_contract(producer: Producer) -> ProducerContract:

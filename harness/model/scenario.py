@@ -16,6 +16,7 @@ Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 JAVA: Final = "java"  # the release's own client
 CLIENTS: Final = ("librdkafka", JAVA)
+Moment = Literal["read", "produced", "offsets", "commit"]  # at which a processor dies
 
 LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
@@ -88,6 +89,19 @@ class Transactions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processing:
+    """A transactional producer that reads, and writes one record for each that it is given (KIP-98, KIP-447).
+
+    commits: its offsets "transaction": in the transaction of what it made of them; "after" that has ended, by itself;
+    or "before" it begins.
+    """
+
+    reads: tuple[str, ...]  # topics
+    group: str
+    commits: str = "transaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
     name: str
     topics: tuple[str, ...]
@@ -107,7 +121,8 @@ class Producer:
     client: str = CLIENTS[0]
     config: Config = field(default_factory=dict)  # further settings, in the names of its client
     lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
-    when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for
+    processes: Processing | None = None
+    when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for; "input": it processes
 
     @property
     def mean_bytes(self) -> int:

@@ -38,8 +38,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("all", "1", "0")
 # That go by the key alone: others leave nothing to hold against them.
 PARTITIONERS = ("consistent", "consistent_random", "murmur2", "murmur2_random")
-WHEN = ("always", "steps")
+WHEN = ("always", "steps", "input")
 COMMITS = ("after", "before")
+COMMITS_OF_PROCESSORS = ("transaction", "after", "before")
 # What keeps ACLs, and lets nodes and clients that have none go on.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -155,9 +156,41 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
     theirs = [t for t in producer.topics if topics[t].config.get("message.timestamp.type") == "LogAppendTime"]
     if producer.backdated_s and theirs:
         raise BadInput(f"{where}: backdated_s: {theirs[0]} bears the log's own times; leave one of the two away")
+    _processes(producer, topics, scenario, where)
     group = producer.transactions and producer.transactions.offsets_of
     if group and group in {r.group for r in scenario.readers}:
         raise BadInput(f"{where}: offsets_of = {group!r} is the group of a reader; name a group of its own")
+
+
+def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario, where: str) -> None:
+    if (producer.processes is None) != (producer.when != "input"):
+        raise BadInput(f'{where}: when = "input" and a table `processes` belong together; write both, or neither')
+    if producer.processes is None:
+        return
+    plan, where = producer.processes, f"{where}: processes"
+    _one_of(plan.commits, COMMITS_OF_PROCESSORS, where, "commits")
+    if producer.transactions is None:
+        raise BadInput(f"{where}: a processor writes in transactions; give it a table `transactions`")
+    if producer.transactions.offsets_of or producer.transactions.spans_rolls:
+        raise BadInput(f"{where}: its transactions are about what it is given; leave out offsets_of and spans_rolls")
+    if len(producer.topics) != 1:
+        raise BadInput(f"{where}: a processor writes to one topic; leave one in topics")
+    if not plan.reads:
+        raise BadInput(f"{where}: reads is empty; name the topics that it reads")
+    for name in plan.reads:
+        if name not in topics:
+            raise BadInput(f"{where}: reads: no topic {name!r}{_hint(name, topics)}")
+    others = [p.processes.group for p in scenario.producers if p.processes is not None and p is not producer]
+    others += [p.transactions.offsets_of for p in scenario.producers if p.transactions and p.transactions.offsets_of]
+    if plan.group in {r.group for r in scenario.readers} | set(others):
+        raise BadInput(f"{where}: group = {plan.group!r} is another one's; name a group of its own")
+    compacted = [name for name in (*plan.reads, *producer.topics) if "compact" in _policy(topics[name], scenario.shape)]
+    if compacted:
+        raise BadInput(f"{where}: {compacted[0]} is compacted, which hides what was made of which record")
+
+
+def _policy(topic: Topic, shape: ClusterShape) -> str:
+    return topic.config.get("cleanup.policy", shape.config.get("log.cleanup.policy", ""))
 
 
 def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:

@@ -15,8 +15,16 @@ A file is one scenario; its name is the file's name. Example, complete:
     [topics.plain]                      # every field of model.scenario.Topic but the name
     config = { "min.insync.replicas" = 2 }
 
+    [topics.made]
+
     [producers.plain]                   # Producer; [producers.NAME.transactions] makes it transactional
     topics = ["plain"]
+
+    [producers.worker]                  # writes a record for each that it is given, in transactions
+    topics = ["made"]
+    when = "input"
+    processes = { reads = ["plain"], group = "workers" }   # Processing; commits = "transaction", "after" or "before"
+    transactions = {}
 
     [readers.committed]                 # Reader; of both, client = "java" is the release's own client
     topics = ["plain"]

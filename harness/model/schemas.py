@@ -90,6 +90,17 @@ OFFSET_COMMITS: Final[Columns] = {
     "returned_ns": "int64",
 }
 
+# One row a record that a processor gave to its client to be made of another one. What became of it, the ledger tells.
+PROCESSED: Final[Columns] = {
+    "processor": "string",  # the producer that reads
+    "topic": "string",  # of the record that it was given, as is all up to `offset`
+    "topic_id": "string",
+    "partition": "int32",
+    "offset": "int64",
+    "stream": "int32",  # of the record that it made
+    "seq": "int64",
+}
+
 # One row a record batch on a broker's own disk, where the backend can read it. Decides who made a second copy.
 BATCHES: Final[Columns] = {
     "broker": "int32",
@@ -251,6 +262,7 @@ TABLES: Final[dict[str, Columns]] = {
     "observations": OBSERVATIONS,
     "transactions": TRANSACTIONS,
     "offset_commits": OFFSET_COMMITS,
+    "processed": PROCESSED,
     "batches": BATCHES,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
@@ -280,6 +292,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "observations": {"kind": ("live", "drain", "replica", "probe"), "isolation": ISOLATIONS},
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},
     "offset_commits": {"outcome": _OUTCOMES},
+    "processed": {},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
@@ -298,6 +311,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "observations": ("partition", "offset"),
     "transactions": (),
     "offset_commits": ("partition", "offset"),
+    "processed": ("partition", "offset", "stream", "seq"),
     "batches": ("partition", "base_offset", "last_offset"),
     "admin_ops": ("op",),
     "admin_views": ("node",),

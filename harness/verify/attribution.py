@@ -34,7 +34,9 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     """
     own_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
     rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
-    twice = rows.where(F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value))
+    # An application that processes twice is no client that sends twice: that one's `other` is an offset elsewhere.
+    ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("how").startswith("processed")
+    twice = rows.where(ours)
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
     headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")
     headers = headers.select(*PLACE, "base_offset", "last_offset", "producer_id", "producer_epoch")
@@ -53,8 +55,7 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     later = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("own")).otherwise(F.col("others"))
     earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
-    mine = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & F.coalesce(renewed, F.lit(False))
-    mine &= F.col("own_client").isNull()
+    mine = ours & F.coalesce(renewed, F.lit(False)) & F.col("own_client").isNull()
     return joined.withColumn("explained_by", F.when(mine, F.lit(BY_CLIENT))).drop("own", "others", "own_client")
 
 

@@ -139,7 +139,7 @@ def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
         step=step_at(case.steps, run["returned_first_ns"]),
         reader=run["reader"],
         detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
-        contract=promise(run["kind"], run["topic"], run["producer"], case.contract),
+        contract=promise(run["kind"], run["topic"], run["producer"], case.contract, run["how"]),
         excused_by=run["excused_by"],
         explained_by=run["explained_by"],
     )

@@ -16,6 +16,11 @@ def _span(run: Run, what: str) -> str:
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
 
 
+def _where(run: Run) -> str:
+    """The place that a check has put behind its word."""
+    return str(run["how"]).partition(" in ")[2]
+
+
 # What was seen, by kind and the check's word for the circumstances.
 _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.LOST, "passed"): "the read after healing passed the place and the record is nowhere",
@@ -23,6 +28,9 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.LOST, "uncommitted_only"): "only read_uncommitted shows it; read_committed passed the place without it",
     (Kind.LOST, "beyond_every_log"): "every replica's log ends at or below its offset",
     (Kind.DUPLICATED, ""): lambda run: f"a second copy; the first stands at {_span(run, 'offset')}",
+    (Kind.DUPLICATED, "processed"): lambda run: (
+        f"processed twice: what was made of it the second time stands in {_where(run)} at {_span(run, 'offset')}"
+    ),
     (Kind.REORDERED, ""): lambda run: f"stands below an earlier record of its stream, at {_span(run, 'offset')}",
     (Kind.CORRUPT, "payload"): "the payload does not certify itself",
     (Kind.CORRUPT, "timestamp"): lambda run: f"not of the time of its send, {_span(run, 'timestamp')} ms",
@@ -48,6 +56,15 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
         Kind.TORN_TRANSACTION,
         "offsets",
     ): "its records and its offsets had different fates, so the group stands where it must not",
+    (
+        Kind.TORN_TRANSACTION,
+        "unprocessed",
+    ): "the group committed behind it in a transaction, and nothing that was made of it in one is visible",
+    (Kind.TORN_TRANSACTION, "uncounted"): lambda run: (
+        f"the group's offset stands before it, and what was made of it is visible in {_where(run)} at "
+        f"{_span(run, 'offset')}"
+    ),
+    (Kind.SKIPPED_READ, "processed"): "the group committed behind it, and nothing that was made of it is visible",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
     (Kind.SKIPPED_READ, "from"): lambda run: f"a read that began at {_span(run, 'offset')} was not given it",
     (Kind.SKIPPED_READ, "denied"): lambda run: (
@@ -116,14 +133,20 @@ _PROMISES: Final[dict[str, str]] = {
 }
 
 
+# Circumstances that are those of an application which reads and writes.
+_OF_WORK: Final = frozenset({"processed", "unprocessed", "uncounted"})
+
+
 def seen(run: Run) -> str:
     """What was seen, in one sentence without its figures of place and count."""
-    found = _SEEN.get((run["kind"], run["how"]), str(run["how"]))
+    found = _SEEN.get((run["kind"], str(run["how"]).partition(" in ")[0]), str(run["how"]))
     return found(run) if callable(found) else found
 
 
-def promise(kind: str, topic: str | None, producer: str | None, contract: Contract) -> str:
+def promise(kind: str, topic: str | None, producer: str | None, contract: Contract, how: str = "") -> str:
     """The promise that a finding of this kind breaks, with the settings that make it."""
+    if how.partition(" in ")[0] in _OF_WORK:
+        return "what is read by who commits in the transactions of what it writes has its effect once (KIP-98, KIP-447)"
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")
     if kind == Kind.LOST:

@@ -16,7 +16,7 @@ from harness.verify.counts import Counts
 from harness.verify.deleted import deleted
 from harness.verify.excuse import without_lineage
 from harness.verify.progress import progress
-from harness.verify.rows import UNJUDGED, UNREAD
+from harness.verify.rows import UNJUDGED, UNPROCESSED, UNREAD
 from harness.verify.standing import excusable, settled
 from harness.verify.thin import thin
 
@@ -76,6 +76,9 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             start = run["other_last"]
             why = "neither batch sizes nor where it started before the run say whether it may"
             yield Doubt("unjudged", f"the log of {place} starts at {start}, and {why}")
+        elif run["kind"] == UNPROCESSED:
+            text = f"{run['reader']} did not come to process {run['count']} records of {place}"
+            yield Doubt("unprocessed", text)
     for place, records in unread.items():
         yield Doubt("unread", f"{records} acknowledged records of {place} were not reached by any read")
     for read in case.reads:

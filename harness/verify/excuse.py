@@ -33,6 +33,15 @@ _OF_LAST_REPLICA: Final = _OF_ELECTION
 _OF_ACKS: Final = (Kind.LOST,)
 # What no replica in sync had on its disk when all of them lost power goes, and who saw it has seen it in vain.
 _OF_POWER: Final = _OF_ELECTION
+_OF_APPLICATIONS: Final = frozenset({"processor_dies", "reader_dies"})
+# Of a processor by when it commits; and by that and the moment at which it died.
+_OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}
+_OF_DEATHS: Final = {
+    ("after", "produced"): Kind.DUPLICATED,
+    ("after", "commit"): Kind.DUPLICATED,
+    ("before", "offsets"): Kind.SKIPPED_READ,
+    ("before", "commit"): Kind.SKIPPED_READ,
+}
 _OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 _EXCUSES: Final[Columns] = {
@@ -129,6 +138,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_last_replicas(number, case)
     yield from _of_readers(number, case)
     yield from _of_only_disks(number, case)
+    yield from _of_processors(number, case)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
@@ -233,6 +243,29 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             partition=event["partition"],
             acked_ns=(0, event["at_ns"]),
         )
+
+
+def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """What an application did twice, or never, that does not commit its offsets in the transaction of what it makes:
+    what it worked on when a step let it die, and where brokers failed, whatever it was then."""
+    disturbed = any(step["is_fault"] and step["do"] not in _OF_APPLICATIONS for step in case.steps)
+    for processor in case.contract.processors.values() if disturbed else ():
+        if processor.commits in _OF_COMMITS:
+            why = f"{processor.processor} commits {processor.commits} it writes, and brokers failed meanwhile"
+            yield from _clauses(number, [_OF_COMMITS[processor.commits]], why, reader=processor.processor)
+    for event, _ in case.events("processor_died"):
+        for processor in case.contract.processors.values():
+            kind = _OF_DEATHS.get((processor.commits, event["at"])) if processor.group == event["group"] else None
+            if kind is not None:
+                yield from _clauses(
+                    number,
+                    [kind],
+                    f"{processor.processor} commits {processor.commits} it writes, and died in between",
+                    topic=event["topic"],
+                    partition=event["partition"],
+                    reader=processor.processor,
+                    offsets=(event["from_offset"], event["before_offset"]),
+                )
 
 
 def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

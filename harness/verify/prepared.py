@@ -47,6 +47,7 @@ class Prepared:
     observations: DataFrame
     transactions: DataFrame
     offset_commits: DataFrame
+    processed: DataFrame
     batches: DataFrame
     places: DataFrame
     admin_ops: DataFrame
@@ -86,6 +87,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         observations=_observations(frames["observations"]),
         transactions=transactions,
         offset_commits=frames["offset_commits"],
+        processed=frames["processed"],
         batches=frames["batches"],
         places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
         admin_ops=frames["admin_ops"],

@@ -73,6 +73,7 @@ def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
     live = {r["group"] for r in case.scenario.get("readers") or [] if r.get("group")}
+    live |= {p["processes"]["group"] for p in case.scenario.get("producers") or [] if p.get("processes")}
     plans = [p.get("transactions") or {} for p in case.scenario.get("producers") or []]
     for group in sorted(live | {plan["offsets_of"] for plan in plans if plan.get("offsets_of")}):
         commits = counts.commits.get(group) or {"acked": 0, "after": 0}

@@ -31,7 +31,8 @@ COLUMNS: Final[Columns] = {
 DISPLACED: Final = "displaced_by_client"  # where the client may have told a wrong offset
 UNREAD: Final = "unread"
 UNJUDGED: Final = "unjudged"
-AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED)
+UNPROCESSED: Final = "unprocessed"
+AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED, UNPROCESSED)
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 

@@ -27,7 +27,7 @@ CLASSIC: Final[dict[str, Any]] = {
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
 }
-_SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
+SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
 
 
 class GroupReader(LiveReader):
@@ -48,7 +48,7 @@ class GroupReader(LiveReader):
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
 
     def _settings(self) -> dict[str, Any]:
-        settings = super()._settings() | _SESSION | {"group.protocol": self.protocol}
+        settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
             settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
         if self.spec.static:
@@ -153,7 +153,7 @@ class GroupReader(LiveReader):
             if answers is None or any(a.error is not None for a in answers):
                 return False
         called_ns = now_ns()
-        errors = _commit(consumer, moved)
+        errors = commit_now(consumer, moved)
         returned_ns = now_ns()
         for place, offset in moved.items():
             error = errors.get(place)
@@ -175,7 +175,7 @@ class GroupReader(LiveReader):
         return not errors
 
 
-def _commit(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
+def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
     """The error of each partition that has one; an error of the whole commit is the error of every partition."""
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     try:

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
-from harness.model.contract import RETENTION_MS_DEFAULT, contract_of
+from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import JAVA, Admin, Producer, Reader, Scenario
+from harness.model.scenario import JAVA, Admin, Moment, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
 from harness.workload.group import GroupReader, behind
 from harness.workload.java_process import JavaClients
-from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
+from harness.workload.loop_of import loop_of
+from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop
 from harness.workload.meters import Mark, Meters, Place
 from harness.workload.mortal import Death, MortalReader
-from harness.workload.producer import Desk, RecordingProducer, Target
+from harness.workload.processor import ProcessorDeath, ProcessorLoop, process_all
+from harness.workload.producer import Desk, Target
 from harness.workload.readers import LiveReader, ReadingDesk
-from harness.workload.readiness import check, close_s_of, segment_bytes_of
+from harness.workload.readiness import check, close_s_of
 from harness.workload.replay import Replay
 from harness.workload.stepped import SteppedTransactionLoop
 from harness.workload.streams import Numbers
-from harness.workload.transactions import TransactionLoop, TxnTables
+from harness.workload.transactions import TransactionLoop
 
 _CLOSE_MARGIN_S: Final = 10.0
 _CATCH_UP_S: Final = 5.0
@@ -103,13 +105,21 @@ class Load:
 
     def stop_producers(self) -> None:
         """Stops sending and waits until every send is reported or given up on; bounded by the delivery timeouts. Admins
-        end first."""
+        end first, and processors last, when they are done with what the others sent, or did not get on for a while."""
         self._stop_admins()
-        for producer in self._producers.values():
-            producer.stop()
-        for name, producer in self._producers.items():
+        processors = self._processors()
+        self._end(self._producers.keys() - processors.keys())
+        process_all(list(processors.values()), self.highest_acked())
+        self._end(processors.keys())
+
+    def _end(self, names: Collection[str]) -> None:
+        """Stops producers, and takes over their doubts."""
+        for name in names:
+            self._producers[name].stop()
+        for name in names:
+            producer = self._producers[name]
             self._doubt("producer", producer.join(2 * close_s_of(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
-            for error in producer.fatal if not self._may_lose() else ():
+            for error in producer.fatal if not self._contract.may_lose else ():
                 self._doubt("producer_fatal", f"producer {name} was told {error}, after which a client cannot go on")
             if isinstance(producer, TransactionLoop):
                 for doubt in producer.doubts:
@@ -132,21 +142,8 @@ class Load:
                 doubt = f"reader {name} saw no record at all"
             self._doubt("reader", doubt)
             for topic, jump in reader.jumps:
-                if not self._may_jump(topic):
+                if not self._contract.may_jump(topic):
                     self._doubt("reader_reset", f"reader {name} was sent back to the log's start: {jump}")
-
-    def _may_lose(self) -> bool:
-        """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
-        topics = self._contract.topics
-        set_by_step = any(self._contract.changed(name, ("unclean.leader.election.enable",)) for name in topics)
-        return set_by_step or any(topic.unclean_election or topic.last_replica for topic in topics.values())
-
-    def _may_jump(self, topic: str) -> bool:
-        """Whether the place where a reader stands may be gone."""
-        contract = self._contract.topics[topic]
-        limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
-        limited = limited or self._contract.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
-        return limited or contract.delete_records or contract.compacted or self._may_lose()
 
     def doubts(self) -> list[dict[str, str]]:
         """What went wrong with the load itself: {name, text} each. Complete after both stops."""
@@ -260,6 +257,9 @@ class Load:
     def _transactional(self) -> dict[str, TransactionLoop]:
         return {name: p for name, p in self._producers.items() if isinstance(p, TransactionLoop)}
 
+    def _processors(self) -> dict[str, ProcessorLoop]:
+        return {name: p for name, p in self._producers.items() if isinstance(p, ProcessorLoop)}
+
     def highest_acked(self) -> dict[Place, int]:
         """The highest acked offset of each partition that has one."""
         return {place: offset for place, offset in self.meters.highest_acked().items() if offset >= 0}
@@ -285,8 +285,13 @@ class Load:
         return self.admins[admin].thing(entity)
 
     def behind(self, group: str) -> dict[str, int]:
-        """How many offsets that were acknowledged so far a group was not given yet, by partition; those only."""
-        return behind([r for r in self._readers.values() if r.spec.group == group], self.highest_acked())
+        """How many offsets that were acknowledged so far a group was not given yet, or is not done with if it is a
+        processor's, by partition; those only."""
+        acked = self.highest_acked()
+        for processor in self._processors().values():
+            if processor.plan.group == group:
+                return processor.behind(acked)
+        return behind([r for r in self._readers.values() if r.spec.group == group], acked)
 
     def let_die(self, group: str, records: int) -> Death:
         """Has the only member of a group die once it was given so many records."""
@@ -297,6 +302,11 @@ class Load:
         """The members of a reader's group by name, itself among them."""
         group = self._readers[reader].spec.group
         return {n: r for n, r in self._readers.items() if isinstance(r, MortalReader) and r.spec.group == group}
+
+    def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
+        """Has the processor of a group die while it works on what it is given."""
+        (processor,) = [p for p in self._processors().values() if p.plan.group == group]
+        return processor.die(ProcessorDeath(at=at, records=records, zombie=zombie))
 
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
@@ -335,15 +345,7 @@ class Load:
             access=self._access,
             java=self._java if spec.client == JAVA else None,
         )
-        producer, close_s = RecordingProducer(spec, desk), close_s_of(spec, self._bootstrap)
-        if spec.transactions is not None:
-            tables = TxnTables(
-                transactions=self._bundle.table("transactions", spec.name),
-                offset_commits=self._bundle.table("offset_commits", f"{spec.name}-txn"),
-            )
-            kind = SteppedTransactionLoop if spec.when == "steps" else TransactionLoop
-            return kind(producer, close_s, tables, segment_bytes_of(self._scenario))
-        return BurstLoop(producer, close_s) if spec.when == "steps" else SteadyLoop(producer, close_s)
+        return loop_of(spec, desk, self._bundle, self._scenario)
 
     def _reader(self, spec: Reader) -> LiveReader:
         desk = ReadingDesk(

@@ -246,6 +246,11 @@ class RecordingProducer:
         if isinstance(self.client, JavaProducer):
             self.client.let_go()
 
+    def let_go(self, client: confluent_kafka.Producer) -> None:
+        """Goes on with another client than the one that it had meanwhile, whose end is nobody's concern."""
+        self.client, self.fatal = client, None
+        self._streams = {}
+
     def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[Handed], Int64s | None]:
         topic, partition = stream.topic, stream.partition
         keys, hashes = self._keys[topic].of(partition, first, count) if topic in self._keys else (None, None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -34,7 +35,7 @@ _TICK_S: Final = 0.05
 _CALL_S: Final = 5.0  # given to the client
 _HANG_S: Final = 20.0  # beyond this the client is given up
 _END_S: Final = 20.0  # for all tries of one commit or abort
-_FLUSH_S: Final = 20.0
+FLUSH_S: Final = 20.0
 _HOLD_S: Final = 6.0
 _HOLD_SHARE: Final = 0.1
 _FIRST_HELD: Final = 1  # a short run must hold one, too
@@ -73,6 +74,8 @@ class TransactionLoop(ProducerLoop):
         self.outcomes: Counter[str] = Counter()
         self.spans = 0
         self.doubts: list[str] = []
+        self.errors: list[str] = []  # of calls after which a client was given up
+        self.end_error: str | None = None  # of the last end that was refused
         self._tables = tables
         self._segment_bytes = segment_bytes
         self._random = random.Random(f"{producer.desk.seed}/{producer.spec.name}")
@@ -109,7 +112,7 @@ class TransactionLoop(ProducerLoop):
         try:
             self.producer.client.begin_transaction()
             self._send(plan, txn_id)
-            whole = self.producer.flush(_FLUSH_S) and self.producer.failed_sends == failed_before
+            whole = self.producer.flush(FLUSH_S) and self.producer.failed_sends == failed_before
             if self.producer.fatal is None:
                 whole = whole and (not plan.with_offsets or self._send_offsets(plan, txn_id))
                 outcome = self._end(commit=whole and not plan.abort)
@@ -154,8 +157,10 @@ class TransactionLoop(ProducerLoop):
         """Adds offsets of the group to the transaction; False when it must be aborted for that."""
         highest = self.producer.desk.meters.highest_acked()
         offsets = {place: highest[place] + 1 for place in plan.places if highest.get(place, NONE) > NONE}
-        if not offsets:
-            return True
+        return self._carry(offsets, txn_id) if offsets else True
+
+    def _carry(self, offsets: Mapping[Place, int], txn_id: int) -> bool:
+        """Adds these offsets to the transaction; False when it must be aborted for that."""
         parts = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         called_ns, error = now_ns(), None
         send = self.producer.client.send_offsets_to_transaction
@@ -181,6 +186,7 @@ class TransactionLoop(ProducerLoop):
                 return TxnOutcome.COMMITTED if commit else TxnOutcome.ABORTED
             except KafkaException as failure:
                 self.producer.record()
+                self.end_error = failure.args[0].name()
                 if not failure.args[0].retriable() or time.monotonic() > give_up_at_s:
                     return TxnOutcome.UNKNOWN
 
@@ -240,19 +246,23 @@ class TransactionLoop(ProducerLoop):
             }
         )
 
-    def _write_offsets(self, offsets: dict[Place, int], txn_id: int, called_ns: int, error: str | None) -> None:
+    def _write_offsets(self, offsets: Mapping[Place, int], txn_id: int, called_ns: int, error: str | None) -> None:
         """The outcome is that of the call; whether the offsets count is the transaction's outcome."""
-        for (topic, partition), offset in offsets.items():
-            self._tables.offset_commits.append(
-                {
-                    "group": self.spec.offsets_of,
-                    "topic": topic,
-                    "topic_id": self.producer.desk.targets[topic].topic_id,
-                    "partition": partition,
-                    "offset": offset,
-                    "outcome": outcome_of_offset_commit(error).value,
-                    "txn_id": txn_id,
-                    "called_ns": called_ns,
-                    "returned_ns": now_ns(),
-                }
-            )
+        for place, offset in offsets.items():
+            self.write_commit(place, offset, txn_id, called_ns, error)
+
+    def write_commit(self, place: Place, offset: int, txn_id: int | None, called_ns: int, error: str | None) -> None:
+        """The row of a commit of an offset, within a transaction or by itself."""
+        self._tables.offset_commits.append(
+            {
+                "group": self.spec.offsets_of,
+                "topic": place[0],
+                "topic_id": self.producer.desk.targets[place[0]].topic_id,
+                "partition": place[1],
+                "offset": offset,
+                "outcome": outcome_of_offset_commit(error).value,
+                "txn_id": txn_id,
+                "called_ns": called_ns,
+                "returned_ns": now_ns(),
+            }
+        )

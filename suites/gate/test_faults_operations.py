@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.kafka.admin import AdminView
-from harness.model.scenario import ClusterShape, Producer, Reader, Topic
+from harness.model.scenario import ClusterShape, Processing, Producer, Reader, Topic, Transactions
 from harness.model.waiting import wait_for
 from suites.gate.playing import Play
 
@@ -19,10 +19,18 @@ SHAPE = ClusterShape()
 TOPICS = (
     Topic(name="moved", partitions=2, replicas=2, assignment=((1, 2), (2, 3))),
     Topic(name="idle", partitions=1, replicas=2, assignment=((1, 2),)),
+    Topic(name="made", partitions=1),
 )
 PRODUCERS = (
     Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1500),
     Producer(name="bursts", topics=("idle",), when="steps"),
+    Producer(
+        name="worker",
+        topics=("made",),
+        when="input",
+        processes=Processing(reads=("idle",), group="workers"),
+        transactions=Transactions(abort_share=0),
+    ),
 )
 READERS = (
     Reader(name="assigned", topics=("moved",)),
@@ -153,3 +161,22 @@ def test_a_static_member_comes_back_unmissed_and_may_change_its_protocol(play: P
     assert over["bite"]["seen"]["group_type"] == admin.group_type("named") == "consumer"
     assert admin.group_type("readers") == "classic"
     assert admin.group_type("nobody's") == ""
+
+
+FALLS = ("falls", {"do": "processor_dies", "group": "workers", "at": "offsets", "records": 20, "zombie": True})
+RISES = ("rises", {"do": "heal", "fault": "falls"})
+
+
+def test_a_processor_dies_at_its_work_and_its_zombie_is_fenced(play: Play) -> None:
+    some = {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 20}
+    done = {"do": "wait_read", "group": "workers"}
+    *_, falls, _, rises, _, _ = play(("first", some), ("done", done), FALLS, ("some", some), RISES, ("all_done", done))
+    ((start, end),) = falls["bite"]["seen"].values()
+    assert end - start == 20
+    assert "its zombie was fenced" in falls["bite"]["because"]
+    (event,) = [event for row in (falls, rises) for event in row["events"] if event["kind"] == "processor_died"]
+    assert (event["from_offset"], event["before_offset"], event["at"]) == (start, end, "offsets")
+
+
+def test_a_processor_that_is_given_nothing_lives(play: Play) -> None:
+    assert "the processor of workers was given 0 of 20 records" in play.doubt(FALLS, RISES)

@@ -20,6 +20,7 @@ from harness.verify.checks.lost import beyond_every_log, lost
 from harness.verify.checks.misrouted import misrouted
 from harness.verify.checks.offset_lookup import offset_lookup
 from harness.verify.checks.phantom import phantom
+from harness.verify.checks.processed import processed
 from harness.verify.checks.read_from import read_from
 from harness.verify.checks.reordered import reordered
 from harness.verify.checks.replica_divergence import replica_divergence
@@ -55,4 +56,5 @@ CHECKS: Final[dict[str, Check]] = {
     "read_from": lambda of: read_from(of.given),
     "epoch_lookup": lambda of: epoch_lookup(of.given),
     "commit_regressed": lambda of: commit_regressed(of.drill),
+    "processed": lambda of: processed(of.given),
 }

@@ -1,0 +1,27 @@
+"""The loop that drives a producer of a scenario: steadily, in transactions, by steps, or by what it is given."""
+
+from __future__ import annotations
+
+from harness.evidence.writer import BundleWriter
+from harness.model.scenario import Producer, Scenario
+from harness.workload.loops import BurstLoop, ProducerLoop, SteadyLoop
+from harness.workload.processor import ProcessorLoop
+from harness.workload.producer import Desk, RecordingProducer
+from harness.workload.readiness import close_s_of, segment_bytes_of
+from harness.workload.stepped import SteppedTransactionLoop
+from harness.workload.transactions import TransactionLoop, TxnTables
+
+
+def loop_of(spec: Producer, desk: Desk, bundle: BundleWriter, scenario: Scenario) -> ProducerLoop:
+    """Not started yet; its tables are those of a bundle."""
+    producer, ends_s = RecordingProducer(spec, desk), close_s_of(spec, desk.bootstrap)
+    if spec.transactions is None:
+        return BurstLoop(producer, ends_s) if spec.when == "steps" else SteadyLoop(producer, ends_s)
+    tables = TxnTables(
+        transactions=bundle.table("transactions", spec.name),
+        offset_commits=bundle.table("offset_commits", f"{spec.name}-txn"),
+    )
+    if spec.processes is not None:
+        return ProcessorLoop(producer, ends_s, tables, bundle.table("processed", spec.name))
+    kind = SteppedTransactionLoop if spec.when == "steps" else TransactionLoop
+    return kind(producer, ends_s, tables, segment_bytes_of(scenario))
