@@ -118,6 +118,7 @@ class ProcessorLoop(TransactionLoop):
         messages = self._consumer.consume(max(1, size - len(self._held)), _POLL_S)
         records, events = split(messages)
         self._held += records
+        death = self._death  # it may have been ordered since: what came meanwhile is what it is to die with
         if death is not None:
             death.held = len(self._held)
         due = bool(self._held) and (death is None or len(self._held) >= death.records)
