@@ -193,7 +193,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             scenario=scenario.name,
             event=promise.event,
             topic=topic,
-            row=_row(matrix.event, settings, client),
+            row=_row(scenario, topic, settings, client),
             promised=promise,
             status=verdict.status if verdict else None,
             seen=_seen(verdict, topic, promise, silent_s, open_s) if verdict else {},
@@ -210,11 +210,17 @@ def exactly_of(scenario: Scenario, topic: str) -> int | None:
     return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
 
 
-def _row(event: str, topic: TopicSettings, client: ClientSettings) -> str:
+def _row(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
+    event = scenario.matrix.event if scenario.matrix else ""
     if event in _OF_CONSUMERS:
-        return client.consumer
+        return f"{client.consumer}{', writes what it makes of them' if _processor_of(scenario, topic) else ''}"
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
-    return f"{client}; {topic}{read}"
+    return f"{client}; {settings}{read}"
+
+
+def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
+    """Who makes other records of those of a topic."""
+    return next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)
 
 
 def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
@@ -271,7 +277,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         delete_retention_ms=promised.delete_retention_ms,
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
-    processor = next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)
+    processor = _processor_of(scenario, topic)
     client = _client(producer, group)
     if processor is not None and processor.processes is not None:
         commits: Any = processor.processes.commits
