@@ -26,6 +26,7 @@ _LOOKS: Final[Mapping[Effect, str]] = {
     Effect.DUPLICATED: "twice",
     Effect.REORDERED: "twice",
     Effect.SHOWN: "twice",
+    Effect.UNTOLD: "twice",
     Effect.DELETED: "away",
 }
 

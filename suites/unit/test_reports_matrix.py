@@ -44,6 +44,7 @@ def matrix(*cells: dict[str, Any]) -> dict[str, Any]:
         ({"seen": {"skipped": 50}}, "lost"),
         ({"seen": {"unavailable": 5.0}}, "away"),
         ({"seen": {"duplicated": 4, "reordered": 2}}, "twice"),
+        ({"seen": {"outcome not told": 300}}, "twice"),
         ({"seen": {"lost": 50}, "holds": False}, "odd"),
         ({"holds": False, "status": "INCONCLUSIVE"}, "odd"),
         ({"holds": False, "status": None}, "off"),
