@@ -281,8 +281,7 @@ def _settle_and_drain(
     if unseen := settle.not_told(record.snapshots[-1], record.scenario.topics):
         record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
     plan = DrainPlan(
-        # What observers have is plain: where that is not the way of records they come in as they did, all links healed.
-        bootstrap=cluster.bootstrap() if record.access.settings else cluster.bootstrap_direct(),
+        bootstrap=_way_of_records(record),
         targets=load.targets,
         copies=truth.copies_of(record.snapshots[-1]),
         run=record.task.run,
@@ -309,12 +308,19 @@ def _settle_and_drain(
         record.doubt("node_died", str(died))
 
 
+def _way_of_records(record: _Record) -> str:
+    """What observers have is plain: where that is not the way of records they come in as they did, all links healed."""
+    return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
+
+
 def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str, Any]], say: Say) -> None:
     """From where nobody else begins. What is never answered shows nothing of what is there."""
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
     asks = asks_of(logs, bundle.path, Random(f"{record.task.seed}/{record.scenario.name}/probes"))
-    desk = ReadingDesk(bootstrap=record.cluster.bootstrap_direct(), targets=load.targets, run=record.task.run)
+    desk = ReadingDesk(
+        bootstrap=_way_of_records(record), targets=load.targets, run=record.task.run, access=record.access
+    )
     groups: dict[str, list[str]] = {}
     aloof = aloof_groups(record.scenario)
     for row in record.snapshots[-1]["groups"]:

@@ -166,7 +166,8 @@ class Prober:
 
     def _settings(self) -> dict[str, Any]:
         name = f"{self.name}-{self._desk.run:x}"
-        return consumer_settings(self._desk.bootstrap, name, name, self._isolation) | _SMALL
+        access = self._desk.access.of(self.name)
+        return consumer_settings(self._desk.bootstrap, name, name, self._isolation) | _SMALL | access
 
     def _collect(
         self, consumer: Consumer, answers: dict[Place, Answer], within_s: float | None = None
