@@ -19,10 +19,11 @@ from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.contract import COMPACTION_OF, contract_of
+from harness.model.effects import Effect, Event, Promise
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
-from harness.model.promises import EVENTS, Effect, Event, Promise, promises
+from harness.model.promises import EVENTS, promises
 from harness.model.scenario import Matrix, Producer, Reader, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict

@@ -10,8 +10,9 @@ from typing import Any, Final
 from harness.kafka.client_config import client_config
 from harness.kafka.live import LiveTopic, live_topics
 from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.effects import Effect, Promise
 from harness.model.errors import BadInput
-from harness.model.promises import Effect, Promise, promises
+from harness.model.promises import promises
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
 _TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {"deletes", "delete_retention_ms"}

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from harness.model.promises import EVENTS, Effect
+from harness.model.effects import Effect
+from harness.model.promises import EVENTS
 
 TABLE: Final = "contracts.json"
 PAGE: Final = "contracts.html"

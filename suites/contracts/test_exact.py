@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.plugin import GateRun
 from harness import contracts, scenarios
-from harness.model.promises import Effect
+from harness.model.effects import Effect
 from suites.contracts.conftest import chosen
 
 pytestmark = pytest.mark.kafka

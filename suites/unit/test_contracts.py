@@ -12,10 +12,11 @@ import pytest
 from harness import cli, contracts, scenarios
 from harness.contracts import Cell, Played
 from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.effects import Effect
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
-from harness.model.promises import EVENTS, Effect
+from harness.model.promises import EVENTS
 from harness.model.scenario import ExactLoss, Scenario
 from harness.model.scenario_toml import patched
 from harness.model.verdict import Status, Verdict

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.model.configuration import ACKS, ClientSettings, TopicSettings
+from harness.model.effects import Effect, Promise
 from harness.model.errors import BadInput
-from harness.model.promises import EVENTS, Effect, Promise, promises
+from harness.model.promises import EVENTS, promises
 
 SAFE = TopicSettings(replicas=3, min_isr=2, elr=True)
 ALL = ClientSettings()

@@ -1,0 +1,66 @@
+"""What becomes of records when something happens: effects, the worst first, and a promise of them with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from harness.model.configuration import ClientSettings, TopicSettings
+
+REFERENCE: Final = "Kafka documentation"
+
+
+class Effect(StrEnum):
+    """What becomes of records, the worst first."""
+
+    LOST = "lost"
+    SKIPPED = "skipped"  # by an application that never saw them, though they are there
+    UNAVAILABLE = "unavailable"
+    DUPLICATED = "duplicated"
+    REORDERED = "reordered"
+    SHOWN = "aborted records shown"
+    UNTOLD = "outcome not told"
+    DELETED = "deleted as configured"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens to a cluster or a client; `name` is how it is asked for."""
+
+    name: str
+    happens: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """effects: the worst first. which: the records, or for how long. mend: settings that would keep them."""
+
+    event: Event
+    effects: tuple[Effect, ...]
+    which: str
+    why: str
+    source: str
+    mend: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> int:
+        """The higher, the worse."""
+        return len(Effect) - min(list(Effect).index(effect) for effect in self.effects)
+
+
+Rule = Callable[[Event, TopicSettings, ClientSettings], Promise | None]
+
+
+def kept(event: Event, why: str, source: str, which: str = "every acknowledged record") -> Promise:
+    return Promise(event=event, effects=(Effect.KEPT,), which=which, why=why, source=source)
+
+
+def lost(event: Event, which: str, why: str, source: str, *mend: str) -> Promise:
+    return Promise(event=event, effects=(Effect.LOST,), which=which, why=why, source=source, mend=mend)
+
+
+def away(event: Event, which: str, why: str, source: str, *mend: str) -> Promise:
+    return Promise(event=event, effects=(Effect.UNAVAILABLE,), which=which, why=why, source=source, mend=mend)

@@ -1,0 +1,124 @@
+"""What is promised when something happens to who writes or reads: rules, each with its reason and its source."""
+
+from __future__ import annotations
+
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+from harness.model.rules_of_brokers import without_acks_all
+
+
+def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if client.acks == "0":
+        return None
+    if client.idempotent:
+        return kept(
+            event, "the broker knows the sequence of what is sent again", "KIP-98", "each record once, in order"
+        )
+    if client.retries == 0:
+        which = "the records of that request may be there or not"
+        why, mend = "what is not sent again is reported as failed, whatever the broker did", "enable.idempotence=true"
+        return Promise(
+            event=event, effects=(Effect.UNTOLD,), which=which, why=why, source=f"{REFERENCE}, retries", mend=(mend,)
+        )
+    return Promise(
+        event=event,
+        effects=(Effect.DUPLICATED, Effect.REORDERED) if client.in_flight > 1 else (Effect.DUPLICATED,),
+        which="the records of the requests that are sent again",
+        why="without idempotence the broker takes what is sent again for new records",
+        source="KIP-98; Kafka documentation, max.in.flight.requests.per.connection",
+        mend=("enable.idempotence=true",),
+    )
+
+
+def answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Whoever is elected knows the sequences: replicas learn them from the batches that they fetch."""
+    if promise := without_acks_all(event, topic, client):
+        return promise
+    if client.idempotent:
+        why = "the next leader has the producer's sequences from the batches in its log"
+        return kept(event, why, "KIP-98", "each record once, in order")
+    return answer_lost(event, topic, client)
+
+
+def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360)."""
+    if promise := without_acks_all(event, topic, client):
+        return promise
+    again = not client.idempotent and client.retries > 0
+    which = "what is given up on may be there or not; every acknowledged record is" + (
+        ", and what was sent again before may be there twice" if again else ""
+    )
+    return Promise(
+        event=event,
+        effects=(Effect.DUPLICATED, Effect.UNTOLD) if again else (Effect.UNTOLD,),
+        which=which,
+        why="after delivery.timeout.ms a record is reported as failed, whatever a broker did with it",
+        source="KIP-91; KIP-360",
+        mend=("delivery.timeout.ms above the longest failover",),
+    )
+
+
+def expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if not client.idempotent or client.transactional:
+        return None
+    why = "of a producer that it does not know a broker takes whatever sequence comes next"
+    return kept(event, why, "KIP-360; KIP-854", "each record once, in order: all that was sent had been answered")
+
+
+def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if not client.idempotent or client.transactional:
+        return None
+    return Promise(
+        event=event,
+        effects=(Effect.DUPLICATED,),
+        which="the records of requests that were written, not answered, and sent again after that time",
+        why="the broker has forgotten the sequences by which it would know them",
+        source="KIP-854; Kafka documentation, producer.id.expiration.ms",
+        mend=("producer.id.expiration.ms above delivery.timeout.ms",),
+    )
+
+
+def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise:
+    del topic
+    source = f"{REFERENCE}, delivery semantics"
+    if client.commits == "transaction":
+        if client.isolation == "read_committed":
+            why = "offsets are committed in the transaction of what was written from them, or not at all"
+            return kept(event, why, "KIP-98; KIP-447", "each record has its effect once")
+        which, why = "what an aborted attempt wrote, beside the attempt that counts", "read_uncommitted hides nothing"
+        return Promise(
+            event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
+        )
+    if client.commits == "before":
+        which, why = "what was committed and not processed", "it was committed before it was processed: at most once"
+        return Promise(
+            event=event,
+            effects=(Effect.SKIPPED,),
+            which=which,
+            why=why,
+            source=source,
+            mend=("commit after processing",),
+        )
+    effects: tuple[Effect, ...] = (Effect.DUPLICATED,)
+    which, why = "what was processed and not committed is delivered again", "at least once"
+    if client.commits == "auto":
+        effects = (Effect.SKIPPED, Effect.DUPLICATED)
+        which = "what the last polls gave: delivered again, or skipped where it is processed after the next poll"
+        why = "enable.auto.commit commits in poll() what earlier polls gave, processed or not"
+    mend = "offsets in the transaction of what is written"
+    return Promise(event=event, effects=effects, which=which, why=why, source=source, mend=(mend,))
+
+
+def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del topic
+    if not client.transactional:
+        return None
+    if client.isolation == "read_uncommitted":
+        which, why = "records of the aborted transaction", "read_uncommitted gives records before they are decided"
+        return Promise(
+            event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
+        )
+    return kept(event, "read_committed gives decided records only", "KIP-98", "none of it is shown")
