@@ -18,7 +18,7 @@ from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import COMPACTION_OF, contract_of
+from harness.model.contract import APPEND_TIME, COMPACTION_OF, contract_of
 from harness.model.effects import Effect, Event, Promise
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
@@ -276,6 +276,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         deletes=promised.deletes,
         compacted=promised.compacted,
         delete_retention_ms=promised.delete_retention_ms,
+        append_time=promised.timestamp_type == APPEND_TIME,
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)

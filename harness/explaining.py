@@ -15,7 +15,11 @@ from harness.model.errors import BadInput
 from harness.model.promises import promises
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
-_TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {"deletes", "delete_retention_ms"}
+_TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {
+    "deletes",
+    "delete_retention_ms",
+    "append_time",
+}
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE})
 
 

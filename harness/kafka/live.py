@@ -21,10 +21,13 @@ from harness.kafka.admin_features import elr_level
 from harness.kafka.wire import ANSWER_S, Connection, metadata_offset
 from harness.model.configuration import TopicSettings
 from harness.model.contract import (
+    APPEND_TIME,
     DELETE_RETENTION,
     DELETE_RETENTION_MS_DEFAULT,
     MIN_INSYNC,
+    TIMESTAMP_TYPE,
     flush_within_ms,
+    timestamp_type,
     unless_never,
 )
 from harness.model.errors import BadInput
@@ -168,5 +171,6 @@ def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], 
         retention_bytes=int(config.get("retention.bytes", "-1")),
         deletes="delete" in policy,
         compacted="compact" in policy,
+        append_time=timestamp_type(config.get(TIMESTAMP_TYPE, "")) == APPEND_TIME,
         delete_retention_ms=int(config.get(DELETE_RETENTION, DELETE_RETENTION_MS_DEFAULT)),
     )

@@ -39,6 +39,7 @@ class TopicSettings:
     deletes: bool = True  # cleanup.policy has "delete"
     compacted: bool = False
     delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # of tombstones
+    append_time: bool = False  # records bear the time at which their leader got them, and not the producer's
 
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:
@@ -53,6 +54,7 @@ class TopicSettings:
         kept_long = self.retention_ms == RETENTION_MS_DEFAULT
         words += [f"retention.ms={self.retention_ms}"] if self.deletes and not kept_long else []
         words += [f"retention.bytes={self.retention_bytes}"] if self.deletes and self.retention_bytes >= 0 else []
+        words += ["message.timestamp.type=LogAppendTime"] if self.append_time else []
         words += [("compacted and deleted" if self.deletes else "compacted")] if self.compacted else []
         if self.compacted and self.delete_retention_ms != DELETE_RETENTION_MS_DEFAULT:
             words.append(f"delete.retention.ms={self.delete_retention_ms}")

@@ -27,6 +27,7 @@ SEGMENT_BYTES_DEFAULT = 1 << 30
 
 _NEVER: Final = -1
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
+APPEND_TIME: Final = "append"  # how a contract names LogAppendTime
 COMPRESSION_TYPE: Final = "compression.type"
 PRODUCER_CODEC: Final = "producer"
 MIN_INSYNC: Final = "min.insync.replicas"
@@ -161,7 +162,8 @@ class Contract:
         contract = self.topics[topic]
         limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
         limited = limited or self.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
-        return limited or contract.delete_records or contract.compacted or self.may_lose
+        limited = limited or contract.delete_records or contract.compacted or self.may_lose
+        return limited or (contract.replicas == 1 and any(loss.topic == topic for loss in self.exact_losses))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's run.json."""
@@ -252,7 +254,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
             setting(DELETE_RETENTION, f"log.cleaner.{DELETE_RETENTION}", str(DELETE_RETENTION_MS_DEFAULT))
         ),
         compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
-        timestamp_type=_timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
+        timestamp_type=timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
         delete_records=scenario.permits.delete_records,
         flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
         flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
@@ -277,8 +279,8 @@ def unless_never(text: str) -> int:
     return _NEVER if not text or int(text) == _LONG_MAX else int(text)
 
 
-def _timestamp_type(kafka_name: str) -> str:
-    return "append" if kafka_name == "LogAppendTime" else "create"
+def timestamp_type(kafka_name: str) -> str:
+    return APPEND_TIME if kafka_name == "LogAppendTime" else "create"
 
 
 def _processor_contract(name: str, plan: Processing) -> ProcessorContract:

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.model import rules_of_brokers as brokers
 from harness.model import rules_of_clients as clients
+from harness.model import rules_of_deletion as deletion
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
@@ -54,8 +55,9 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
-    (Event("grows_old", "records grow old, or the log grows long"), brokers.grows_old),
-    (Event("written_again", "a key is written again"), brokers.written_again),
+    (Event("grows_old", "records grow old, or the log grows long"), deletion.grows_old),
+    (Event("born_old", "records bear times that are too old when they are sent"), deletion.born_old),
+    (Event("written_again", "a key is written again"), deletion.written_again),
 )
 EVENTS: Final = tuple(event for event, _ in _RULES)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.effects import REFERENCE, Effect, Event, Promise, away, kept, lost
+from harness.model.effects import REFERENCE, Event, Promise, away, kept, lost
 
 _MIN_ISR: Final = "min.insync.replicas=2"
 _ALL: Final = "acks=all"
@@ -144,35 +144,3 @@ def disk_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> P
     if promise := without_acks_all(event, topic, client):
         return promise
     return kept(event, "the others in sync have it; it fetches all of it anew", f"{REFERENCE}, replication")
-
-
-def grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    del client
-    if not topic.deletes:
-        return None
-    if (topic.retention_ms, topic.retention_bytes) == (-1, -1):
-        return kept(event, "no limit by age or size", f"{REFERENCE}, retention.ms, retention.bytes")
-    limits = [f"older than retention.ms={topic.retention_ms}"] if topic.retention_ms >= 0 else []
-    limits += [f"beyond retention.bytes={topic.retention_bytes}"] if topic.retention_bytes >= 0 else []
-    which = f"whole segments {' or '.join(limits)}, read or not; by the records' own times with CreateTime"
-    return Promise(
-        event=event,
-        effects=(Effect.DELETED,),
-        which=which,
-        why="retention does not ask who has read",
-        source=f"{REFERENCE}, retention.ms, retention.bytes",
-        mend=("retention.ms=-1", "retention.bytes=-1"),
-    )
-
-
-def written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    del client
-    if not topic.compacted:
-        return kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
-    return Promise(
-        event=event,
-        effects=(Effect.DELETED,),
-        which="earlier records of the key; its newest stays, a tombstone for delete.retention.ms",
-        why="cleanup.policy=compact keeps the newest record of each key",
-        source=f"{REFERENCE}, log compaction",
-    )

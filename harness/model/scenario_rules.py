@@ -153,9 +153,6 @@ def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, 
             )
     if wrong := [size for size in producer.sizes if not 1 <= size <= VALUE_BYTES_MAX]:
         raise BadInput(f"{where}: sizes: a value of {wrong[0]} bytes; use 1 to {VALUE_BYTES_MAX}")
-    theirs = [t for t in producer.topics if topics[t].config.get("message.timestamp.type") == "LogAppendTime"]
-    if producer.backdated_s and theirs:
-        raise BadInput(f"{where}: backdated_s: {theirs[0]} bears the log's own times; leave one of the two away")
     _processes(producer, topics, scenario, where)
     group = producer.transactions and producer.transactions.offsets_of
     if group and group in {r.group for r in scenario.readers}:

@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from harness.model.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import COMMITTED, Case, places_of
@@ -134,7 +135,8 @@ def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
 
 
 def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
-    """From the call to the answer; of producers that date their records back, so long before."""
+    """From the call to the answer; of producers that date their records back, so long before, unless the topic bears
+    the log's own times."""
     back = [
         (n, name, producer.backdated_ms)
         for n, case in enumerate(cases)
@@ -144,11 +146,23 @@ def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequ
     by_ns = F.lit(0)
     if back:
         dated = F.broadcast(frame(spark, {"producer": "string", "back_ms": "int64"}, back))
-        dated = streams.join(dated, [BUNDLE, "producer"]).select(BUNDLE, "stream", "back_ms")
+        dated = streams.join(dated, [BUNDLE, "producer"]).join(_own_times(spark, cases), [BUNDLE, "topic"], "left_anti")
+        dated = dated.select(BUNDLE, "stream", "back_ms")
         rows = rows.join(F.broadcast(dated), [BUNDLE, "stream"], "left")
         by_ns = F.coalesce("back_ms", F.lit(0)) * 10**6
     rows = rows.withColumns({"due_from_ns": F.col("called_ns") - by_ns, "due_to_ns": F.col("returned_ns") - by_ns})
     return rows.drop("back_ms")
+
+
+def _own_times(spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
+    """Topics whose records bear the time at which their leader got them."""
+    rows = [
+        (n, name)
+        for n, case in enumerate(cases)
+        for name, topic in case.contract.topics.items()
+        if topic.timestamp_type == APPEND_TIME
+    ]
+    return F.broadcast(frame(spark, {"topic": "string"}, rows))
 
 
 def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:

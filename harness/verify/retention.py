@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract import RETENTION_MS_DEFAULT
+from harness.model.contract import APPEND_TIME, RETENTION_MS_DEFAULT
 from harness.verify.case import Case
 from harness.verify.clocks import ahead_ms
 from harness.verify.prepared import Prepared
@@ -66,8 +66,8 @@ def may_delete(case: Case, topic: str) -> bool:
     ended_ns = case.run.get("ended_ns") or case.run.get("started_ns") or 0
     limits = limits_of(case, topic, ended_ns)
     started_ms = (case.run.get("started_ns") or 0) // 10**6
-    # Records may bear times before the run.
-    started_ms -= max((producer.backdated_ms for producer in case.contract.producers.values()), default=0)
+    if contract.timestamp_type != APPEND_TIME:  # records may bear times before the run
+        started_ms -= max((producer.backdated_ms for producer in case.contract.producers.values()), default=0)
     return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.model.contract import TopicContract, contract_from_dict, contract_of
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, Producer, Scenario, Topic
+from harness.model.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Topic
 from harness.model.scenario_rules import check
 
 FOREVER = str((1 << 63) - 1)
@@ -52,6 +52,25 @@ def test_nobody_flushes_by_time_unless_somebody_looks() -> None:
 def test_what_no_broker_takes_is_refused(wrong: str) -> None:
     with pytest.raises(BadInput, match=r"flush\.messages"):
         promised({"flush.messages": wrong})
+
+
+@pytest.mark.parametrize(
+    ("topic", "loss", "jumps"),
+    [(1, ("t", 0), True), (1, ("other", 0), False), (1, None, False), (3, ("t", 0), False)],
+)
+def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
+    topic: int, loss: tuple[str, int] | None, jumps: bool
+) -> None:
+    losses = (ExactLoss(topic=loss[0], partition=loss[1], count=3),) if loss else ()
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        topics=(Topic(name="t", replicas=topic), Topic(name="other", replicas=1)),
+        producers=(Producer(name="p", topics=("t", "other")),),
+        permits=Permits(exact_losses=losses),
+    )
+    assert contract_of(scenario).may_jump("t") is jumps
 
 
 def test_evidence_from_before_says_nothing_of_it() -> None:

@@ -67,6 +67,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "dated back by its producer": (dated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS, kind="create")), []),
     "dated back by its producer, and further": (dated(5_000, off(-TEN_MINUTES_MS, kind="create")), ["corrupt 2"]),
     "dated back by its producer, and not any more": (dated(TEN_MINUTES_MS, off(0, kind="create")), ["corrupt 2"]),
+    "dated back by its producer, and the log bears its own times": (dated(TEN_MINUTES_MS, off(0)), []),
+    "dated back by its producer, and so is the log": (dated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS)), ["corrupt 2"]),
     "retention by a clock that is ahead": (young(2 * TEN_MINUTES_MS), []),
     "retention by a clock that is not ahead enough": (young(1_000), ["log_start 1"]),
     "retention by a clock that is behind": (young(-TEN_MINUTES_MS), ["log_start 1"]),

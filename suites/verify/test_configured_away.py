@@ -56,6 +56,12 @@ def backdated(built: Built, back_ms: int, retention_ms: int) -> Built:
     return contract(built, retention_ms=retention_ms)
 
 
+def of_the_log(built: Built) -> Built:
+    """Records bear the times at which their leader got them (LogAppendTime)."""
+    built.change("batches", {"timestamp_type": "append"})
+    return contract(built, timestamp_type="append")
+
+
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
     "compaction took an older value": (keyed(History("AAA").build(lose(0))), [], 1),
@@ -123,6 +129,16 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "not that old when they were sent": (
         backdated(History("AAAA").build(start_at(2)), 10_000, 60_000),
         ["log_start 2"],
+        0,
+    ),
+    "old when they were sent, and the log bears its own times": (
+        of_the_log(backdated(History("AAAA").build(start_at(2)), 10_000, 5000)),
+        ["log_start 2"],
+        0,
+    ),
+    "old by the log's own times": (
+        of_the_log(contract(History("AA......AA").build(start_at(2)), retention_ms=5000)),
+        [],
         0,
     ),
     "retention took what is compacted alone": (

@@ -1,0 +1,58 @@
+"""What is deleted by configuration: rules, each with its reason and its source."""
+
+from __future__ import annotations
+
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+
+
+def grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del client
+    if not topic.deletes:
+        return None
+    if (topic.retention_ms, topic.retention_bytes) == (-1, -1):
+        return kept(event, "no limit by age or size", f"{REFERENCE}, retention.ms, retention.bytes")
+    limits = [f"older than retention.ms={topic.retention_ms}"] if topic.retention_ms >= 0 else []
+    limits += [f"beyond retention.bytes={topic.retention_bytes}"] if topic.retention_bytes >= 0 else []
+    which = f"whole segments {' or '.join(limits)}, read or not; by the records' own times with CreateTime"
+    return Promise(
+        event=event,
+        effects=(Effect.DELETED,),
+        which=which,
+        why="retention does not ask who has read",
+        source=f"{REFERENCE}, retention.ms, retention.bytes",
+        mend=("retention.ms=-1", "retention.bytes=-1"),
+    )
+
+
+def born_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del client
+    if not topic.deletes:
+        return None
+    source = f"{REFERENCE}, retention.ms, message.timestamp.type; KIP-32"
+    if topic.retention_ms < 0:
+        return kept(event, "no limit by age", source)
+    if topic.append_time:
+        why = "with LogAppendTime a record is as old as it has been there, whatever its producer says"
+        return kept(event, why, source, f"every acknowledged record, for retention.ms={topic.retention_ms}")
+    return Promise(
+        event=event,
+        effects=(Effect.DELETED,),
+        which=f"whole segments without a record younger than retention.ms={topic.retention_ms}, at once",
+        why="with CreateTime a record is as old as its producer says",
+        source=source,
+        mend=("message.timestamp.type=LogAppendTime", "retention.ms=-1"),
+    )
+
+
+def written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del client
+    if not topic.compacted:
+        return kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
+    return Promise(
+        event=event,
+        effects=(Effect.DELETED,),
+        which="earlier records of the key; its newest stays, a tombstone for delete.retention.ms",
+        why="cleanup.policy=compact keeps the newest record of each key",
+        source=f"{REFERENCE}, log compaction",
+    )
