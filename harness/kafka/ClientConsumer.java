@@ -33,6 +33,10 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
 
     ClientConsumer(Map<String, Object> settings, ClientDriver driver) {
         this.driver = driver;
+        if (Boolean.parseBoolean(String.valueOf(settings.get("enable.auto.commit")))) {
+            settings.put("interceptor.classes", ClientCommits.class.getName());
+            settings.put(ClientCommits.DRIVER, driver);
+        }
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 

@@ -20,7 +20,9 @@ from harness.model.errors import BadInput
 DRIVER: Final = Path(__file__).with_name("ClientDriver.java")
 CLIENTS: Final = "clients"  # among what a scenario may need
 MAIN: Final = "durability.ClientDriver"
-_BESIDE: Final = tuple(DRIVER.with_name(f"{name}.java") for name in ("ClientProducer", "ClientConsumer"))
+_BESIDE: Final = tuple(
+    DRIVER.with_name(f"{name}.java") for name in ("ClientProducer", "ClientConsumer", "ClientCommits")
+)
 _API: Final = ("kafka-clients",)
 _LEAVE: Final = 'scenarios away that have clients with client = "java"'
 # What kafka-clients runs with: codecs and the interface of its logs.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_committed", "read_uncommitted"]
-# When a consumer commits what it was given: in the background, when it is done with it, before that, or in the
-# transaction of what it writes.
-Commits = Literal["auto", "after", "before", "transaction"]
+# When a consumer commits what it was given: its client does (processing each poll before the next, or polling ahead),
+# when it is done with it, before that, or in the transaction of what it writes.
+Commits = Literal["auto", "auto_ahead", "after", "before", "transaction"]
 
 ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted")
-COMMITS: Final[tuple[Commits, ...]] = ("auto", "after", "before", "transaction")
+COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 # Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).
 IN_FLIGHT_MAX: Final = 5
 
@@ -96,7 +96,11 @@ class ClientSettings:
     @property
     def consumer(self) -> str:
         """In words, what reads."""
-        how = {"auto": "commits by itself", "transaction": "commits in its transactions"}
+        how = {
+            "auto": "commits automatically, processes what a poll gave before the next",
+            "auto_ahead": "commits automatically, polls on while it processes",
+            "transaction": "commits in its transactions",
+        }
         return f"{how.get(self.commits, f'commits {self.commits} it processes')}, {self.isolation}"
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
+from harness.model.scenario import AUTO_AHEAD, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import is_tiered
 
 # Kafka's own defaults where they decide what is promised.
@@ -106,7 +106,8 @@ class ProducerContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderContract:
-    """Of a reader in a group. at_most_once: it commits before it processes, and skips what is between when it dies."""
+    """Of a reader in a group. at_most_once: what it is given may be committed before it has processed that, which it
+    skips when it dies."""
 
     reader: str
     group: str
@@ -199,7 +200,7 @@ def contract_of(scenario: Scenario) -> Contract:
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
         readers={
-            r.name: ReaderContract(reader=r.name, group=r.group, at_most_once=r.commits == "before")
+            r.name: ReaderContract(reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD))
             for r in scenario.readers
             if r.group is not None
         },

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
 from harness.model.rules_of_brokers import without_acks_all
+
+_ATOMIC: Final = "offsets in the transaction of what is written"
 
 
 def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -103,13 +107,15 @@ def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> P
             mend=("commit after processing",),
         )
     effects: tuple[Effect, ...] = (Effect.DUPLICATED,)
-    which, why = "what was processed and not committed is delivered again", "at least once"
+    which, why, mend = "what was processed and not committed is delivered again", "at least once", [_ATOMIC]
     if client.commits == "auto":
-        effects = (Effect.SKIPPED, Effect.DUPLICATED)
-        which = "what the last polls gave: delivered again, or skipped where it is processed after the next poll"
+        which = "what was processed since the last commit, auto.commit.interval.ms ago at most, is delivered again"
+        why = "enable.auto.commit commits in poll() what earlier polls gave: at least once"
+    if client.commits == "auto_ahead":
+        effects, mend = (Effect.SKIPPED, Effect.DUPLICATED), ["commit after processing", _ATOMIC]
+        which = "what earlier polls gave and was not processed is skipped; what was and is not committed comes again"
         why = "enable.auto.commit commits in poll() what earlier polls gave, processed or not"
-    mend = "offsets in the transaction of what is written"
-    return Promise(event=event, effects=effects, which=which, why=why, source=source, mend=(mend,))
+    return Promise(event=event, effects=effects, which=which, why=why, source=source, mend=tuple(mend))
 
 
 def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:

@@ -16,6 +16,9 @@ Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 JAVA: Final = "java"  # the release's own client
 CLIENTS: Final = ("librdkafka", JAVA)
+AUTO: Final = "auto"
+AUTO_AHEAD: Final = "auto_ahead"
+BY_ITSELF: Final = (AUTO, AUTO_AHEAD)  # a client commits what its polls gave (enable.auto.commit)
 Moment = Literal["read", "produced", "offsets", "commit"]  # at which a processor dies
 
 LOG_DIRS_MAX = 4
@@ -141,7 +144,9 @@ class Reader:
     protocol: GroupProtocol = "classic"  # of a group: or "consumer", the next generation's (KIP-848)
     static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
     client: str = CLIENTS[0]
-    commits: str = "after"  # of a group: "after" what it is given is processed, which is to be observed, or "before"
+    # Of a group: "after" what it is given is processed, which is to be observed, or "before"; or its client does by
+    # itself, "auto" where it processes what a poll gave before the next one, "auto_ahead" where it polls on meanwhile.
+    commits: str = "after"
     config: Config = field(default_factory=dict)
 
 

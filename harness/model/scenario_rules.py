@@ -14,7 +14,9 @@ from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS
 from harness.model.scenario import (
+    BY_ITSELF,
     CLIENTS,
+    JAVA,
     KRAFT_VERSION,
     LOG_DIRS_MAX,
     NODES_MAX,
@@ -39,7 +41,7 @@ ACKS = ("all", "1", "0")
 # That go by the key alone: others leave nothing to hold against them.
 PARTITIONERS = ("consistent", "consistent_random", "murmur2", "murmur2_random")
 WHEN = ("always", "steps", "input")
-COMMITS = ("after", "before")
+COMMITS = ("after", "before", *BY_ITSELF)
 COMMITS_OF_PROCESSORS = ("transaction", "after", "before")
 # What keeps ACLs, and lets nodes and clients that have none go on.
 AUTHORIZER = {
@@ -68,6 +70,7 @@ def check(scenario: Scenario, where: str) -> None:
         _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
     for reader in scenario.readers:
         _reader(reader, topics, f"{where}: readers.{reader.name}")
+        _commits_by_itself(reader, scenario, f"{where}: readers.{reader.name}")
         _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
@@ -200,6 +203,19 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
         raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
     if reader.commits != "after" and reader.group is None:
         raise BadInput(f"{where}: who is in no group commits nothing; name a group, or leave out commits")
+
+
+def _commits_by_itself(reader: Reader, scenario: Scenario, where: str) -> None:
+    if reader.commits not in BY_ITSELF:
+        return
+    where = f'{where}: commits = "{reader.commits}"'
+    if reader.client != JAVA:
+        raise BadInput(f'{where} is what the release\'s own client does; say client = "java"')
+    markers = {topic for p in scenario.producers if p.transactions for topic in p.topics} & set(reader.topics)
+    if markers:
+        raise BadInput(
+            f"{where}: its offsets go over markers of transactions, which nobody is given; leave {min(markers)} away"
+        )
 
 
 def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:

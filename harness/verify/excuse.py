@@ -213,7 +213,9 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for event, _ in case.events("reader_died"):
         for reader in case.contract.readers.values():
             if reader.group == event["group"] and reader.at_most_once:
-                why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
+                why = (
+                    f"skipped by the application: {reader.reader} commits before it has processed, and died in between"
+                )
                 yield from _clauses(
                     number,
                     [Kind.SKIPPED_READ],

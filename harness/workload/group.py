@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
+from harness.model.outcome import Outcome
 from harness.model.scenario import JAVA, GroupProtocol, Reader
 from harness.workload import java_settings
 from harness.workload.meters import Place
@@ -90,9 +91,13 @@ class GroupReader(LiveReader):
         starts = self._ask(consumer, places, COMMITTED_WAIT_S)
         if starts is None:
             return  # the client asks again by itself
+        self._goes_on_from({(start.topic, start.partition): start.offset for start in starts})
         for start in starts:
             start.offset = self._goes_on_at(start.offset)
         consumer.incremental_assign(starts)
+
+    def _goes_on_from(self, starts: Mapping[Place, int]) -> None:
+        """What the coordinator has of partitions that it was given; negative = nothing."""
 
     def _goes_on_at(self, committed: int) -> int:
         return committed if committed >= 0 else confluent_kafka.OFFSET_BEGINNING
@@ -157,22 +162,25 @@ class GroupReader(LiveReader):
         returned_ns = now_ns()
         for place, offset in moved.items():
             error = errors.get(place)
-            self._commits.append(
-                {
-                    "group": self.spec.group,
-                    "topic": place[0],
-                    "topic_id": self.desk.targets[place[0]].topic_id,
-                    "partition": place[1],
-                    "offset": offset,
-                    "outcome": outcome_of_offset_commit(error).value,
-                    "called_ns": called_ns,
-                    "returned_ns": returned_ns,
-                }
-            )
+            self._write(place, offset, outcome_of_offset_commit(error), called_ns, returned_ns)
             if error is None:
                 self._committed[place] = offset
         self.acked_commits += not errors
         return not errors
+
+    def _write(self, place: Place, offset: int, outcome: Outcome, called_ns: int, returned_ns: int) -> None:
+        self._commits.append(
+            {
+                "group": self.spec.group,
+                "topic": place[0],
+                "topic_id": self.desk.targets[place[0]].topic_id,
+                "partition": place[1],
+                "offset": offset,
+                "outcome": outcome.value,
+                "called_ns": called_ns,
+                "returned_ns": returned_ns,
+            }
+        )
 
 
 def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:

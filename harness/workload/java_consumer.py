@@ -79,6 +79,7 @@ class JavaConsumer(JavaProcess):
 
     def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
         self._told: dict[str, Rebalanced] = {}
+        self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # of those that it did by itself
         super().__init__(clients, "consumer", settings)
 
     def subscribe(
@@ -123,7 +124,9 @@ class JavaConsumer(JavaProcess):
         return [TopicPartition(fields.text(), fields.i32(), fields.i64()) for _ in range(fields.i32())]
 
     def event(self, frame: Fields) -> None:
-        """A rebalance: the client waits until its application has done what it does then."""
+        """A rebalance: the client waits until its application has done what it does then. Or an acknowledged commit."""
+        if frame.op == b"K" and self.on_commit:
+            self.on_commit({(frame.text(), frame.i32()): frame.i64() for _ in range(frame.i32())})
         if frame.op != b"B":
             return
         what = chr(frame.byte())

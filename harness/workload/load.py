@@ -13,11 +13,12 @@ from harness.evidence.writer import BundleWriter
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import JAVA, Admin, Moment, Producer, Reader, Scenario
+from harness.model.scenario import BY_ITSELF, JAVA, Admin, Moment, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
+from harness.workload.auto import AutoReader
 from harness.workload.group import GroupReader, behind
 from harness.workload.java_process import JavaClients
 from harness.workload.loop_of import loop_of
@@ -358,7 +359,8 @@ class Load:
         observations = self._bundle.table("observations", f"live-{spec.name}")
         if spec.group is None:
             return LiveReader(spec, desk, observations)
-        return MortalReader(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
+        kind = AutoReader if spec.commits in BY_ITSELF else MortalReader
+        return kind(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
 
     def _admin(self, spec: Admin) -> AdminLoop:
         rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")

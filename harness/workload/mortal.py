@@ -89,7 +89,7 @@ class MortalReader(GroupReader):
         ordered = self._restart
         if not self._dead and ordered is None:
             return super()._current(consumer)
-        consumer.close()  # what was not committed yet is when its partitions are taken away, unless it died
+        self._let_go(consumer)  # what was not committed yet is when its partitions are taken away, unless it died
         self._committed.clear()
         self._mine = set()
         self._dead = False

@@ -89,7 +89,10 @@ class LiveReader(Worker):
                 self._turn(consumer)
             self._end(consumer)
         finally:
-            consumer.close()
+            self._let_go(consumer)
+
+    def _let_go(self, consumer: Any) -> None:
+        consumer.close()
 
     def _current(self, consumer: Any) -> Any:
         """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it

@@ -98,7 +98,8 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("transaction_aborts", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
         ("reader_dies", ALL, {}, ["duplicated"]),
         ("reader_dies", replace(ALL, commits="before"), {}, ["skipped"]),
-        ("reader_dies", replace(ALL, commits="auto"), {}, ["skipped", "duplicated"]),
+        ("reader_dies", replace(ALL, commits="auto"), {}, ["duplicated"]),
+        ("reader_dies", replace(ALL, commits="auto_ahead"), {}, ["skipped", "duplicated"]),
         ("reader_dies", replace(ATOMIC, commits="transaction"), {}, ["kept"]),
         (
             "reader_dies",
