@@ -20,6 +20,7 @@ from harness.lookups import look_up, look_up_epochs
 from harness.model.clock import now_ns
 from harness.model.contract import Contract
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.internal_topics import internal_topics
 from harness.model.outcome import Outcome
 from harness.model.scenario import Scenario
 from harness.model.scenario_tier import SEGMENTS_MIN
@@ -183,7 +184,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         java=task.java,
     )
     record.listeners = secured_looks.look(cluster) if record.access.settings else []
-    groups = truth.groups_of(scenario)
+    groups = scenario.groups
     record.snapshots.append(admin.snapshot("start", topics, groups))
     load.start()
     try:
@@ -212,6 +213,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierLooks, 
         load=load,
         rng=Random(f"{record.task.seed}/{scenario.name}/steps"),
         topics=scenario.topics,
+        internal=internal_topics(scenario.shape),
         say=say,
     )
     record.on_steps(conducting.conduct(stage, scenario.steps, record.on_steps))

@@ -10,7 +10,6 @@ from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin import AdminView
 from harness.kafka.scrub import lineages_of, scrub
-from harness.model.scenario import Scenario
 from harness.workload.copies import Copy
 
 
@@ -20,13 +19,6 @@ def observer(cluster: Cluster) -> AdminView:
         {broker: cluster.direct_address(broker) for broker in cluster.brokers},
         {controller: cluster.direct_address(controller) for controller in cluster.controllers},
     )
-
-
-def groups_of(scenario: Scenario) -> list[str]:
-    """Groups that readers and processors commit for, and those whose offsets transactions carry."""
-    readers = {r.group for r in scenario.readers} | {p.processes.group for p in scenario.producers if p.processes}
-    carried = {p.transactions.offsets_of for p in scenario.producers if p.transactions is not None}
-    return sorted(group for group in readers | carried if group)
 
 
 def copies_of(snapshot: Mapping[str, Any]) -> list[Copy]:

@@ -47,6 +47,7 @@ _CONTRACT: Final = {
         {"processor": "string", "group": "string", "commits": ("transaction", "after", "before"), "reads": ["string"]}
     ),
     "deletions?": ["string"],
+    "group_deletions?": ["string"],
     "producer_expiration_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
@@ -117,6 +118,9 @@ _EVENTS: Final = Kinds(
             "leader_epoch": "int",
             "clean": "bool?",
         },
+        "internal_leader_change": {**_EVENT, "old_leader": "int?", "new_leader": "int", "leader_epoch": "int"},
+        "group_away": {"group": "string", "from_ns": "int", "to_ns": "int"},
+        "group_deleted": {"group": "string", "outcome": "string", "asked_ns": "int", "at_ns": "int"},
         "partitions_added": {**_EVENT, "partitions": "int"},
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
         "power_loss": {

@@ -188,12 +188,13 @@ class _Conductor:
 
     def _watch_leaders(self) -> None:
         """Evidence of who led: a leader that changed since the last look becomes an event of the step."""
-        for place, state in self.stage.all_states().items():
+        internal = {topic.name for topic in self.stage.internal}
+        for place, state in self.stage.watched().items():
             before = self.seen.get(place)
             same = before is not None and before.topic_id == state.topic_id  # else it was deleted and made anew
             if before is not None and same and state.leader_epoch > before.leader_epoch:
                 self.stage.record_event(
-                    "leader_change",
+                    "internal_leader_change" if place[0] in internal else "leader_change",
                     topic=place[0],
                     partition=place[1],
                     old_leader=before.leader,

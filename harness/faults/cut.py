@@ -85,6 +85,7 @@ class CutFollowers(Fault):
     """
 
     do: ClassVar[str] = "cut_followers"
+    internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     of: PartitionExpr
     mode: CutMode = "silent"

@@ -23,6 +23,7 @@ class ElectPreferred(Action):
     """
 
     do: ClassVar[str] = "elect_preferred"
+    internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
 
@@ -49,6 +50,7 @@ class ElectUnclean(Action):
     """
 
     do: ClassVar[str] = "elect_unclean"
+    internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
 

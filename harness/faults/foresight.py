@@ -5,7 +5,7 @@ Whatever can be known when a scenario is loaded is refused then, and not after m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from harness.faults.base import Fault, Kind, Place
 from harness.faults.links import CLIENTS, LONE
 from harness.faults.targets import Nodes, parse_nodes, place_of
 from harness.model.errors import BadInput
+from harness.model.internal_topics import internal_topics
 from harness.model.scenario import Admin, Producer, Scenario, Topic
 from harness.model.scenario_rules import partition_of
 from harness.model.scenario_tier import is_tiered
@@ -51,9 +52,9 @@ class Foresight:
     # --- what steps ask ---
 
     def topic(self, name: str) -> Topic:
-        """BadInput when the scenario has none of this name."""
-        self._known(name, self.topics, "topic")
-        return self.topics[name]
+        """Of the scenario or of Kafka's own; BadInput when there is none of this name."""
+        self._known(name, self.every, "topic")
+        return self.every[name]
 
     def producer(self, name: str) -> Producer:
         """Of a name that its marker has checked."""
@@ -65,11 +66,11 @@ class Foresight:
 
     def topics_of(self, places: tuple[str, ...]) -> list[Topic]:
         """The topics of "topic/0" and "topic/*"; all when there are none."""
-        return [self.topics[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
+        return [self.every[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
 
     def holders(self, place: Place) -> frozenset[int] | None:
         """The brokers that will have a replica; None where that is only known when it runs."""
-        topic, shape = self.topics[place[0]], self.scenario.shape
+        topic, shape = self.every[place[0]], self.scenario.shape
         if topic.replicas == shape.brokers:
             return frozenset(range(1, shape.brokers + 1))
         moved = any(kind.do == "reassign" for kind in self.earlier.values())
@@ -100,7 +101,7 @@ class Foresight:
             counts = {"controllers": shape.controllers, "controller_majority": majority}
             return Reach(word, CONTROLLERS, counts.get(word, 1))
         if word == "followers":
-            return Reach(word, BROKERS, self.topics[place_of(nodes.of)[0]].replicas - 1)
+            return Reach(word, BROKERS, self.every[place_of(nodes.of)[0]].replicas - 1)
         return Reach(word, BROKERS, 1)
 
     def linked(self, src: str, dst: str) -> None:
@@ -120,8 +121,11 @@ class Foresight:
 
     # --- what a step's arguments refer to ---
 
-    def check(self, marker: Any, value: Any) -> None:
-        """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing."""
+    def check(self, marker: Any, value: Any, *, internal: bool = False) -> None:
+        """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing; `internal`
+        where topics of Kafka's own are no wrong thing."""
+        if marker in ("partition", "partitions", "topic") and not internal:
+            self._no_internal([value] if isinstance(value, str) else value)
         if marker in ("nodes", *_WANTED) or (marker == "parties" and value not in CLIENTS):
             self._nodes(parse_nodes(value))
             if marker in _WANTED:
@@ -129,10 +133,10 @@ class Foresight:
         elif marker == "partition":
             if value.endswith("/*"):
                 raise BadInput(f'{value!r} is more than one partition; name one, as in "{value[:-1]}0"')
-            partition_of(value, self.topics)
+            partition_of(value, self.every)
         elif marker == "partitions":
             for text in value:
-                partition_of(text, self.topics)
+                partition_of(text, self.every)
         elif marker in ("step", "fault"):
             self._known(value, self.earlier, "earlier step")
             if marker == "fault":
@@ -158,6 +162,17 @@ class Foresight:
         }
         return {t.name: replace(t, partitions=max(t.partitions, grown.get(t.name, 0))) for t in self.scenario.topics}
 
+    @property
+    def every(self) -> dict[str, Topic]:
+        """The same, and topics of Kafka's own."""
+        return {**{t.name: t for t in internal_topics(self.scenario.shape)}, **self.topics}
+
+    def _no_internal(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            name = text.partition("/")[0]
+            if name in self.every and name not in self.topics:
+                raise BadInput(f"{text}: no producer writes to {name}, which this step needs; name a topic of yours")
+
     def _nodes(self, nodes: Nodes) -> None:
         shape = self.scenario.shape
         if nodes.word == "same":
@@ -176,10 +191,10 @@ class Foresight:
             if not is_tiered(self.topics[topic]):
                 raise BadInput(f"tier_metadata({nodes.of}): topic {topic} is not in the remote tier; name one that is")
         elif nodes.word in _OF_PARTITIONS:
-            ((topic, _),) = partition_of(nodes.of, self.topics)
+            ((topic, _),) = partition_of(nodes.of, self.every)
             if nodes.word == "adding" and not self.leaves_moving():
                 raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
-            if nodes.word.startswith("follower") and self.topics[topic].replicas == 1:
+            if nodes.word.startswith("follower") and self.every[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
 
     def _lone(self) -> None:
@@ -206,6 +221,7 @@ class Foresight:
         return victims
 
     def _groups(self) -> list[str]:
+        """Groups that somebody reads for."""
         processing = [p.processes.group for p in self.scenario.producers if p.processes]
         return [*(r.group for r in self.scenario.readers if r.group), *processing]
 

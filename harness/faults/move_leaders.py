@@ -31,6 +31,7 @@ class MoveLeaders(Action):
     """Makes another replica the preferred one and elects it; `without` names brokers that shall not lead."""
 
     do: ClassVar[str] = "move_leaders"
+    internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
     without: BrokersExpr = ""

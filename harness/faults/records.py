@@ -47,6 +47,7 @@ class AlterTopic(Action):
     """Changes settings of a topic while it is used."""
 
     do: ClassVar[str] = ALTER_TOPIC
+    internal: ClassVar[bool] = True
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
@@ -72,6 +73,7 @@ class WaitRolled(Action):
     """Waits until the leader of each partition has at least so many segments on disk."""
 
     do: ClassVar[str] = "wait_rolled"
+    internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
     segments: Count = 2
@@ -133,6 +135,7 @@ class WaitCompacted(Action):
     step began."""
 
     do: ClassVar[str] = "wait_compacted"
+    internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr
     further: bool = False

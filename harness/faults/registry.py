@@ -28,6 +28,7 @@ from harness.faults import (
     downgrade_refused,
     elect,
     flap,
+    groups,
     hold_frames,
     isolate,
     kill,
@@ -134,6 +135,7 @@ KINDS: tuple[type[Kind], ...] = (
     replay.Replay,
     reader_dies.ReaderDies,
     restart_reader.RestartReader,
+    groups.ReaderAway,
     processor_dies.ProcessorDies,
     damage_object.DamageObject,
     clock.Clock,
@@ -159,6 +161,7 @@ KINDS: tuple[type[Kind], ...] = (
     produce.EndTransaction,
     records.DeleteRecords,
     records.AlterTopic,
+    groups.DeleteGroup,
     records.WaitRolled,
     records.WaitLogStart,
     records.WaitCompacted,
@@ -218,7 +221,7 @@ def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
         if value == "" and name in optional:
             continue
         try:
-            plan.check(marker, value)
+            plan.check(marker, value, internal=kind.internal)
         except BadInput as error:
             raise BadInput(f"{name}: {error}") from error
     kind.foresee(plan)

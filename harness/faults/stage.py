@@ -29,6 +29,7 @@ class Stage:
     rng: Random
     topics: tuple[Topic, ...]
     say: Callable[[str], None]
+    internal: tuple[Topic, ...] = ()  # Kafka's own, which no producer writes to
     group_id: Callable[[str], str] = str  # a group of the scenario as the cluster knows it
     transactional_id: Callable[[str], str] = str  # a producer of the scenario as the cluster knows it
     rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the conductor keeps them
@@ -61,8 +62,8 @@ class Stage:
         return resolve(parse_nodes(text), self)
 
     def places(self, texts: Sequence[str]) -> list[Place]:
-        """Partitions of "topic/0" and "topic/*"; of every topic when there are none."""
-        by_name = {t.name: t for t in self.topics}
+        """Partitions of "topic/0" and "topic/*"; of every topic of the scenario when there are none."""
+        by_name = {t.name: t for t in (*self.topics, *self.internal)}
         if not texts:
             return [(t.name, p) for t in self.topics for p in range(t.partitions)]
         return [place for text in texts for place in partition_of(text, by_name, "steps")]
@@ -75,6 +76,10 @@ class Stage:
 
     def all_states(self) -> dict[Place, PartitionView]:
         return self.states(self.places(()))
+
+    def watched(self) -> dict[Place, PartitionView]:
+        """The same with those of internal topics that are there."""
+        return self.states([*self.places(()), *((t.name, p) for t in self.internal for p in range(t.partitions))])
 
     # --- targets.Facts ---
 

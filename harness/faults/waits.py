@@ -36,6 +36,7 @@ COMMIT_LOOK_S = 0.005
 class WaitOnPartitions(Action):
     """Base of waits whose condition is one of partitions."""
 
+    internal: ClassVar[bool] = True
     on: PartitionsExpr = ()
     deadline_s: Deadline = 60.0
 

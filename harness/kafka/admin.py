@@ -266,6 +266,14 @@ class AdminView:
         """ "classic" or "consumer", as its coordinator has it; "" where none tells."""
         return admin_groups.group_type(self._wire, group)
 
+    def group_state(self, group: str) -> str:
+        """As "Stable" or "Empty"; "" where no broker has such a group."""
+        return admin_groups.group_state(self._wire, group)
+
+    def delete_group(self, group: str, deadline_s: float = DEADLINE_S) -> None:
+        """Deletes a group without members, and what it committed (KIP-229); one that is not there is no error."""
+        admin_groups.delete_group(self._wire, group, deadline_s)
+
     def group_offsets(
         self,
         group: str,

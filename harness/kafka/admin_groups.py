@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.protocol.admin import (
+    DeleteGroupsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListGroupsRequest,
@@ -77,9 +78,38 @@ def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
 
 def group_type(wire: Wire, group: str) -> str:
     """Which protocol a group goes by (KIP-848): "classic" or "consumer"; "" where no broker tells."""
+    return next((str(found.group_type or "").lower() for found in _listed(wire) if found.group_id == group), "")
+
+
+def group_state(wire: Wire, group: str) -> str:
+    """Kafka's word, such as "Stable" or "Empty"; "" where no broker has such a group."""
+    return next((str(found.group_state or "") for found in _listed(wire) if found.group_id == group), "")
+
+
+def _listed(wire: Wire) -> list[Any]:
     question = Call(ListGroupsRequest, lambda _: ListGroupsRequest(states_filter=[], types_filter=[]))
-    told = [found for answer in wire.ask_all(question).values() for found in answer.groups]
-    return next((str(found.group_type or "").lower() for found in told if found.group_id == group), "")
+    return [found for answer in wire.ask_all(question).values() for found in answer.groups]
+
+
+def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
+    """Deletes a group without members (KIP-229). One that nobody knows is no error: an answer may have been lost.
+
+    HarnessTimeout, with the last error, when its coordinator has not done it by the deadline.
+    """
+    question = call(DeleteGroupsRequest, groups_names=[group])
+    give_up_at = time.monotonic() + deadline_s
+    while True:
+        broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
+        try:
+            (result,) = wire.ask(broker, question).results
+            error = error_name(result.error_code)
+        except Unanswered as silent:
+            error = str(silent)
+        if error in (None, "GROUP_ID_NOT_FOUND"):
+            return
+        if time.monotonic() >= give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s to delete group {group}; last saw broker {broker}: {error}")
+        time.sleep(0.05)
 
 
 def group_offsets(

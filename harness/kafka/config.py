@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.kafka.release import Release
 from harness.kafka.secured import BETWEEN_BROKERS, PROTOCOL, Stores, broker_properties
 from harness.kafka.tier import Tier, tier_properties
+from harness.model.internal_topics import PARTITIONS
 from harness.model.limits import HEAP, MIB
 from harness.model.scenario import Voters
 
@@ -61,8 +62,7 @@ _BEHAVIOUR = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",  # KIP-392, to read every copy
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    "offsets.topic.num.partitions": "10",
-    "transaction.state.log.num.partitions": "5",
+    **{key: str(partitions) for key, partitions in PARTITIONS.values()},
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",

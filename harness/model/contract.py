@@ -58,6 +58,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
 }
 
+DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has no offsets
 RECREATE_TOPIC: Final = "recreate_topic"
 TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
@@ -136,7 +137,8 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
-    of the declared scenario that delete a topic, whose records are promised no more. producer_expiration_ms: for how
+    of the declared scenario that delete a topic, whose records are promised no more. group_deletions: those that delete
+    a group. producer_expiration_ms: for how
     long brokers know the sequences of a producer that writes nothing."""
 
     topics: dict[str, TopicContract]
@@ -147,6 +149,7 @@ class Contract:
     readers: dict[str, ReaderContract] = field(default_factory=dict)
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
+    group_deletions: tuple[str, ...] = ()
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -199,6 +202,7 @@ def contract_of(scenario: Scenario) -> Contract:
         exact_losses=permits.exact_losses,
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
+        group_deletions=tuple(step.name for step in scenario.steps if step.do == DELETE_GROUP),
         readers={
             r.name: ReaderContract(reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD))
             for r in scenario.readers
@@ -217,6 +221,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         producers={name: ProducerContract(**_known(ProducerContract, p)) for name, p in plain["producers"].items()},
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
         deletions=tuple(plain.get("deletions") or ()),
+        group_deletions=tuple(plain.get("group_deletions") or ()),
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
         processors={
             n: ProcessorContract(**_known(ProcessorContract, p)) for n, p in (plain.get("processors") or {}).items()

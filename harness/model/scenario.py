@@ -280,6 +280,13 @@ class Scenario:
     matrix: Matrix | None = None
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups that readers and processors commit for, and those whose offsets transactions carry."""
+        readers = {r.group for r in self.readers} | {p.processes.group for p in self.producers if p.processes}
+        carried = {p.transactions.offsets_of for p in self.producers if p.transactions is not None}
+        return tuple(sorted(group for group in readers | carried if group))
+
+    @property
     def own_clients(self) -> bool:
         """Whether some of its clients are the release's own."""
         return any(p.client == JAVA for p in self.producers) or any(r.client == JAVA for r in self.readers)

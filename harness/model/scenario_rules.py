@@ -179,7 +179,7 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
         raise BadInput(f"{where}: reads is empty; name the topics that it reads")
     for name in plan.reads:
         if name not in topics:
-            raise BadInput(f"{where}: reads: no topic {name!r}{_hint(name, topics)}")
+            raise BadInput(f"{where}: reads: no topic {name!r}{nearest(name, topics)}")
     others = [p.processes.group for p in scenario.producers if p.processes is not None and p is not producer]
     others += [p.transactions.offsets_of for p in scenario.producers if p.transactions and p.transactions.offsets_of]
     if plan.group in {r.group for r in scenario.readers} | set(others):
@@ -252,7 +252,7 @@ def _steps(scenario: Scenario, where: str) -> None:
             continue
         fault = step.args.get("fault")
         if fault not in open_faults:
-            raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{_hint(str(fault), open_faults)}")
+            raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{nearest(str(fault), open_faults)}")
         open_faults.remove(fault)
 
 
@@ -289,15 +289,15 @@ def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where:
         raise BadInput(f"{where}: topics is empty; each topic named there is a configuration of the matrix")
     for name in matrix.topics:
         if name not in topics:
-            raise BadInput(f"{where}: no topic {name!r}{_hint(name, topics)}")
+            raise BadInput(f"{where}: no topic {name!r}{nearest(name, topics)}")
         if not any(name in producer.topics for producer in scenario.producers):
             raise BadInput(f"{where}: nobody writes to {name}; add it to a producer's topics")
     for name in matrix.exactly:
         if name not in matrix.topics:
-            raise BadInput(f"{where}: exactly: no topic {name!r}{_hint(name, matrix.topics)}")
+            raise BadInput(f"{where}: exactly: no topic {name!r}{nearest(name, matrix.topics)}")
     steps = {step.name: step for step in scenario.steps}
     if matrix.fault and matrix.fault not in steps:
-        raise BadInput(f"{where}: fault: no step {matrix.fault!r}{_hint(matrix.fault, steps)}")
+        raise BadInput(f"{where}: fault: no step {matrix.fault!r}{nearest(matrix.fault, steps)}")
 
 
 def _regression(known: Regression, where: str) -> None:
@@ -325,7 +325,7 @@ def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[t
         raise BadInput(f'{prefix}{text!r} is no partition; write "topic/0" or "topic/*"')
     topic = topics.get(match["topic"])
     if topic is None:
-        raise BadInput(f"{prefix}no topic {match['topic']!r}{_hint(match['topic'], topics)}")
+        raise BadInput(f"{prefix}no topic {match['topic']!r}{nearest(match['topic'], topics)}")
     if match["partition"] == "*":
         return [(topic.name, p) for p in range(topic.partitions)]
     if int(match["partition"]) >= topic.partitions:
@@ -338,12 +338,12 @@ def _some_topics(names: tuple[str, ...], topics: dict[str, Topic], where: str) -
         raise BadInput(f"{where}: topics is empty")
     for name in names:
         if name not in topics:
-            raise BadInput(f"{where}: no topic {name!r}{_hint(name, topics)}")
+            raise BadInput(f"{where}: no topic {name!r}{nearest(name, topics)}")
 
 
 def _one_of(value: str, allowed: tuple[str, ...], where: str, key: str) -> None:
     if value not in allowed:
-        raise BadInput(f"{where}: {key} = {value!r}; it is one of {', '.join(allowed)}{_hint(value, allowed)}")
+        raise BadInput(f"{where}: {key} = {value!r}; it is one of {', '.join(allowed)}{nearest(value, allowed)}")
 
 
 def _name(name: str, where: str, noun: str) -> None:
@@ -351,6 +351,7 @@ def _name(name: str, where: str, noun: str) -> None:
         raise BadInput(f"{where}: {noun} is made of a-z, 0-9 and _, not {name!r}")
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?", or nothing when no word is near."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -72,6 +72,9 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     ),
     (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group is behind its last acked commit {run['other_last']}",
     (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody committed this; the last acked was {run['other_last']}",
+    (Kind.COMMIT_REGRESSED, "deleted"): lambda run: (
+        f"the group has offset {run['offset_first']} again, which was deleted with it"
+    ),
     (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; the last acked was {run['other_last']}",
     (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
     (Kind.LOG_START, "served"): lambda run: f"a reader was given it, and the log started at {_span(run, 'offset')}",

@@ -296,12 +296,15 @@ class Load:
 
     def let_die(self, group: str, records: int) -> Death:
         """Has the only member of a group die once it was given so many records."""
-        (member,) = [r for r in self._readers.values() if isinstance(r, MortalReader) and r.spec.group == group]
+        (member,) = self.members(group).values()
         return member.die(records)
 
     def fellows(self, reader: str) -> dict[str, MortalReader]:
         """The members of a reader's group by name, itself among them."""
-        group = self._readers[reader].spec.group
+        return self.members(self._readers[reader].spec.group)
+
+    def members(self, group: str | None) -> dict[str, MortalReader]:
+        """The readers of a group by name, also while they are away."""
         return {n: r for n, r in self._readers.items() if isinstance(r, MortalReader) and r.spec.group == group}
 
     def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:

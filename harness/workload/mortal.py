@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_END, Consumer, Message
 
 from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
 from harness.model.scenario import GroupProtocol, Reader
 from harness.workload.group import GroupReader
 from harness.workload.meters import Place
 from harness.workload.readers import ReadingDesk
+
+AWAY_LOOK_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -37,6 +41,14 @@ class Restart:
     begun: bool = False
 
 
+@dataclass(slots=True)
+class Absence:
+    """Ordered by a step. left_ns: when it had left its group, None = not yet. over: it may come back."""
+
+    left_ns: int | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+
+
 class MortalReader(GroupReader):
     """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
     has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
@@ -46,11 +58,17 @@ class MortalReader(GroupReader):
         self._death: Death | None = None
         self._dead = False
         self._restart: Restart | None = None
+        self._absence: Absence | None = None
         self._at_end = False
 
     def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
         """From another thread: it commits what it has processed, closes, and another one begins in its place."""
         self._restart = ordered = Restart(protocol or self.protocol, at_end)
+        return ordered
+
+    def leave(self) -> Absence:
+        """From another thread: it commits what it has processed, closes, and is away until that is over."""
+        self._absence = ordered = Absence()
         return ordered
 
     def die(self, records: int) -> Death:
@@ -86,18 +104,27 @@ class MortalReader(GroupReader):
             super()._commit(consumer)
 
     def _current(self, consumer: Any) -> Any:
-        ordered = self._restart
-        if not self._dead and ordered is None:
+        ordered, absence = self._restart, self._absence
+        if not self._dead and ordered is None and absence is None:
             return super()._current(consumer)
         self._let_go(consumer)  # what was not committed yet is when its partitions are taken away, unless it died
         self._committed.clear()
         self._mine = set()
         self._dead = False
+        if absence is not None:
+            self._stay_away(absence)
         if ordered is not None:
             self._restart, self.protocol, self._at_end, ordered.begun = None, ordered.protocol, ordered.at_end, True
         another = self._consumer()
         self._begin(another)
         return another
+
+    def _stay_away(self, absence: Absence) -> None:
+        """It is no member of anything, and not to be taken for one that hangs."""
+        absence.left_ns = now_ns()
+        while not (absence.over.wait(AWAY_LOOK_S) or self._stopping.is_set()):
+            self.last_turn_ns = now_ns()
+        self._absence = None
 
     def _goes_on_at(self, committed: int) -> int:
         return OFFSET_END if self._at_end else super()._goes_on_at(committed)

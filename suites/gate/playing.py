@@ -20,6 +20,7 @@ from harness.faults.stage import Stage
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
+from harness.model.internal_topics import internal_topics, written_out
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
@@ -49,8 +50,9 @@ class Play:
         """The same for steps that may be in doubt."""
         every = (*steps, ("whole", WHOLE))
         plan = tuple(Step(do=args["do"], name=name, args=_without_do(args)) for name, args in every)
-        check_steps(Scenario(**{**plain(self.scenario), "steps": plan}))
-        return conduct(self.stage, plan)
+        scenario = written_out(Scenario(**{**plain(self.scenario), "steps": plan}), "play")
+        check_steps(scenario)
+        return conduct(self.stage, scenario.steps)
 
     def without_load(self) -> None:
         """Stops the producers; what they were acknowledged last is no recent load any more afterwards."""
@@ -109,9 +111,9 @@ def playing(
         load = _load(scenario, cluster, admin, bundle)
         try:
             load.wait_flowing(60)
-            yield Play(
-                Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print), scenario
-            )
+            stage = Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
+            stage.internal = internal_topics(cluster.shape)
+            yield Play(stage, scenario)
         finally:
             load.stop_producers()
             load.stop_readers()

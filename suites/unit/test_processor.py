@@ -13,7 +13,6 @@ from harness.faults.registry import check_steps
 from harness.model.contract import contract_from_dict, contract_of
 from harness.model.errors import BadInput
 from harness.model.scenario_toml import parse, patched
-from harness.truth import groups_of
 from harness.workload.processor import ProcessorDeath, ProcessorLoop
 
 TEXT = """
@@ -44,7 +43,7 @@ def test_a_processor_is_promised_what_it_declares() -> None:
     assert contract.processors["worker"].reads == ("a",)
     assert contract_from_dict(contract.as_dict()).processors["worker"].group == "w"
     assert contract_from_dict({**contract.as_dict(), "processors": None}).processors == {}
-    assert groups_of(scenario) == ["g", "w"]
+    assert scenario.groups == ("g", "w")
 
 
 @pytest.mark.parametrize(

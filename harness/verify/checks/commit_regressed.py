@@ -54,7 +54,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
     )
     since = F.coalesce("begun_ns", F.lit(_FIRST))
     late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
-    same = tried.join(last, key).where(F.col("offset") == F.col("told"))
+    same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("told")))
     legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
     undone = same.where(F.col("by_records") & (F.col("fate") == Outcome.REFUSED.value))
     undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
@@ -63,6 +63,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
     how = (
         F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
         .when(F.col("told").isNull(), F.lit("gone"))
+        .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit("deleted"))
         .when(F.col("told") < F.col("last.offset"), F.lit("behind"))
         .otherwise(F.lit("nobody"))
     )
@@ -114,7 +115,27 @@ def _commits(drill: Drill) -> DataFrame:
     for column in ("called_ns", "order_ns", "done_ns"):
         there = there.withColumn(column, F.lit(_FIRST).cast("bigint"))
     there = there.withColumn("by_records", F.lit(False))
-    return rows.unionByName(there.withColumn("fate", F.lit(Outcome.UNKNOWN.value)))
+    rows = rows.unionByName(there.withColumn("fate", F.lit(Outcome.UNKNOWN.value)))
+    return rows.unionByName(_deleted(given, rows)) if _deletions(given) else rows
+
+
+def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
+    """(case, group, outcome, when asked, when done) of groups that declared steps deleted."""
+    return [
+        (n, event["group"], event["outcome"], event["asked_ns"], event["at_ns"])
+        for n, case in enumerate(given.cases)
+        for event, step in case.events("group_deleted")
+        if step["name"] in case.contract.group_deletions
+    ]
+
+
+def _deleted(given: Prepared, commits: DataFrame) -> DataFrame:
+    """Deletions of groups as commits of no offset, at each place where the group has ever committed one."""
+    columns = {"group": "string", "fate": "string", "called_ns": "int64", "done_ns": "int64"}
+    deletions = F.broadcast(frame(given.spark, columns, _deletions(given)))
+    rows = commits.select(*_AT).distinct().join(deletions, [BUNDLE, "group"])
+    rows = rows.withColumns({"offset": F.lit(None).cast("bigint"), "order_ns": F.col("called_ns")})
+    return rows.withColumn("by_records", F.lit(False)).select(*commits.columns)
 
 
 def _told_by_records(drill: Drill) -> DataFrame:

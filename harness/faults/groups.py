@@ -1,0 +1,98 @@
+"""Groups that nobody is in for a while, and what may be done to one then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from harness.faults.base import Action, Bite, Done, Fault, GroupRef, Injection
+from harness.faults.foresight import Foresight
+from harness.faults.stage import Stage
+from harness.model.clock import now_ns
+from harness.model.contract import DELETE_GROUP
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.outcome import Outcome
+from harness.model.waiting import wait_for
+
+BACK_DEADLINE_S: Final = 60.0
+# What a coordinator says of a group without members: that it is empty, or nothing once it has forgotten it.
+_NOBODY: Final = ("Empty", "Dead", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderAway(Fault):
+    """Lets every member of a group commit, leave, and stay away until healed, as applications that are stopped.
+
+    An event `group_away` tells from when to when nobody was in the group.
+    """
+
+    do: ClassVar[str] = "reader_away"
+    group: GroupRef
+
+    def victims(self) -> str:
+        """Nobody that a process of the cluster runs for."""
+        return ""
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if not any(reader.group == self.group for reader in plan.scenario.readers):
+            raise BadInput(f"group: no reader is in {self.group}; name the group of one")
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        members = stage.load.members(self.group)
+        absences = {name: member.leave() for name, member in members.items()}
+
+        def probe() -> Bite:
+            here = sorted(name for name, absence in absences.items() if absence.left_ns is None)
+            if here:
+                return Bite(False, f"{', '.join(here)} did not leave group {self.group} yet")
+            told = stage.admin.group_state(stage.group_id(self.group))
+            seen = {"members": sorted(members), "state": told}
+            if told not in _NOBODY:
+                return Bite(False, f"the coordinator says that group {self.group} is {told}", seen)
+            return Bite(True, f"{', '.join(sorted(members))} left, and nobody is in group {self.group}", seen)
+
+        try:
+            yield Injection(resolved={"members": sorted(members)}, probe=probe)
+        finally:
+            back_ns = now_ns()
+            for absence in absences.values():
+                absence.over.set()
+            left = [absence.left_ns for absence in absences.values()]
+            if None not in left:
+                from_ns = max(at for at in left if at is not None)
+                stage.record_event("group_away", group=self.group, from_ns=from_ns, to_ns=back_ns)
+        wait_for(
+            lambda: sorted(name for name, member in members.items() if not member.places),
+            until=lambda idle: len(idle) < len(members),
+            deadline_s=BACK_DEADLINE_S,
+            what=f"group {self.group} to have partitions again",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteGroup(Action):
+    """Deletes a group that nobody is in, and with it every offset that it committed (KIP-229)."""
+
+    do: ClassVar[str] = DELETE_GROUP
+    group: GroupRef
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        away = [kind for kind in plan.earlier.values() if isinstance(kind, ReaderAway) and kind.group == self.group]
+        if not away:
+            raise BadInput(f'group: somebody is in {self.group}; first give {{ do = "reader_away", group = "..." }}')
+
+    def perform(self, stage: Stage) -> Done:
+        asked_ns, outcome = now_ns(), Outcome.ACKED
+        try:
+            stage.admin.delete_group(stage.group_id(self.group))
+        except HarnessTimeout:
+            outcome = Outcome.UNKNOWN
+            raise
+        finally:
+            stage.record_event("group_deleted", group=self.group, outcome=outcome.value, asked_ns=asked_ns)
+        return Done(resolved={"group": self.group})

@@ -1,0 +1,104 @@
+"""Groups that nobody is in for a while: members leave and come back, and what is deleted meanwhile is said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.faults import groups
+from harness.faults.groups import DeleteGroup, ReaderAway
+from harness.model.errors import HarnessTimeout
+from harness.workload.mortal import Absence
+from suites.unit.scripted import stage_on
+from suites.unit.test_faults_foresight import with_steps
+from suites.unit.test_restart_reader import PLACES, Coordinator, member
+from suites.unit.test_scenario_toml import read, refused
+
+AWAY = '{ do = "reader_away", group = "readers", name = "away" }'
+
+
+class Member:
+    """Leaves as soon as it is told to, and comes back as soon as it may, or to nothing."""
+
+    def __init__(self, *, leaves: bool = True, comes_back: bool = True) -> None:
+        self._absence = Absence(left_ns=7 if leaves else None)
+        self._comes_back = comes_back
+
+    def leave(self) -> Absence:
+        return self._absence
+
+    @property
+    def places(self) -> frozenset[Any]:
+        return PLACES if self._absence.over.is_set() and self._comes_back else frozenset()
+
+
+def away(state: str, *members: Member) -> tuple[Any, list[dict[str, Any]]]:
+    """The bite of a whole absence, and its events."""
+    named = {f"r{n}": one for n, one in enumerate(members)}
+    stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
+    with ReaderAway(group="g").active(stage) as injection:
+        bite = injection.probe()
+    return bite, stage.events
+
+
+def test_a_group_that_all_members_have_left_is_empty() -> None:
+    bite, events = away("Empty", Member(), Member())
+    assert bite.held
+    assert [(e["kind"], e["group"], e["from_ns"]) for e in events] == [("group_away", "g", 7)]
+    assert events[0]["to_ns"] > 7
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "told"),
+    [
+        ("Stable", [Member()], "the coordinator says that group g is Stable"),
+        ("Empty", [Member(), Member(leaves=False)], "r1 did not leave group g yet"),
+    ],
+)
+def test_a_group_that_somebody_is_in_does_not_count(state: str, members: list[Member], told: str) -> None:
+    bite, events = away(state, *members)
+    assert (bite.held, bite.because) == (False, told)
+    assert len(events) == (0 if "yet" in told else 1)
+
+
+def test_a_group_that_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "BACK_DEADLINE_S", 0.2)
+    with pytest.raises(HarnessTimeout, match="group g to have partitions again"):
+        away("Empty", Member(comes_back=False))
+
+
+def test_a_member_that_leaves_closes_and_another_one_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, first, second = member(), Coordinator(), Coordinator()
+    monkeypatch.setattr(reader, "_consumer", lambda: second)
+    monkeypatch.setattr(reader, "_begin", lambda consumer: None)
+    monkeypatch.setattr(reader, "_mine", set(PLACES))
+    absence = reader.leave()
+    absence.over.set()
+    assert reader._current(cast(Any, first)) is second  # type: ignore[comparison-overlap]
+    assert first.closed
+    assert absence.left_ns is not None
+    assert reader.places == frozenset()
+    assert reader._current(cast(Any, second)) is second  # type: ignore[comparison-overlap]
+
+
+@pytest.mark.parametrize(("answers", "outcome"), [(True, "acked"), (False, "unknown")])
+def test_what_became_of_a_deletion_is_said_whatever_it_was(answers: bool, outcome: str) -> None:
+    def delete(group: str) -> None:
+        if not answers:
+            raise HarnessTimeout(f"waited for the coordinator of {group}")
+
+    stage = stage_on(None, admin=SimpleNamespace(delete_group=delete))
+    try:
+        DeleteGroup(group="g").perform(stage)
+    except HarnessTimeout:
+        assert not answers
+    (event,) = stage.events
+    assert (event["kind"], event["group"], event["outcome"]) == ("group_deleted", "g", outcome)
+    assert event["asked_ns"] <= event["at_ns"]
+
+
+def test_a_group_is_deleted_that_nobody_is_in() -> None:
+    read(with_steps(AWAY, '{ do = "delete_group", group = "readers" }'))
+    assert "no group of a reader 'ready'" in refused(with_steps(AWAY.replace("readers", "ready")))
