@@ -18,7 +18,7 @@ from harness import doctor, judging, listing
 from harness.evidence.seal import seal_directory
 from harness.exiting import guarded, open_streams, writable_folder, writable_here
 from harness.model.backend import AUTO, BACKENDS
-from harness.model.configuration import ACKS, COMMITS, ISOLATIONS
+from harness.model.configuration import ACKS, COMMITS, ISOLATIONS, RESETS
 from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
@@ -247,6 +247,8 @@ def doctor_() -> Exit:
 @click.option("--transactional", is_flag=True, help="The producer writes in transactions.")
 @click.option("--isolation", type=click.Choice(ISOLATIONS), default="read_committed", show_default=True)
 @click.option("--commits", type=click.Choice(COMMITS), default="after", show_default=True, help="Of the consumer.")
+@click.option("--reset", type=click.Choice(RESETS), default="latest", show_default=True, help="auto.offset.reset.")
+@click.option("--stays", is_flag=True, help="Somebody is in the consumer's group all the while.")
 @click.option("--rf", "replicas", type=int, default=3, show_default=True, help="Replication factor.")
 @click.option("--min-isr", type=int, default=1, show_default=True, help="min.insync.replicas.")
 @click.option("--unclean", is_flag=True, help="unclean.leader.election.enable=true.")

@@ -18,7 +18,7 @@ from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, COMPACTION_OF, contract_of
+from harness.model.contract import APPEND_TIME, COMPACTION_OF, READER_AWAY, contract_of
 from harness.model.effects import Effect, Event, Promise
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
@@ -51,6 +51,10 @@ _COUNTED: Final[Mapping[str, Effect]] = {
 }
 # What a topic and its producer do not matter to.
 _OF_CONSUMERS: Final = frozenset({"reader_dies"})
+# What depends on where a consumer begins that cannot go on.
+_OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
+# What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
+_OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
 # What depends on how the records are read, as well.
 _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 
@@ -186,6 +190,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
     open_s = _open_s(bundle, matrix.fault) if bundle else 0.0
     for topic in matrix.topics:
         settings, client = settings_of(scenario, topic, version)
+        settings = offsets_settings(scenario, settings) if matrix.event in _OF_OFFSETS else settings
         promise = next((p for p in promises(settings, client) if p.event.name == matrix.event), None)
         if promise is None:
             raise BadInput(f"scenario {scenario.name}: matrix: {matrix.event} does not concern topic {topic}")
@@ -215,6 +220,11 @@ def _row(scenario: Scenario, topic: str, settings: TopicSettings, client: Client
     event = scenario.matrix.event if scenario.matrix else ""
     if event in _OF_CONSUMERS:
         return f"{client.consumer}{', writes what it makes of them' if _processor_of(scenario, topic) else ''}"
+    if event in _OF_RESETS:
+        stays = ", stays in its group" if client.stays else ""
+        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}"
+    if event in _OF_OFFSETS:
+        return f"{client.consumer}; __consumer_offsets: {settings}"
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
     return f"{client}; {settings}{read}"
 
@@ -225,16 +235,20 @@ def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
 
 
 def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
-    """Of records whose outcome nobody told only where that is what is promised: elsewhere they break no promise."""
+    """Of records whose outcome nobody told only where that is what is promised: elsewhere they break no promise.
+
+    A group that goes back shows in what it is given again."""
     seen: dict[Effect, float] = {}
     for finding in verdict.findings:
-        if finding.topic == topic and finding.explained_by is None:
+        if finding.topic == topic and finding.explained_by is None and finding.kind is not Kind.COMMIT_REGRESSED:
             effect = _SEEN.get(finding.kind, Effect.LOST)
             if (finding.excused_by or "").startswith(COMPACTION_OF):
                 effect = Effect.DELETED
             counts = finding.kind is Kind.LOST or (finding.kind in _SEEN and effect is not Effect.DELETED)
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
     figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
+    if promise.event.name in _OF_RESETS:
+        figures = {"given_again": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
     for figure, effect in figures.items():
         for place, count in verdict.facts.get(figure, {}).items():
             if place.rpartition("/")[0] == topic:
@@ -280,11 +294,30 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)
-    client = _client(producer, group)
+    client = replace(_client(producer, group), stays=group is not None and group.group not in _left(scenario))
     if processor is not None and processor.processes is not None:
         commits: Any = processor.processes.commits
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
     return settings, client
+
+
+def _left(scenario: Scenario) -> set[str]:
+    """Groups that nobody is in for a while."""
+    return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
+
+
+def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
+    """Of __consumer_offsets, in the cluster of a topic."""
+    offsets = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False))).offsets
+    assert offsets is not None
+    return TopicSettings(
+        replicas=offsets.replicas,
+        min_isr=offsets.min_insync_replicas,
+        unclean=offsets.unclean_election,
+        elr=topic.elr,
+        deletes=False,
+        keeps_offsets=True,
+    )
 
 
 def _client(producer: Producer, group: Reader | None) -> ClientSettings:
@@ -296,6 +329,7 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
         in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
         transactional=transactional,
         **({"isolation": group.isolation, "commits": group.commits} if group else {}),  # type: ignore[arg-type]  # as above
+        **({"reset": group.reset} if group and group.reset else {}),  # type: ignore[arg-type]
     )
 
 
@@ -331,6 +365,8 @@ def page(cells: Sequence[Cell], played: Played) -> list[str]:
 def _told(effect: Effect, amount: float) -> str:
     if effect is Effect.UNAVAILABLE:
         return f"unavailable for {amount:.1f} s"
+    if effect is Effect.STOPPED:
+        return effect.value
     return f"{int(amount):,} {effect.value}" if amount else "what was not acknowledged is gone or torn"
 
 

@@ -304,8 +304,9 @@ def _settle_and_drain(
     for damage in disks.damage:
         record.doubt("disk_damage", damage)
     _read_from_anywhere(record, load, reads, say)
-    said = {"snapshots": record.snapshots, "group_answers": load.group_answers(), "lineages": disks.lineages}
-    bundle.document("cluster.json", said)
+    said = {"snapshots": record.snapshots, "lineages": disks.lineages}
+    told = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
+    bundle.document("cluster.json", said | told)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))
 

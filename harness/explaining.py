@@ -19,6 +19,7 @@ _TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {
     "deletes",
     "delete_retention_ms",
     "append_time",
+    "keeps_offsets",
 }
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE})
 
@@ -84,10 +85,12 @@ def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[Liv
 
 
 def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
-    """What may be lost or unavailable here, and would not be with three replicas of which two must be in sync."""
+    """What may be lost or unavailable here, and would not be with three replicas of which two must be in sync; of
+    __consumer_offsets whatever else there is: every group stands on it."""
     good = {p.event: p.severity for p in promises(_good(topic.settings), client)}
     here = promises(topic.settings, client)
-    return [p for p in here if _BAD & set(p.effects) and p.severity > good.get(p.event, 0)]
+    bad = [p for p in here if _BAD & set(p.effects) or topic.settings.keeps_offsets]
+    return [p for p in bad if p.severity > good.get(p.event, 0)]
 
 
 def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:

@@ -48,6 +48,13 @@ _CONTRACT: Final = {
     ),
     "deletions?": ["string"],
     "group_deletions?": ["string"],
+    "offsets?": {
+        "partitions": "int",
+        "replicas": "int",
+        "min_insync_replicas": "int",
+        "unclean_election": "bool",
+        "retention_minutes?": "int",
+    },
     "producer_expiration_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
@@ -118,8 +125,15 @@ _EVENTS: Final = Kinds(
             "leader_epoch": "int",
             "clean": "bool?",
         },
-        "internal_leader_change": {**_EVENT, "old_leader": "int?", "new_leader": "int", "leader_epoch": "int"},
-        "group_away": {"group": "string", "from_ns": "int", "to_ns": "int"},
+        "internal_leader_change": {
+            **_EVENT,
+            "old_leader": "int?",
+            "new_leader": "int",
+            "leader_epoch": "int",
+            "clean": "bool?",
+            "since_ns": "int",
+        },
+        "group_away": {"group": "string", "from_ns": "int", "left_ns": "int", "to_ns": "int"},
         "group_deleted": {"group": "string", "outcome": "string", "asked_ns": "int", "at_ns": "int"},
         "partitions_added": {**_EVENT, "partitions": "int"},
         "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
@@ -185,6 +199,16 @@ _SNAPSHOT: Final = {
 _CLUSTER: Final = {
     "snapshots": [_SNAPSHOT],
     "lineages": [{**_PLACE, "broker": "int", "epochs": [_SPAN]}],
+    "group_resets?": [
+        {
+            **_PLACE,
+            "group": "string",
+            "reader": "string",
+            "committed": "int?",
+            "began": "int?",
+            "at_ns": "int",
+        }
+    ],
     "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
 }
 

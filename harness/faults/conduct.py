@@ -72,6 +72,7 @@ class _Conductor:
     rows: list[Row] = field(default_factory=list)
     open: list[_Open] = field(default_factory=list)
     seen: dict[Place, PartitionView] = field(default_factory=dict)
+    seen_ns: int = 0
 
     def run(self, step: Step) -> bool:
         """False when a bounded wait ran out and the plan cannot go on."""
@@ -187,22 +188,27 @@ class _Conductor:
                 active.row["bite"] = active.held.ask().as_dict()
 
     def _watch_leaders(self) -> None:
-        """Evidence of who led: a leader that changed since the last look becomes an event of the step."""
-        internal = {topic.name for topic in self.stage.internal}
+        """Evidence of who led: a leader that changed since the last look, `since_ns`, becomes an event of the step."""
+        internal, looked_ns = {topic.name for topic in self.stage.internal}, now_ns()
         for place, state in self.stage.watched().items():
             before = self.seen.get(place)
             same = before is not None and before.topic_id == state.topic_id  # else it was deleted and made anew
             if before is not None and same and state.leader_epoch > before.leader_epoch:
+                kind, able = "leader_change", before.isr
+                if place[0] in internal:
+                    kind, able = "internal_leader_change", (*before.isr, *before.elr)
                 self.stage.record_event(
-                    "internal_leader_change" if place[0] in internal else "leader_change",
+                    kind,
                     topic=place[0],
                     partition=place[1],
                     old_leader=before.leader,
                     new_leader=state.leader,
                     leader_epoch=state.leader_epoch,
-                    clean=state.leader in before.isr,
+                    clean=state.leader in able,
+                    since_ns=self.seen_ns,
                 )
             self.seen[place] = state
+        self.seen_ns = looked_ns
 
     def _new_row(self, step: Step, kind: Kind) -> Row:
         row = _row(step, is_fault=is_disturbance(kind))

@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.faults.base import Action, Bite, Done, PartitionsExpr, PartitionView, Place
 from harness.faults.bite import named
 from harness.faults.stage import Stage
+from harness.model.contract import ELECT_UNCLEAN
 from harness.model.waiting import wait_for
 
 DEADLINE_S = 30.0
@@ -49,7 +50,7 @@ class ElectUnclean(Action):
     The log ends are asked of every live replica past all faults, so that the number of lost records is known.
     """
 
-    do: ClassVar[str] = "elect_unclean"
+    do: ClassVar[str] = ELECT_UNCLEAN
     internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr

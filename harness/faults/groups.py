@@ -11,11 +11,12 @@ from harness.faults.base import Action, Bite, Done, Fault, GroupRef, Injection
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.model.clock import now_ns
-from harness.model.contract import DELETE_GROUP
+from harness.model.contract import DELETE_GROUP, READER_AWAY
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.waiting import wait_for
 
+LEAVE_DEADLINE_S: Final = 30.0
 BACK_DEADLINE_S: Final = 60.0
 # What a coordinator says of a group without members: that it is empty, or nothing once it has forgotten it.
 _NOBODY: Final = ("Empty", "Dead", "")
@@ -25,10 +26,11 @@ _NOBODY: Final = ("Empty", "Dead", "")
 class ReaderAway(Fault):
     """Lets every member of a group commit, leave, and stay away until healed, as applications that are stopped.
 
-    An event `group_away` tells from when to when nobody was in the group.
+    The step is over when they have left. An event `group_away` tells when they were to leave, when they had, and when
+    they were to come back.
     """
 
-    do: ClassVar[str] = "reader_away"
+    do: ClassVar[str] = READER_AWAY
     group: GroupRef
 
     def victims(self) -> str:
@@ -42,13 +44,10 @@ class ReaderAway(Fault):
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
-        members = stage.load.members(self.group)
+        members, from_ns = stage.load.members(self.group), now_ns()
         absences = {name: member.leave() for name, member in members.items()}
 
         def probe() -> Bite:
-            here = sorted(name for name, absence in absences.items() if absence.left_ns is None)
-            if here:
-                return Bite(False, f"{', '.join(here)} did not leave group {self.group} yet")
             told = stage.admin.group_state(stage.group_id(self.group))
             seen = {"members": sorted(members), "state": told}
             if told not in _NOBODY:
@@ -56,6 +55,12 @@ class ReaderAway(Fault):
             return Bite(True, f"{', '.join(sorted(members))} left, and nobody is in group {self.group}", seen)
 
         try:
+            wait_for(
+                lambda: sorted(name for name, absence in absences.items() if absence.left_ns is None),
+                until=lambda here: not here,
+                deadline_s=LEAVE_DEADLINE_S,
+                what=f"every member of group {self.group} to leave",
+            )
             yield Injection(resolved={"members": sorted(members)}, probe=probe)
         finally:
             back_ns = now_ns()
@@ -63,10 +68,10 @@ class ReaderAway(Fault):
                 absence.over.set()
             left = [absence.left_ns for absence in absences.values()]
             if None not in left:
-                from_ns = max(at for at in left if at is not None)
-                stage.record_event("group_away", group=self.group, from_ns=from_ns, to_ns=back_ns)
+                left_ns = max(at for at in left if at is not None)
+                stage.record_event("group_away", group=self.group, from_ns=from_ns, left_ns=left_ns, to_ns=back_ns)
         wait_for(
-            lambda: sorted(name for name, member in members.items() if not member.places),
+            lambda: sorted(name for name, member in members.items() if not member.settled),
             until=lambda idle: len(idle) < len(members),
             deadline_s=BACK_DEADLINE_S,
             what=f"group {self.group} to have partitions again",

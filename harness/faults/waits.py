@@ -261,18 +261,27 @@ class WaitCommits(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitRead(Action):
-    """Waits until a group was given every record that is acknowledged at that moment."""
+    """Waits until a group was given every record of `on` that is acknowledged at that moment, and with `committed` has
+    committed it."""
 
     do: ClassVar[str] = "wait_read"
     group: GroupRef
+    on: PartitionsExpr = ()
+    committed: bool = False
     deadline_s: Deadline = 30.0
 
     def perform(self, stage: Stage) -> Done:
+        places = set(_texts(stage.places(self.on))) if self.on else None
+
+        def behind() -> dict[str, int]:
+            missing = stage.load.behind(self.group, committed=self.committed)
+            return {place: count for place, count in missing.items() if places is None or place in places}
+
         wait_for(
-            lambda: stage.load.behind(self.group),
-            until=lambda behind: not behind,
+            behind,
+            until=lambda missing: not missing,
             deadline_s=self.deadline_s,
-            what=f"group {self.group} to be given what was acknowledged",
+            what=f"group {self.group} to {'have committed' if self.committed else 'be given'} what was acknowledged",
         )
         return Done()
 

@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -31,6 +31,7 @@ from harness.model.contract import (
     unless_never,
 )
 from harness.model.errors import BadInput
+from harness.model.internal_topics import OFFSETS
 
 DEADLINE_S: Final = 15.0
 _TRY_S: Final = 1.0
@@ -69,7 +70,9 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
         LiveTopic(
             name=name,
             internal=name.startswith("__"),
-            settings=_settings(configs[name], _replicas(chosen[name]), broker, bool(level)),
+            settings=replace(
+                _settings(configs[name], _replicas(chosen[name]), broker, bool(level)), keeps_offsets=name == OFFSETS
+            ),
             isr={number: len(partition.isrs) for number, partition in chosen[name].partitions.items()},
             elr_known=level is not None,
         )

@@ -9,12 +9,14 @@ from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEF
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
+Reset = Literal["earliest", "latest", "error"]  # auto.offset.reset, in librdkafka's words
 Isolation = Literal["read_committed", "read_uncommitted"]
 # When a consumer commits what it was given: its client does (processing each poll before the next, or polling ahead),
 # when it is done with it, before that, or in the transaction of what it writes.
 Commits = Literal["auto", "auto_ahead", "after", "before", "transaction"]
 
 ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
+RESETS: Final[tuple[Reset, ...]] = ("earliest", "latest", "error")
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted")
 COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 # Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).
@@ -40,6 +42,7 @@ class TopicSettings:
     compacted: bool = False
     delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # of tombstones
     append_time: bool = False  # records bear the time at which their leader got them, and not the producer's
+    keeps_offsets: bool = False  # is __consumer_offsets
 
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:
@@ -77,6 +80,8 @@ class ClientSettings:
     transactional: bool = False
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
+    reset: Reset = "latest"
+    stays: bool = False  # somebody is in the consumer's group all the while
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.in_flight < 1:

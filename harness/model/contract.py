@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from harness.model.errors import BadInput
+from harness.model.internal_topics import OFFSETS, internal_topics
 from harness.model.scenario import AUTO_AHEAD, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import is_tiered
 
 # Kafka's own defaults where they decide what is promised.
 PRODUCER_EXPIRATION_MS_DEFAULT: Final = 24 * 3600 * 1000
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
+OFFSETS_RETENTION: Final = "offsets.retention.minutes"
+OFFSETS_RETENTION_DEFAULT: Final = 7 * 24 * 60
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
@@ -47,6 +50,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "flush.interval.ms": (0, _LONG_MAX),
     "flush.scheduler.interval.ms": (1, _LONG_MAX),
     PRODUCER_EXPIRATION: (1, _INT_MAX),
+    OFFSETS_RETENTION: (1, _INT_MAX),
     DELETE_RETENTION: (0, _LONG_MAX),
     f"cleaner.{DELETE_RETENTION}": (0, _LONG_MAX),
     MIN_COMPACTION_LAG: (0, _LONG_MAX),
@@ -58,6 +62,8 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
 }
 
+ELECT_UNCLEAN: Final = "elect_unclean"  # the kind of step that has one elected who is not in sync
+READER_AWAY: Final = "reader_away"  # the kind of step by which nobody is in a group for a while
 DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has no offsets
 RECREATE_TOPIC: Final = "recreate_topic"
 TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
@@ -108,11 +114,13 @@ class ProducerContract:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderContract:
     """Of a reader in a group. at_most_once: what it is given may be committed before it has processed that, which it
-    skips when it dies."""
+    skips when it dies. reset: where its client begins when its offset is no more (auto.offset.reset); "" = it reads all
+    anew."""
 
     reader: str
     group: str
     at_most_once: bool
+    reset: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +131,17 @@ class ProcessorContract:
     group: str
     commits: str
     reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsContract:
+    """Of __consumer_offsets, and so of what groups commit."""
+
+    partitions: int
+    replicas: int
+    min_insync_replicas: int
+    unclean_election: bool
+    retention_minutes: int = OFFSETS_RETENTION_DEFAULT  # of what a group has committed that nobody is in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +169,7 @@ class Contract:
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
     group_deletions: tuple[str, ...] = ()
+    offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -204,12 +224,15 @@ def contract_of(scenario: Scenario) -> Contract:
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
         group_deletions=tuple(step.name for step in scenario.steps if step.do == DELETE_GROUP),
         readers={
-            r.name: ReaderContract(reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD))
+            r.name: ReaderContract(
+                reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD), reset=r.reset
+            )
             for r in scenario.readers
             if r.group is not None
         },
         producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
         processors={p.name: _processor_contract(p.name, p.processes) for p in scenario.producers if p.processes},
+        offsets=_offsets_contract(scenario),
     )
 
 
@@ -222,6 +245,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
         deletions=tuple(plain.get("deletions") or ()),
         group_deletions=tuple(plain.get("group_deletions") or ()),
+        offsets=OffsetsContract(**_known(OffsetsContract, plain["offsets"])) if plain.get("offsets") else None,
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
         processors={
             n: ProcessorContract(**_known(ProcessorContract, p)) for n, p in (plain.get("processors") or {}).items()
@@ -268,6 +292,20 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
         last_replica=scenario.permits.last_replica,
         codec=setting(COMPRESSION_TYPE, COMPRESSION_TYPE, PRODUCER_CODEC),
+    )
+
+
+def _offsets_contract(scenario: Scenario) -> OffsetsContract:
+    topic = next(topic for topic in internal_topics(scenario.shape) if topic.name == OFFSETS)
+    by_settings = replace(scenario, permits=replace(scenario.permits, unclean_election=False))
+    promised = _topic_contract(topic, scenario.shape.config, by_settings)
+    asked = any(OFFSETS in str(step.args.get("on")) for step in scenario.steps if step.do == ELECT_UNCLEAN)
+    return OffsetsContract(
+        partitions=topic.partitions,
+        replicas=promised.replicas,
+        min_insync_replicas=promised.min_insync_replicas,
+        unclean_election=promised.unclean_election or (asked and scenario.permits.unclean_election),
+        retention_minutes=int(scenario.shape.config.get(OFFSETS_RETENTION, OFFSETS_RETENTION_DEFAULT)),
     )
 
 

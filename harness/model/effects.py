@@ -18,6 +18,7 @@ class Effect(StrEnum):
     LOST = "lost"
     SKIPPED = "skipped"  # by an application that never saw them, though they are there
     UNAVAILABLE = "unavailable"
+    STOPPED = "stopped with an error"  # an application, until somebody says where it is to go on
     DUPLICATED = "duplicated"
     REORDERED = "reordered"
     SHOWN = "aborted records shown"

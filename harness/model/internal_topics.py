@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, Scenario, Step, Topic
-from harness.model.scenario_rules import nearest
+from harness.model.scenario import ClusterShape, Topic
 
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
@@ -18,7 +14,6 @@ PARTITIONS: Final = {
     TRANSACTIONS: ("transaction.state.log.num.partitions", 5),
 }
 REPLICAS_MAX: Final = 3
-_OFFSETS_OF: Final = re.compile(r"offsets\(([^()]*)\)")
 _SIGN: Final = 1 << 31
 
 
@@ -26,7 +21,7 @@ def internal_topics(shape: ClusterShape) -> tuple[Topic, ...]:
     """Those that steps may name; a cluster makes each when somebody first needs it."""
     replicas = min(REPLICAS_MAX, shape.brokers)
     return tuple(
-        Topic(name=name, partitions=_partitions(shape, name), replicas=replicas, config={"cleanup.policy": "compact"})
+        Topic(name=name, partitions=partitions_of(shape, name), replicas=replicas, config={"cleanup.policy": "compact"})
         for name in PARTITIONS
     )
 
@@ -42,27 +37,7 @@ def offsets_partition(group: str, partitions: int) -> int:
     return (0 if signed == -_SIGN else abs(signed)) % partitions
 
 
-def written_out(scenario: Scenario, where: str) -> Scenario:
-    """The scenario with "offsets(GROUP)" in its steps as the partition that it is, "__consumer_offsets/7"; BadInput,
-    with the nearest, where there is no such group."""
-    return replace(scenario, steps=tuple(_step(step, scenario, where) for step in scenario.steps))
-
-
-def _step(step: Step, scenario: Scenario, where: str) -> Step:
-    def place(match: re.Match[str]) -> str:
-        group = match[1].strip()
-        if group not in scenario.groups:
-            raise BadInput(f"{where}: step {step.name}: {match[0]}: no group {group!r}{nearest(group, scenario.groups)}")
-        return f"{OFFSETS}/{offsets_partition(group, _partitions(scenario.shape, OFFSETS))}"
-
-    def spelt(value: Any) -> Any:
-        if isinstance(value, str):
-            return _OFFSETS_OF.sub(place, value)
-        return [spelt(one) for one in value] if isinstance(value, list) else value
-
-    return replace(step, args={key: spelt(value) for key, value in step.args.items()})
-
-
-def _partitions(shape: ClusterShape, name: str) -> int:
+def partitions_of(shape: ClusterShape, name: str) -> int:
+    """How many an internal topic has."""
     key, default = PARTITIONS[name]
     return int(shape.config.get(key, default))

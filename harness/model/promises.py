@@ -11,6 +11,7 @@ from typing import Final
 from harness.model import rules_of_brokers as brokers
 from harness.model import rules_of_clients as clients
 from harness.model import rules_of_deletion as deletion
+from harness.model import rules_of_offsets as offsets
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
@@ -55,6 +56,12 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
+    (
+        Event("offsets_leader_alone_dies", "who has a group's offsets dies, alone in sync, and others are up"),
+        offsets.leader_alone_dies,
+    ),
+    (Event("offsets_expire", "a group commits nothing for longer than offsets.retention.minutes"), offsets.expire),
+    (Event("falls_behind", "nobody reads for longer than records are kept"), offsets.falls_behind),
     (Event("grows_old", "records grow old, or the log grows long"), deletion.grows_old),
     (Event("born_old", "records bear times that are too old when they are sent"), deletion.born_old),
     (Event("written_again", "a key is written again"), deletion.written_again),

@@ -144,6 +144,8 @@ class Reader:
     protocol: GroupProtocol = "classic"  # of a group: or "consumer", the next generation's (KIP-848)
     static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
     client: str = CLIENTS[0]
+    # Of a group: where its client begins when its offset is no more (auto.offset.reset); "" = it reads all anew.
+    reset: Literal["", "earliest", "latest", "error"] = ""
     # Of a group: "after" what it is given is processed, which is to be observed, or "before"; or its client does by
     # itself, "auto" where it processes what a poll gave before the next one, "auto_ahead" where it polls on meanwhile.
     commits: str = "after"

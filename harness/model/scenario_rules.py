@@ -201,6 +201,8 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _one_of(reader.client, CLIENTS, where, "client")
     if reader.group is None and (reader.static or reader.protocol != "classic"):
         raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
+    if reader.reset and (reader.group is None or reader.client == JAVA):
+        raise BadInput(f"{where}: reset: it is of a member of a group that is no Java client; leave it out")
     if reader.commits != "after" and reader.group is None:
         raise BadInput(f"{where}: who is in no group commits nothing; name a group, or leave out commits")
 

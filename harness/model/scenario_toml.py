@@ -58,7 +58,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from harness.model import internal_topics, scenario_rules
+from harness.model import scenario_places, scenario_rules
 from harness.model.errors import BadInput
 from harness.model.scenario import Admin, Producer, Range, Reader, Scenario, Step, Topic
 
@@ -92,7 +92,7 @@ def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -
         raise BadInput(f"{where}: remove `name`; the file's name names the scenario")
     scenario = typing.cast(Scenario, build(Scenario, {**plain, "name": name, **named, "steps": steps}, where))
     scenario_rules.check(scenario, where)
-    scenario = internal_topics.written_out(scenario, where)
+    scenario = scenario_places.written_out(scenario, where)
     if check_steps is not None:
         check_steps(scenario)
     if scenario.weakening is not None:

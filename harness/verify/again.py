@@ -1,20 +1,26 @@
-"""What an application was given twice: records that it had processed and not committed when it died.
+"""What an application was given twice: records that it had processed and not committed when it died, or that it had
+committed and its coordinator knew nothing of any more.
 
 Figures alone: at least once is what such a group is promised, so nothing here decides a verdict.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from harness.model.internal_topics import offsets_partition
+from harness.model.outcome import Outcome
+from harness.verify.case import Case
+from harness.verify.offsets import skipped_by_reset, unclean_elections
 from harness.verify.prepared import Prepared
 from harness.verify.tables import BUNDLE, frame
 
-_SPANS = {
-    "topic": "string",
-    "partition": "int32",
+EVERY: Final = 2**62
+_SPANS: Final = {
+    "topic": "string?",  # null = any place
+    "partition": "int32?",
     "reader": "string",
     "from_offset": "int64",
     "before_offset": "int64",
@@ -22,22 +28,76 @@ _SPANS = {
 
 
 def given_again(given: Prepared) -> list[dict[str, int]]:
-    """For each bundle, by "topic/partition", how many offsets between commit and processing a group was given twice."""
+    """For each bundle, by "topic/partition", how many such offsets a group was given twice."""
     rows = [
-        (n, event["topic"], event["partition"], reader.reader, event["from_offset"], event["before_offset"])
-        for n, case in enumerate(given.cases)
-        for event, _ in case.events("reader_died")
-        for reader in case.contract.readers.values()
-        if reader.group == event["group"]
+        (n, *span) for n, case in enumerate(given.cases) for span in {*_died(case), *_forgotten(case), *_begun(case)}
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     if not rows:
         return found
     spans = F.broadcast(frame(given.spark, _SPANS, rows))
     at: list[Any] = [BUNDLE, "topic", "partition", "reader"]
-    seen = given.observations.where("kind = 'live'").join(spans, at)
-    seen = seen.where("offset >= from_offset AND offset < before_offset")
+    of = given.observations.where("kind = 'live'")
+    here = spans["partition"].isNull() | ((spans["topic"] == of["topic"]) & (spans["partition"] == of["partition"]))
+    same = (spans[BUNDLE] == of[BUNDLE]) & (spans["reader"] == of["reader"]) & here
+    within = (of["offset"] >= spans["from_offset"]) & (of["offset"] < spans["before_offset"])
+    seen = of.join(spans, same & within, "left_semi")
     twice = seen.groupBy(*at, "offset").count().where("count > 1")
     for row in twice.groupBy(BUNDLE, "topic", "partition").count().collect():
+        found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
+    return found
+
+
+def _died(case: Case) -> list[tuple[Any, ...]]:
+    return [
+        (event["topic"], event["partition"], reader.reader, event["from_offset"], event["before_offset"])
+        for event, _ in case.events("reader_died")
+        for reader in case.contract.readers.values()
+        if reader.group == event["group"]
+    ]
+
+
+def _begun(case: Case) -> list[tuple[Any, ...]]:
+    """All from where somebody began whose group had no offset any more."""
+    return [
+        (row["topic"], row["partition"], reader.reader, row["began"], EVERY)
+        for reader, row, _ in skipped_by_reset(case)
+        if row["committed"] is None and row["began"] is not None
+    ]
+
+
+def _forgotten(case: Case) -> list[tuple[Any, ...]]:
+    """All that groups read whose offsets were in a log that an unclean election replaced."""
+    elected = {partition for partition, *_ in unclean_elections(case)}
+    offsets = case.contract.offsets
+    return [
+        (None, None, reader.reader, 0, EVERY)
+        for reader in case.contract.readers.values()
+        if offsets is not None and offsets_partition(reader.group, offsets.partitions) in elected
+    ]
+
+
+def missed(given: Prepared) -> list[dict[str, int]]:
+    """For each bundle, by "topic/partition", how many acknowledged records a group was never given that were deleted
+    before a member began, by auto.offset.reset, behind them."""
+    rows = [
+        (n, row["topic"], row["partition"], reader.reader, row["committed"] or 0, row["began"])
+        for n, case in enumerate(given.cases)
+        for reader, row, _ in skipped_by_reset(case)
+        if row["began"] is not None
+    ]
+    found: list[dict[str, int]] = [{} for _ in given.cases]
+    if not rows:
+        return found
+    place: list[Any] = [BUNDLE, "topic", "partition"]
+    spans = F.broadcast(frame(given.spark, _SPANS, rows))
+    sent = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()).join(
+        spans, place
+    )
+    sent = sent.where("offset >= from_offset AND offset < before_offset").select(*place, "reader", "offset")
+    left = sent.join(given.observations.where("kind = 'live'"), [*place, "reader", "offset"], "left_anti")
+    starts = given.places.select(BUNDLE, "topic", "partition", "log_start")
+    gone = left.join(starts, place).where("offset < log_start")
+    for row in gone.groupBy(*place).count().collect():
         found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     return found

@@ -15,6 +15,7 @@ from harness.verify.case import Case
 from harness.verify.counts import Counts
 from harness.verify.detail import promise, seen
 from harness.verify.doubts import doubts_of
+from harness.verify.offsets import stopped
 from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
 from harness.verify.seam import judged as judged_seam
@@ -213,6 +214,8 @@ def _facts(known: Seen) -> dict[str, Any]:
         "availability": figures(case, counts.waits),
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
         "given_again": counts.again,
+        "missed": counts.missed,
+        "stopped": stopped(case),
         "shown_undecided": counts.undecided,
         "deleted": _below_log_start(case),
         "untold": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},

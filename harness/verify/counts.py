@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.again import given_again
+from harness.verify.again import given_again, missed
 from harness.verify.availability import Waits, waits
 from harness.verify.case import Case, Place
 from harness.verify.inputs import Inputs
@@ -34,6 +34,7 @@ class Counts:
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
     which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
     that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice;
+    missed: of records that were deleted before a group that was away came back for them;
     undecided: records of aborted transactions that a group was given.
     """
 
@@ -49,6 +50,7 @@ class Counts:
     waits: Waits = field(default_factory=Waits)
     tier: tuple[int, int] = (0, 0)
     again: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
     undecided: dict[str, int] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
@@ -71,6 +73,8 @@ def counts(inputs: Inputs) -> list[Counts]:
         out[number].tier = read
     for number, again in enumerate(given_again(given)):
         out[number].again = again
+    for number, deleted in enumerate(missed(given)):
+        out[number].missed = deleted
     for number, undecided in enumerate(shown_undecided(given)):
         out[number].undecided = undecided
     questions = union([table.select(*PLACE, "error") for table in (given.lookups, given.epoch_ends)])

@@ -19,6 +19,7 @@ from harness.verify.case import Case
 from harness.verify.compacted import compacted_away
 from harness.verify.forgotten import written_after_expiry
 from harness.verify.last_replica import lost_tails
+from harness.verify.offsets import offsets_excused, skipped_by_reset
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared
 from harness.verify.regimes import unclean_permitted
@@ -61,7 +62,7 @@ _ANY_TIME: Final = 2**62
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    return written_after_expiry(compacted_away(_by_clauses(rows, given), given), given)
+    return offsets_excused(written_after_expiry(compacted_away(_by_clauses(rows, given), given), given), given)
 
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -137,6 +138,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_power(number, case)
     yield from _of_last_replicas(number, case)
     yield from _of_readers(number, case)
+    yield from _of_resets(number, case)
     yield from _of_only_disks(number, case)
     yield from _of_processors(number, case)
     for name, producer in case.contract.producers.items():
@@ -225,6 +227,22 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                     reader=reader.reader,
                     offsets=(event["from_offset"], event["before_offset"]),
                 )
+
+
+def _of_resets(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """What an application skipped that begins at the end where it cannot go on: what was there by then, and no more."""
+    for reader, row, why in skipped_by_reset(case):
+        if reader.reset == "latest" and row["began"] is not None:
+            yield from _clauses(
+                number,
+                [Kind.SKIPPED_READ],
+                f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
+                topic=row["topic"],
+                partition=row["partition"],
+                reader=reader.reader,
+                offsets=(row["committed"] or 0, row["began"]),
+                acked_ns=(0, row["at_ns"]),
+            )
 
 
 def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
 from harness.verify.case import Case
 from harness.verify.counts import Counts
+from harness.verify.offsets import refusals
 
 # Of so many transactions some must have been aborted where a share of them is to be.
 _ENOUGH_ENDS: Final = 20
@@ -74,12 +75,13 @@ def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
 def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
     live = {r["group"] for r in case.scenario.get("readers") or [] if r.get("group")}
     live |= {p["processes"]["group"] for p in case.scenario.get("producers") or [] if p.get("processes")}
+    stopped = {reader.group for reader, _, _ in refusals(case)}
     plans = [p.get("transactions") or {} for p in case.scenario.get("producers") or []]
     for group in sorted(live | {plan["offsets_of"] for plan in plans if plan.get("offsets_of")}):
         commits = counts.commits.get(group) or {"acked": 0, "after": 0}
         if not commits["acked"]:
             yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged")
-        elif group in live and _ends_well(case) and not commits["after"]:
+        elif group in live - stopped and _ends_well(case) and not commits["after"]:
             yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged after the faults")
 
 
@@ -93,12 +95,15 @@ def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 
 def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[Doubt]:
-    """A reader that was given nothing of what was sent after the faults has stopped somewhere, for whatever reason."""
+    """A reader that was given nothing of what was sent after the faults has stopped somewhere, for whatever reason but
+    that it was to (auto.offset.reset)."""
     alone = not reader.get("group") or _members(case, reader["group"]) == 1
+    stopped = {(topic, partition) for of, topic, partition in refusals(case) if of.reader == reader["name"]}
     for place, figures in counts.sent.items() if _ends_well(case) and alone else ():
         first = figures["offset_after"]
         if (
             place[0] in (reader.get("topics") or ())
+            and (place[0], place[2]) not in stopped
             and first is not None
             and counts.seen.get((reader["name"], place), -1) < first
         ):

@@ -64,10 +64,12 @@ def unclean_permitted(case: Case, topic: str, at_ns: int) -> bool:
     contract = case.contract.topics.get(topic)
     if contract is None:
         return False
-    return contract.unclean_election or any(
-        regime.value == "true" and regime.from_ns <= at_ns <= regime.until_ns
-        for regime in regimes(case, topic, _UNCLEAN)
-    )
+    return contract.unclean_election or in_force(case, topic, _UNCLEAN, "true", at_ns)
+
+
+def in_force(case: Case, topic: str, key: str, value: str, at_ns: int) -> bool:
+    """Whether declared steps may have had a setting of a topic at a value then."""
+    return any(r.value == value and r.from_ns <= at_ns <= r.until_ns for r in regimes(case, topic, key))
 
 
 def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:

@@ -13,7 +13,8 @@ from harness.model.schemas import Columns
 from harness.verify.tables import BUNDLE
 
 # `how`: a word for the circumstances, of which detail.py makes a sentence. `other`: a second place or figure, such as
-# the offset of the first copy; its meaning follows from kind and `how`.
+# the offset of the first copy; its meaning follows from kind and `how`. Of what a coordinator told: when, and when the
+# commit that it should have told was done.
 COLUMNS: Final[Columns] = {
     "kind": "string",
     "how": "string",
@@ -25,6 +26,8 @@ COLUMNS: Final[Columns] = {
     "seq": "int64?",
     "reader": "string?",
     "other": "int64?",
+    "told_ns": "int64?",
+    "done_ns": "int64?",
 }
 
 # Kinds that are not findings: the judge makes notes and doubts of them.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -16,7 +16,8 @@ from harness.model.scenario import JAVA, GroupProtocol, Reader
 from harness.workload import java_settings
 from harness.workload.meters import Place
 from harness.workload.outcomes import outcome_of_offset_commit
-from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.readers import EOF, JUMPS, LiveReader, ReadingDesk
+from harness.workload.resets import Resets
 
 # Well below 0.5 s, by which a follower's high watermark may lag: so the newest commit is one that it has not heard of.
 COMMIT_EVERY_S: Final = 0.15
@@ -44,6 +45,7 @@ class GroupReader(LiveReader):
         self.rebalances = 0
         self.acked_commits = 0
         self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
+        self.resets = Resets(spec)
         # librdkafka asks for stable offsets only as read_committed. Else a coordinator may tell, after a failover, what
         # was replicated when it took over and not yet what it has loaded: an older offset, and no commit is lost.
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
@@ -52,6 +54,8 @@ class GroupReader(LiveReader):
         settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
             settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
+        if self.spec.reset:
+            settings |= {"auto.offset.reset": self.spec.reset, "enable.partition.eof": True}
         if self.spec.static:
             settings["group.instance.id"] = self.spec.name
         return settings | self.spec.config
@@ -60,6 +64,11 @@ class GroupReader(LiveReader):
     def places(self) -> frozenset[Place]:
         """Partitions that it has now."""
         return frozenset(self._mine)
+
+    @property
+    def committed(self) -> dict[Place, int]:
+        """The last offsets that its coordinator acknowledged, of its partitions."""
+        return dict(self._committed)
 
     def _begin(self, consumer: Consumer) -> None:
         consumer.subscribe(
@@ -91,7 +100,9 @@ class GroupReader(LiveReader):
         starts = self._ask(consumer, places, COMMITTED_WAIT_S)
         if starts is None:
             return  # the client asks again by itself
-        self._goes_on_from({(start.topic, start.partition): start.offset for start in starts})
+        told = {(start.topic, start.partition): start.offset for start in starts}
+        self._goes_on_from(told)
+        self.resets.assigned(told, first=not self.acked_commits)
         for start in starts:
             start.offset = self._goes_on_at(start.offset)
         consumer.incremental_assign(starts)
@@ -100,7 +111,29 @@ class GroupReader(LiveReader):
         """What the coordinator has of partitions that it was given; negative = nothing."""
 
     def _goes_on_at(self, committed: int) -> int:
-        return committed if committed >= 0 else confluent_kafka.OFFSET_BEGINNING
+        """What it has never committed its client need not find: a group begins at the start of a log."""
+        if committed >= 0:
+            return committed
+        anew = not self.spec.reset or not self.acked_commits
+        return confluent_kafka.OFFSET_BEGINNING if anew else confluent_kafka.OFFSET_INVALID
+
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:
+        self.resets.given(records)
+        super()._process(consumer, records)
+
+    def _on_error(self, consumer: Consumer, message: Message) -> None:
+        """With `reset` the client itself decides where it begins, or that it does not."""
+        error = message.error()
+        assert error is not None
+        if not self.spec.reset or message.topic() is None:
+            super()._on_error(consumer, message)
+            return
+        place = str(message.topic()), int(message.partition() or 0)
+        if error.name() == EOF:
+            self.resets.at_end(place, int(message.offset() or 0))
+        elif error.name() in JUMPS:
+            self.resets.stopped(place)
+            consumer.incremental_unassign([TopicPartition(*place)])
 
     def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
         """The group's offsets as its coordinator has them; None without an answer.
@@ -127,6 +160,11 @@ class GroupReader(LiveReader):
             if self._asks_stable and a.error is None and a.offset != self._committed.get((a.topic, a.partition))
         ]
         return answers
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known of each of its partitions where it reads on, and that it does."""
+        return bool(self._mine) and (not self.spec.reset or self.resets.known(self._mine))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._commit(consumer)
@@ -195,11 +233,13 @@ def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str
     return errors | dict.fromkeys(silent, "_NO_ANSWER")
 
 
-def behind(members: Sequence[LiveReader], acked: Mapping[Place, int]) -> dict[str, int]:
-    """How many offsets up to the highest acknowledged ones a group was not given yet, by partition; those only."""
+def behind(members: Sequence[GroupReader], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
+    """How many offsets up to the highest acknowledged ones a group was not given yet, or has not committed yet, by
+    partition; those only."""
     missing: dict[str, int] = {}
     for (topic, partition), offset in acked.items():
-        told = [member.positions.get((topic, partition), 0) for member in members if topic in member.spec.topics]
+        at = [(m.committed if committed else m.positions) for m in members if topic in m.spec.topics]
+        told = [positions.get((topic, partition), 0) for positions in at]
         if told and max(told) <= offset:
             missing[f"{topic}/{partition}"] = offset + 1 - max(told)
     return missing

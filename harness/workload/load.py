@@ -162,6 +162,10 @@ class Load:
         """Offsets that coordinators told while the load ran: the `group_answers` of cluster.json."""
         return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.answers]
 
+    def group_resets(self) -> list[dict[str, Any]]:
+        """Where members began that did not begin where their group had committed: `group_resets` of cluster.json."""
+        return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.resets.rows]
+
     def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> BurstResult:
         """Sends `records` records by a producer with when = "steps" and waits up to `deadline_s` for their outcomes."""
         loop = self._producers.get(producer)
@@ -285,14 +289,14 @@ class Load:
         """What an operation of an admin was about."""
         return self.admins[admin].thing(entity)
 
-    def behind(self, group: str) -> dict[str, int]:
-        """How many offsets that were acknowledged so far a group was not given yet, or is not done with if it is a
-        processor's, by partition; those only."""
+    def behind(self, group: str, *, committed: bool = False) -> dict[str, int]:
+        """How many offsets that were acknowledged so far a group was not given yet, or has not committed yet, or is not
+        done with if it is a processor's, by partition; those only."""
         acked = self.highest_acked()
         for processor in self._processors().values():
             if processor.plan.group == group:
                 return processor.behind(acked)
-        return behind([r for r in self._readers.values() if r.spec.group == group], acked)
+        return behind(list(self.members(group).values()), acked, committed=committed)
 
     def let_die(self, group: str, records: int) -> Death:
         """Has the only member of a group die once it was given so many records."""

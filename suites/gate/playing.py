@@ -20,8 +20,9 @@ from harness.faults.stage import Stage
 from harness.kafka.admin import AdminView
 from harness.kafka.cache import default_cache
 from harness.kafka.release import resolve
-from harness.model.internal_topics import internal_topics, written_out
+from harness.model.internal_topics import internal_topics
 from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
+from harness.model.scenario_places import written_out
 from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
 from harness.workload.access import Access

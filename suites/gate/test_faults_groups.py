@@ -30,6 +30,7 @@ def test_a_group_is_kept_where_the_hash_of_its_name_says(play: Play, admin: Admi
         ("kill", {"do": "kill", "node": "leader(offsets(zzzzzz))"}),
         ("changed", {"do": "wait_leader_changed", "on": ["offsets(zzzzzz)"], "since": "kill"}),
         ("on", {"do": "wait_commits", "group": "zzzzzz", "commits": 3}),
+        ("heal", {"do": "heal", "fault": "kill"}),
     )
     ((before, after),) = [row["leader"] for row in moved["resolved"].values()]
     assert before != after
@@ -38,8 +39,8 @@ def test_a_group_is_kept_where_the_hash_of_its_name_says(play: Play, admin: Admi
 
 
 def test_a_group_is_deleted_while_nobody_is_in_it(play: Play, admin: AdminView) -> None:
-    assert admin.group_offsets("readers")
-    away, _, deleted, *_ = play(
+    _, away, _, deleted, *_ = play(
+        ("begun", {"do": "wait_commits", "group": "readers"}),
         ("away", {"do": "reader_away", "group": "readers"}),
         ("left", {"do": "wait_bite", "fault": "away"}),
         ("deleted", {"do": "delete_group", "group": "readers"}),

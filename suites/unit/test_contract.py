@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from harness.model.contract import TopicContract, contract_from_dict, contract_of
+from harness.model.contract import OffsetsContract, TopicContract, contract_from_dict, contract_of
 from harness.model.errors import BadInput
-from harness.model.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Topic
+from harness.model.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Step, Topic
 from harness.model.scenario_rules import check
 
 FOREVER = str((1 << 63) - 1)
@@ -82,3 +83,38 @@ def test_evidence_from_before_says_nothing_of_it() -> None:
     for key in ("flush_messages", "flush_ms"):
         del plain["topics"]["t"][key]
     assert contract_from_dict(plain).topics["t"] == promised()
+
+
+def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
+    config = {
+        "offsets.topic.num.partitions": "4",
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "true",
+        "offsets.retention.minutes": "1",
+    }
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    by_default = OffsetsContract(partitions=10, replicas=3, min_insync_replicas=2, unclean_election=False)
+    assert contract_of(scenario).offsets == by_default
+    assert by_default.retention_minutes == 7 * 24 * 60
+    told = contract_of(replace(scenario, shape=ClusterShape(brokers=2, config=config)))
+    assert told.offsets == OffsetsContract(
+        partitions=4, replicas=2, min_insync_replicas=1, unclean_election=True, retention_minutes=1
+    )
+    assert contract_from_dict(told.as_dict()) == told
+    old = told.as_dict()
+    del old["offsets"]
+    assert contract_from_dict(old).offsets is None
+
+
+def test_an_unclean_election_that_is_permitted_elsewhere_is_none_of_offsets() -> None:
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+
+    def permitted(on: str) -> bool:
+        steps = (Step(do="elect_unclean", name="elect", args={"on": [on]}),)
+        offsets = contract_of(replace(scenario, steps=steps, permits=Permits(unclean_election=True))).offsets
+        return offsets is not None and offsets.unclean_election
+
+    assert not permitted("t/0")
+    assert permitted("__consumer_offsets/3")

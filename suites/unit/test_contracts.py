@@ -28,6 +28,8 @@ DIES = COLUMNS["contract_leader_dies"]
 DOWN = COLUMNS["contract_replica_down"]
 ANSWERS = COLUMNS["contract_answer_lost"]
 READER = COLUMNS["contract_reader_dies"]
+BEHIND = COLUMNS["contract_falls_behind"]
+UNCLEAN_OFFSETS = COLUMNS["contract_offsets_unclean"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
 PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
@@ -63,6 +65,35 @@ def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(contracts, "_open_s", lambda _, fault: OPEN_S if fault else 0.0)
     bundle = Path("bundle") if judged else None
     return {cell.topic: cell for cell in contracts._cells(scenario, bundle, RELEASE)}
+
+
+def with_facts(judged: Verdict, **figures: dict[str, int]) -> Verdict:
+    """With figures by topic."""
+    told = {name: {f"{topic}/0": count for topic, count in of.items()} for name, of in figures.items()}
+    return replace(judged, facts=judged.facts | told)
+
+
+def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    back = lost("counted", 1, Kind.COMMIT_REGRESSED)
+    (cell,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 50}), monkeypatch).values()
+    assert (cell.holds, cell.text) == (True, "50 duplicated")
+    assert cell.row.endswith("__consumer_offsets: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
+    (fewer,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 49}), monkeypatch).values()
+    assert not fewer.holds
+
+
+def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = lost("latest", 100, Kind.SKIPPED_READ)
+    missed = {"earliest": 200, "latest": 200}
+    judged = with_facts(verdict(BEHIND, skipped), missed=missed, stopped={"none": 1}, deleted={"earliest": 500})
+    told = cells(BEHIND, judged, monkeypatch)
+    assert {topic: cell.text for topic, cell in told.items()} == {
+        "earliest": "200 deleted as configured",
+        "latest": "100 skipped, 200 deleted as configured",
+        "none": "stopped with an error",
+    }
+    assert all(cell.holds for cell in told.values())
+    assert told["none"].row == "auto.offset.reset=error, commits after it processes, read_committed"
 
 
 LOST_50 = (lost("zero", 50), lost("one", 50))

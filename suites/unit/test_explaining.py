@@ -109,6 +109,14 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     assert lines[-3] == "what the settings above do not spare any topic:"
 
 
+def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
+    lines = explaining.live_explained("h:1", [topic("__consumer_offsets", unclean=True, keeps_offsets=True)], CLIENT)
+    at = lines.index("  duplicated when who has a group's offsets dies, alone in sync, and others are up")
+    assert lines[at + 3] == "    mend by: unclean.leader.election.enable=false"
+    lines = explaining.live_explained("h:1", [topic("__consumer_offsets", keeps_offsets=True)], CLIENT)
+    assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
+
+
 def test_partitions_below_their_minimum_are_told_even_of_a_good_topic() -> None:
     lines = explaining.live_explained("h:1", [topic("fine", isr=1), topic("other")], CLIENT)
     assert lines[2:4] == [

@@ -210,6 +210,32 @@ def test_a_leader_that_changed_is_an_event_of_the_step() -> None:
     assert [(e["new_leader"], e["clean"]) for e in events[1]] == [(3, False)]
 
 
+class Offsets:
+    """Of __consumer_offsets/0 one leads next that is eligible (KIP-966), and then one that is not."""
+
+    def __init__(self) -> None:
+        self._looks = iter([(1, 0, (1,), (2,)), (2, 1, (2,), ()), (2, 1, (2,), ()), (3, 2, (3,), ())])
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        assert topics == ["__consumer_offsets", "t"]
+        leader, epoch, isr, elr = next(self._looks)
+        told = {"topic": "__consumer_offsets", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": epoch}
+        return [PartitionState(**told, isr=isr, replicas=(1, 2, 3), elr=elr)]  # type: ignore[arg-type]
+
+
+def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
+    stage = stage_of(cast(Any, Offsets()))
+    stage.internal = (Topic(name="__consumer_offsets", partitions=1),)
+    stage.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
+    rows = conduct(stage, [ACT, Step(do="act", name="again", args={})])
+    events = [event for row in rows for event in row["events"] if event["kind"] != "seen"]
+    assert [(e["kind"], e["new_leader"], e["clean"]) for e in events] == [
+        ("internal_leader_change", 2, True),
+        ("internal_leader_change", 3, False),
+    ]
+    assert all(event["since_ns"] <= event["at_ns"] for event in events)
+
+
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:
     stage = stage_of()
     conduct(stage, [breaking("a")])

@@ -158,11 +158,12 @@ def test_spans_go_from_the_first_to_behind_the_last() -> None:
 
 def test_a_group_is_behind_where_its_member_that_is_farthest_is() -> None:
     members: Any = [
-        SimpleNamespace(positions={("t", 0): 4}, spec=SimpleNamespace(topics=("t",))),
-        SimpleNamespace(positions={("t", 0): 6}, spec=SimpleNamespace(topics=("t",))),
+        SimpleNamespace(positions={("t", 0): 4}, committed={("t", 0): 2}, spec=SimpleNamespace(topics=("t",))),
+        SimpleNamespace(positions={("t", 0): 6}, committed={}, spec=SimpleNamespace(topics=("t",))),
     ]
     assert behind(members, {("t", 0): 9, ("t", 1): 0, ("other", 0): 9}) == {"t/0": 4, "t/1": 1}
     assert behind(members, {("t", 0): 5}) == {}
+    assert behind(members, {("t", 0): 5}, committed=True) == {"t/0": 4}
 
 
 class Load:
@@ -175,7 +176,7 @@ class Load:
         assert (group, records) == ("g", 2)
         return self.death
 
-    def behind(self, group: str) -> dict[str, int]:
+    def behind(self, group: str, *, committed: bool) -> dict[str, int]:
         return {} if self.death.between else {"t/0": 3}
 
 

@@ -18,6 +18,8 @@ PLAIN = ClientSettings(idempotent=False)
 ONE = replace(PLAIN, acks="1")
 NONE = replace(PLAIN, acks="0")
 ATOMIC = ClientSettings(transactional=True)
+KEEPS = {"keeps_offsets": True}
+EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="error")
 
 
 def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
@@ -35,6 +37,21 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
 @pytest.mark.parametrize(
     ("event", "client", "topic", "expected"),
     [
+        ("offsets_leader_alone_dies", ALL, {}, []),
+        ("offsets_leader_alone_dies", ALL, KEEPS, ["kept"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"elr": False}, ["unavailable"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1}, ["unavailable"]),
+        ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
+        ("offsets_expire", ALL, {}, ["skipped"]),
+        ("offsets_expire", EARLY, {}, ["duplicated"]),
+        ("offsets_expire", REFUSES, {}, ["stopped with an error"]),
+        ("offsets_expire", replace(REFUSES, stays=True), {}, ["kept"]),
+        ("falls_behind", ALL, {}, ["skipped", "deleted as configured"]),
+        ("falls_behind", EARLY, {}, ["deleted as configured"]),
+        ("falls_behind", REFUSES, {}, ["stopped with an error"]),
+        ("falls_behind", ALL, {"retention_ms": -1}, []),
+        ("falls_behind", ALL, {"deletes": False}, []),
         ("nothing_breaks", ALL, {}, []),
         ("nothing_breaks", ALL, {"min_isr": 4}, ["unavailable"]),
         ("nothing_breaks", ONE, {"min_isr": 4}, []),
@@ -146,6 +163,7 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
 @pytest.mark.parametrize(
     ("event", "client", "topic", "mended"),
     [
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"unclean": True}, (ALL, KEEPS)),
         ("leader_dies", ONE, {}, (ALL, {})),
         ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, (ALL, {})),
         ("returns_short", ALL, {"min_isr": 1, "elr": False}, (ALL, {})),

@@ -45,12 +45,29 @@ def configured(**settings: str) -> Built:
     return changed(lambda built: built.cluster["snapshots"][0].update(topic_configs={"t": dotted}))
 
 
+def stopped(reset: str, committed: int | None = None) -> Built:
+    """A member of a group was given only the first record, and refused to begin anywhere else."""
+    built = floors(after=1)
+    built.run["windows"]["after"][0] = built.rows("ledger")[2]["called_ns"]
+    built.scenario["readers"] = [{"name": "grouped", "group": "g", "topics": ["t"]}]
+    for offset in (1, 2, 3):
+        built.drop("observations", reader="grouped", offset=offset)
+    row = {"group": "g", "reader": "grouped", "topic": "t", "partition": 0, "committed": committed, "began": None}
+    built.cluster["group_resets"] = [row | {"at_ns": built.run["ended_ns"]}]
+    member = {"reader": "grouped", "group": "g", "at_most_once": False, "reset": reset}
+    built.run["contract"]["readers"] = {"grouped": member}
+    return built
+
+
 SILENT: dict[str, Any] = {"ok": None, "waited_s": 0, "last_seen": "not asked"}
 
 # name -> (history, names of the doubts)
 CASES: dict[str, tuple[Built, list[str]]] = {
     "none": (History("AAAA").build(), []),
     "floors that are met": (floors(before=4, after=4), []),
+    "a reader that is to stop where it has no offset": (stopped("error"), []),
+    "a reader that is to stop where it has no offset, and has one": (stopped("error", committed=1), ["reader_behind"]),
+    "a reader that is to go on where it has no offset": (stopped("latest"), ["reader_behind"]),
     "too little before": (floors(before=5), ["floor_before"]),
     "too little during": (floors(during=1), ["floor_during"]),
     "too little after": (floors(after=5), ["floor_after"]),

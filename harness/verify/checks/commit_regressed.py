@@ -49,25 +49,28 @@ def commit_regressed(drill: Drill) -> DataFrame:
     key = [*_AT, "asked"]
     acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
     last = tried.groupBy(*key).agg(
-        F.max(F.when(acked, F.struct("order_ns", "offset", "by_records"))).alias("last"),
+        F.max(F.when(acked, F.struct("order_ns", "offset", "by_records", "done_ns"))).alias("last"),
         F.max(F.when(acked, F.least("called_ns", "order_ns"))).alias("begun_ns"),
     )
     since = F.coalesce("begun_ns", F.lit(_FIRST))
     late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
     same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("told")))
     legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
+    known = same.where(F.col("fate") != Outcome.REFUSED.value).select(*key).distinct().withColumn("known", F.lit(True))
     undone = same.where(F.col("by_records") & (F.col("fate") == Outcome.REFUSED.value))
     undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
-    rows = asked.join(last, key, "left").join(legal, key, "left_anti").join(undone, key, "left")
+    rows = (
+        asked.join(last, key, "left").join(legal, key, "left_anti").join(undone, key, "left").join(known, key, "left")
+    )
     rows = rows.where("told IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
     how = (
         F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
         .when(F.col("told").isNull(), F.lit("gone"))
         .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit("deleted"))
-        .when(F.col("told") < F.col("last.offset"), F.lit("behind"))
+        .when(F.col("known") & (F.col("told") < F.col("last.offset")), F.lit("behind"))
         .otherwise(F.lit("nobody"))
     )
-    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).count()
+    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).agg(F.min("answered_ns").alias("told_ns"))
     torn = F.col("how") == "offsets"
     return found(
         rows,
@@ -76,6 +79,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
         offset="told",
         reader="group",
         other=F.col("last.offset"),
+        done_ns=F.col("last.done_ns"),
     )
 
 

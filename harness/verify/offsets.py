@@ -1,0 +1,142 @@
+"""Which committed offsets may go back or go: where the log that keeps them was replaced, as the contract permits.
+
+A group's commits are records of one partition of __consumer_offsets, so what happens to that one happens to them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
+from harness.model.finding import Kind
+from harness.model.internal_topics import OFFSETS, offsets_partition
+from harness.model.schemas import Columns
+from harness.verify.case import Case
+from harness.verify.prepared import Prepared
+from harness.verify.regimes import in_force
+from harness.verify.tables import BUNDLE, frame
+
+_MINUTE_NS: Final = 60 * 10**9
+_UNCLEAN: Final = "unclean.leader.election.enable"
+# Told by its coordinator what it had committed before, or nothing. What nobody ever committed no election brings.
+_BACK: Final = ("behind", "gone", "deleted")
+_CLAUSES: Final[Columns] = {
+    "reader": "string",
+    "hows": "string",
+    "from_ns": "int64",  # told at that time or later
+    "until_ns": "int64",  # the commit that is missed was done before
+    "why": "string",
+}
+
+
+def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` set for what groups were told that goes by the contract of __consumer_offsets."""
+    clauses = [(n, *clause) for n, case in enumerate(given.cases) for clause in _clauses(case)]
+    if not clauses:
+        return rows
+    table = frame(given.spark, _CLAUSES, clauses).groupBy(BUNDLE, "reader")
+    of_group = table.agg(F.collect_list(F.struct("hows", "from_ns", "until_ns", "why")).alias("clauses"))
+    joined = rows.join(F.broadcast(of_group), [BUNDLE, "reader"], "left")
+    holding = F.filter(
+        "clauses",
+        lambda c: (
+            F.array_contains(F.split(c["hows"], ","), F.col("how"))
+            & (F.col("told_ns") >= c["from_ns"])
+            & (F.col("done_ns") <= c["until_ns"])
+        ),
+    )
+    ours = (F.col("kind") == Kind.COMMIT_REGRESSED.value) & (F.size(holding) > 0)
+    why = F.when(F.coalesce(ours, F.lit(False)), F.array_min(F.transform(holding, lambda c: c["why"])))
+    return joined.withColumn("excused_by", F.coalesce("excused_by", why)).drop("clauses")
+
+
+def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
+    if case.contract.offsets is not None:
+        yield from _of_elections(case, case.contract.offsets)
+        yield from _of_expiry(case, case.contract.offsets)
+
+
+def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+    for partition, epoch, since_ns, at_ns in unclean_elections(case):
+        if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", at_ns)):
+            continue
+        alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
+        why = (
+            f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
+            "what groups that are kept there committed before it"
+        )
+        for group in groups_told(case):
+            if offsets_partition(group, offsets.partitions) == partition:
+                yield group, ",".join(_BACK), since_ns, at_ns, why
+
+
+def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+    """Of groups that nobody was in for longer than offsets stay (KIP-211). From when it is left a group's offsets all
+    go together; those of a group with members stay, however old."""
+    for event, _ in case.events("group_away"):
+        due_ns = event["from_ns"] + offsets.retention_minutes * _MINUTE_NS
+        if event["to_ns"] >= due_ns:
+            why = (
+                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: nobody was in group {event['group']} for "
+                f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, and what it had committed expired (KIP-211)"
+            )
+            yield event["group"], "gone", due_ns, event["left_ns"], why
+
+
+def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
+    """(reader, its row of `group_resets`, why) of each that began by auto.offset.reset where it could not go on."""
+    readers = case.contract.readers
+    for row in case.cluster.get("group_resets") or []:
+        reader = readers.get(row["reader"])
+        if reader is None or not reader.reset:
+            continue
+        if row["committed"] is None:
+            yield reader, row, "the group had no offset any more"
+        elif row["committed"] < (start := _log_start(case, row)):
+            yield reader, row, f"its offset {row['committed']} was below the log start {start} by then"
+
+
+def stopped(case: Case) -> dict[str, int]:
+    """By "topic/partition", how many readers refused to begin anywhere else than where they had committed."""
+    return dict(Counter(f"{topic}/{partition}" for _, topic, partition in refusals(case)))
+
+
+def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
+    """(reader, topic, partition) of each that did so as it was to."""
+    return [
+        (reader, row["topic"], row["partition"])
+        for reader, row, _ in skipped_by_reset(case)
+        if row["began"] is None and reader.reset == "error"
+    ]
+
+
+def _log_start(case: Case, row: Mapping[str, Any]) -> int:
+    """As far as steps have seen it by the time of a reset."""
+    place = row["topic"], row["partition"]
+    seen = [event for event, _ in case.events("log_start_seen") if (event["topic"], event["partition"]) == place]
+    return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
+
+
+def unclean_elections(case: Case) -> Iterator[tuple[int, int, int, int]]:
+    """(partition of __consumer_offsets, leader epoch, after when, until when) of leaders that were not in sync."""
+    for event, step in case.events("unclean_election"):
+        if event["topic"] == OFFSETS:
+            # The step begins while the partition has no leader, and nobody takes a commit.
+            began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
+            yield event["partition"], event["leader_epoch"], began_ns, began_ns
+    for event, _ in case.events("internal_leader_change"):
+        if event["topic"] == OFFSETS and event.get("clean") is False and event["new_leader"] >= 0:
+            yield event["partition"], event["leader_epoch"], event["since_ns"], event["at_ns"]
+
+
+def groups_told(case: Case) -> list[str]:
+    """Groups that the contract or any coordinator speaks of."""
+    contract = case.contract
+    declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
+    told = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
+    return sorted(declared | told | {row["group"] for row in case.cluster.get("group_answers") or []})
