@@ -15,7 +15,7 @@ from harness.kafka.release import Release
 from harness.kafka.tier_needs import asked
 from harness.model.backend import AUTO, PROCESSES
 from harness.model.errors import BadInput
-from harness.model.scenario import Scenario
+from harness.model.scenario import SHARE_GROUPS_SINCE, Scenario
 from harness.model.version import numbers_of
 from harness.options import GateOptions
 
@@ -93,14 +93,20 @@ def played(scenario: Scenario, weakened: bool) -> Scenario:
 def _not_of(tested: Release, scenario: Scenario) -> str | None:
     """Why no machine can play a scenario on this release; None when some can."""
     if scenario.since is not None and tested.numbers < numbers_of(scenario.since):
-        return (
-            f"scenario {scenario.name}: Kafka {tested.version} has not what it is about, which came with "
-            f"{scenario.since}; give --kafka a newer release, or leave this scenario away"
-        )
+        return _too_old(tested, scenario, "what it is about", scenario.since)
+    if scenario.share_groups and tested.numbers < SHARE_GROUPS_SINCE:
+        return _too_old(tested, scenario, "share groups for production", ".".join(map(str, SHARE_GROUPS_SINCE)))
     return (
         _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested))
         or _refusal(scenario, lambda: check_release(tested, scenario.shape))
         or _refusal(scenario, lambda: check_steps(scenario))  # of a tier that it was not written for
+    )
+
+
+def _too_old(tested: Release, scenario: Scenario, what: str, since: str) -> str:
+    return (
+        f"scenario {scenario.name}: Kafka {tested.version} has not {what}, which came with {since}; "
+        "give --kafka a newer release, or leave this scenario away"
     )
 
 

@@ -18,13 +18,13 @@ from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, COMPACTION_OF, READER_AWAY, contract_of
+from harness.model.contract import APPEND_TIME, ARCHIVED_AT, COMPACTION_OF, READER_AWAY, contract_of
 from harness.model.effects import Effect, Event, Promise
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS, promises
-from harness.model.scenario import Matrix, Producer, Reader, Scenario
+from harness.model.scenario import SHARE, Matrix, Producer, Reader, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.model.version import numbers_of
@@ -50,7 +50,7 @@ _COUNTED: Final[Mapping[str, Effect]] = {
     "deleted": Effect.DELETED,
 }
 # What a topic and its producer do not matter to.
-_OF_CONSUMERS: Final = frozenset({"reader_dies"})
+_OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
 # What depends on where a consumer begins that cannot go on.
 _OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
 # What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
@@ -244,6 +244,8 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
             effect = _SEEN.get(finding.kind, Effect.LOST)
             if (finding.excused_by or "").startswith(COMPACTION_OF):
                 effect = Effect.DELETED
+            if (finding.excused_by or "").startswith(ARCHIVED_AT):
+                effect = Effect.ARCHIVED
             counts = finding.kind is Kind.LOST or (finding.kind in _SEEN and effect is not Effect.DELETED)
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
     figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
@@ -328,7 +330,7 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
         retries=int(producer.config.get("retries", 2**31 - 1)),
         in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
         transactional=transactional,
-        **({"isolation": group.isolation, "commits": group.commits} if group else {}),  # type: ignore[arg-type]  # as above
+        **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
         **({"reset": group.reset} if group and group.reset else {}),  # type: ignore[arg-type]
     )
 

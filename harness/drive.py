@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from harness import secured_looks, settle, truth
+from harness import secured_looks, settle, shares, truth
 from harness.admin_looks import AdminLooks
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
@@ -112,6 +112,7 @@ class _Record:
         self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
         self.transactions_settled: dict[str, object] = dict(self.recovered)
         self.load: dict[str, Any] = {}
+        self.share_groups: list[dict[str, Any]] = []
         self.access = Access(cluster.client_settings())
         self.listeners: list[dict[str, Any]] = []  # that are secure
 
@@ -183,6 +184,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         seed=task.seed,
         java=task.java,
     )
+    shares.set_up(admin, scenario)
     record.listeners = secured_looks.look(cluster) if record.access.settings else []
     groups = scenario.groups
     record.snapshots.append(admin.snapshot("start", topics, groups))
@@ -192,6 +194,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     finally:
         say("stopping the load")
         load.stop_producers()
+        record.share_groups = shares.drained(admin, record.scenario)
         load.stop_readers()
         record.ended_ns = now_ns()
         record.load = load.stats()
@@ -306,6 +309,7 @@ def _settle_and_drain(
     _read_from_anywhere(record, load, reads, say)
     said = {"snapshots": record.snapshots, "lineages": disks.lineages}
     told = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
+    told["share_groups"] = record.share_groups
     bundle.document("cluster.json", said | told)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))

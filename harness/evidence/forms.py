@@ -46,6 +46,7 @@ _CONTRACT: Final = {
     "processors?": Many(
         {"processor": "string", "group": "string", "commits": ("transaction", "after", "before"), "reads": ["string"]}
     ),
+    "shares?": Many({"group": "string", "topics": ["string"], "isolation": ISOLATIONS, "limit": "int"}),
     "deletions?": ["string"],
     "group_deletions?": ["string"],
     "offsets?": {
@@ -105,7 +106,7 @@ _SCENARIO: Final = {
             "processes?": {"group": "string"},
         }
     ],
-    "readers?": [{"name": "string", "topics?": ["string"], "group?": "string"}],
+    "readers?": [{"name": "string", "topics?": ["string"], "group?": "string", "protocol?": "string"}],
     "admin?": [{"name": "string", "floors?": {"before?": "int", "during?": "int", "after?": "int"}}],
     "shape?": {"brokers?": "int", "secure?": "bool"},
     "steps?": [{}],
@@ -209,6 +210,7 @@ _CLUSTER: Final = {
             "at_ns": "int",
         }
     ],
+    "share_groups?": [{**_PLACE, "group": "string", "start": "int?", "lag": "int?", "asked_ns": "int", "at_ns": "int"}],
     "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
 }
 

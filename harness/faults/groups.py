@@ -41,6 +41,8 @@ class ReaderAway(Fault):
         """See `Kind`."""
         if not any(reader.group == self.group for reader in plan.scenario.readers):
             raise BadInput(f"group: no reader is in {self.group}; name the group of one")
+        if self.group in plan.scenario.share_groups:
+            raise BadInput(f"group: {self.group} is a share group, which commits no offsets; name one that does")
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

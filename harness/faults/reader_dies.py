@@ -20,7 +20,8 @@ class ReaderDies(Fault):
 
     Which of the two is as its reader says (`commits`). It holds what it is given from the beginning of the step on
     until that is so many; then it dies, and another one takes its place. An event `reader_died` tells the offsets
-    between.
+    between. Of a share group a member is killed with a poll of `records` or more that it has not acknowledged; fewer it
+    acknowledges, and its only member asks for none before there are so many (KIP-932).
     """
 
     do: ClassVar[str] = "reader_dies"
@@ -33,6 +34,8 @@ class ReaderDies(Fault):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
+        if self.group in plan.scenario.share_groups:
+            return
         members = [r.name for r in plan.scenario.readers if r.group == self.group]
         if len(members) > 1:
             raise BadInput(

@@ -35,6 +35,8 @@ class RestartReader(Action):
         spec = next(r for r in plan.scenario.readers if r.name == self.reader)
         if spec.group is None:
             raise BadInput(f"reader: {self.reader} is in no group, and would begin anew")
+        if spec.shares:
+            raise BadInput(f"reader: {self.reader} is in a share group, which hands out no partitions; see reader_dies")
 
     def perform(self, stage: Stage) -> Done:
         members = stage.load.fellows(self.reader)

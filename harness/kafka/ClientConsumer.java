@@ -103,7 +103,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
         }
     }
 
-    private void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content told) throws IOException {
+    static void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content told) throws IOException {
         told.writeInt(given.partitions().size());
         for (TopicPartition place : given.partitions()) {
             List<ConsumerRecord<byte[], byte[]>> some = given.records(place);

@@ -10,6 +10,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -27,8 +28,8 @@ import org.apache.kafka.common.errors.RetriableException;
  * One producer or consumer of the release, which does what it is told on standard input and answers on standard output.
  *
  * A frame is its length (int), then an operation (byte), then its fields; texts and contents are a length (int, -1 = null)
- * and that many bytes. The first frame says what to be ("producer", "consumer") and the settings. It ends with its input,
- * at once: whoever drives it is gone then. harness/workload/java_process.py is the other end.
+ * and that many bytes. The first frame says what to be ("producer", "consumer", the name of another role's class) and the
+ * settings. It ends with its input, at once: whoever drives it is gone then. harness/workload/java_process.py is the other end.
  */
 public final class ClientDriver {
     static final int FATAL = 1;
@@ -68,7 +69,7 @@ public final class ClientDriver {
         }
         Role role;
         try {
-            role = kind.equals("producer") ? new ClientProducer(settings, this) : new ClientConsumer(settings, this);
+            role = roleOf(kind, settings);
         } catch (RuntimeException refused) {
             error(0, refused, FATAL);
             return;
@@ -76,6 +77,25 @@ public final class ClientDriver {
         answer(0, new Content());
         while (serve(role) != 'X') {
             // the next request
+        }
+    }
+
+    /** By its name where not every release has the client: that one is compiled for those which do. */
+    private Role roleOf(String kind, Map<String, Object> settings) {
+        return switch (kind) {
+            case "producer" -> new ClientProducer(settings, this);
+            case "consumer" -> new ClientConsumer(settings, this);
+            default -> named("durability." + kind, settings);
+        };
+    }
+
+    private static Role named(String name, Map<String, Object> settings) {
+        try {
+            return (Role) Class.forName(name).getDeclaredConstructor(Map.class).newInstance(settings);
+        } catch (InvocationTargetException refused) {
+            throw refused.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(refused);
+        } catch (ReflectiveOperationException lacking) {
+            throw new IllegalArgumentException(lacking);
         }
     }
 

@@ -20,6 +20,7 @@ from harness.kafka import (
     admin_ops,
     admin_quorum,
     admin_seen,
+    admin_shares,
     admin_topics,
     admin_users,
 )
@@ -30,6 +31,7 @@ from harness.kafka.admin_log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin_offsets import EpochEnd, TieredReplica, TimedOffset
 from harness.kafka.admin_quorum import Quorum
 from harness.kafka.admin_seen import Seen
+from harness.kafka.admin_shares import ShareOffset
 from harness.kafka.admin_topics import PartitionState, Place, TopicsSeen
 from harness.kafka.wire import Unanswered, Wire, versions_call
 from harness.model.clock import now_ns
@@ -287,6 +289,14 @@ class AdminView:
         Kafka tells a pending first commit of a partition only to who names that partition.
         """
         return admin_groups.group_offsets(self._wire, group, places, stable=stable, deadline_s=deadline_s)
+
+    def share_offsets(self, group: str, deadline_s: float = DEADLINE_S) -> dict[Place, ShareOffset]:
+        """How far a share group is done with each partition that it was ever given something of (KIP-932)."""
+        return admin_shares.share_offsets(self._wire, group, deadline_s)
+
+    def alter_group_config(self, group: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
+        """Sets settings of a group, which need not be there yet; every broker that answers has them then."""
+        admin_cluster.alter_group_config(self._wire, group, config, deadline_s)
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
         """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""

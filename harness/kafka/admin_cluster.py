@@ -23,7 +23,9 @@ from harness.model.errors import BadInput, HarnessFailure
 
 _TOPIC: Final = 2  # ConfigResource.Type
 _BROKER: Final = 4
-_OWN: Final = {_TOPIC: 1, _BROKER: 2}  # ConfigEntry.ConfigSource: set on the topic, or on that broker, itself
+_GROUP: Final = 32
+# ConfigEntry.ConfigSource: set on the topic, on that broker, or on the group, itself.
+_OWN: Final = {_TOPIC: 1, _BROKER: 2, _GROUP: 8}
 _SET: Final = 0  # AlterConfigOp.OpType
 _DELETE: Final = 1
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
@@ -77,6 +79,12 @@ def alter_broker_config(
         return {broker: answer[0] for broker, answer in answers.items()}
 
     _await_shown(told, _BROKER, config)
+
+
+def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None], deadline_s: float) -> None:
+    """The same for settings of a group (KIP-848, KIP-932)."""
+    _alter(wire, _GROUP, [group], config, deadline_s)
+    _await_shown(lambda: wire.ask_all(_describe([(_GROUP, group)])), _GROUP, config)
 
 
 def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, str | None], deadline_s: float) -> None:

@@ -16,6 +16,7 @@ from harness.kafka.published import fetched
 from harness.kafka.release import Release
 from harness.kafka.repository import NotPublished, Unreachable
 from harness.model.errors import BadInput
+from harness.model.scenario import SHARE_GROUPS_SINCE
 
 DRIVER: Final = Path(__file__).with_name("ClientDriver.java")
 CLIENTS: Final = "clients"  # among what a scenario may need
@@ -23,6 +24,8 @@ MAIN: Final = "durability.ClientDriver"
 _BESIDE: Final = tuple(
     DRIVER.with_name(f"{name}.java") for name in ("ClientProducer", "ClientConsumer", "ClientCommits")
 )
+# Of clients that not every release has, since when: compiled with the others there, and started by name.
+_LATER: Final = {"ClientShare": SHARE_GROUPS_SINCE}
 _API: Final = ("kafka-clients",)
 _LEAVE: Final = 'scenarios away that have clients with client = "java"'
 # What kafka-clients runs with: codecs and the interface of its logs.
@@ -43,7 +46,7 @@ def with_own_clients(release: Release, *, maven_repo: str | None, cache: Path, p
     driver = compiled(
         DRIVER,
         release,
-        beside=_BESIDE,
+        beside=(*_BESIDE, *(DRIVER.with_name(f"{n}.java") for n, since in _LATER.items() if release.numbers >= since)),
         api=_API,
         leave=_LEAVE,
         maven_repo=maven_repo,

@@ -12,8 +12,8 @@ Acks = Literal["0", "1", "all"]
 Reset = Literal["earliest", "latest", "error"]  # auto.offset.reset, in librdkafka's words
 Isolation = Literal["read_committed", "read_uncommitted"]
 # When a consumer commits what it was given: its client does (processing each poll before the next, or polling ahead),
-# when it is done with it, before that, or in the transaction of what it writes.
-Commits = Literal["auto", "auto_ahead", "after", "before", "transaction"]
+# when it is done with it, before that, in the transaction of what it writes, or record by record in a share group.
+Commits = Literal["auto", "auto_ahead", "after", "before", "transaction", "share"]
 
 ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
 RESETS: Final[tuple[Reset, ...]] = ("earliest", "latest", "error")
@@ -105,6 +105,7 @@ class ClientSettings:
             "auto": "commits automatically, processes what a poll gave before the next",
             "auto_ahead": "commits automatically, polls on while it processes",
             "transaction": "commits in its transactions",
+            "share": "accepts what it processes in a share group",
         }
         return f"{how.get(self.commits, f'commits {self.commits} it processes')}, {self.isolation}"
 

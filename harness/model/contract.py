@@ -25,6 +25,8 @@ OFFSETS_RETENTION_DEFAULT: Final = 7 * 24 * 60
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
+DELIVERY_LIMIT: Final = "share.delivery.count.limit"
+DELIVERY_LIMIT_DEFAULT: Final = 5
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
@@ -68,6 +70,9 @@ DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has
 RECREATE_TOPIC: Final = "recreate_topic"
 TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
+
+# How the excuse of a record begins that a share group has given up on.
+ARCHIVED_AT: Final = "archived at share.delivery.count.limit="
 
 # How the excuse of a record begins that compaction took.
 COMPACTION_OF: Final = "compaction of "
@@ -145,6 +150,19 @@ class OffsetsContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareContract:
+    """Of a share group (KIP-932): it is given every record of its topics at least once, from their start on.
+
+    limit: after so many deliveries that nobody accepts a record is archived.
+    """
+
+    group: str
+    topics: tuple[str, ...]
+    isolation: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A step of the declared scenario changes settings of a topic: when, its row in steps.json tells."""
 
@@ -170,6 +188,7 @@ class Contract:
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
     group_deletions: tuple[str, ...] = ()
     offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
+    shares: dict[str, ShareContract] = field(default_factory=dict)
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -228,11 +247,12 @@ def contract_of(scenario: Scenario) -> Contract:
                 reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD), reset=r.reset
             )
             for r in scenario.readers
-            if r.group is not None
+            if r.group is not None and not r.shares
         },
         producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
         processors={p.name: _processor_contract(p.name, p.processes) for p in scenario.producers if p.processes},
         offsets=_offsets_contract(scenario),
+        shares={group: _share_contract(scenario, group) for group in scenario.share_groups},
     )
 
 
@@ -250,6 +270,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         processors={
             n: ProcessorContract(**_known(ProcessorContract, p)) for n, p in (plain.get("processors") or {}).items()
         },
+        shares={n: ShareContract(**_known(ShareContract, s)) for n, s in (plain.get("shares") or {}).items()},
         changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
         producer_expiration_ms=int(plain.get("producer_expiration_ms", PRODUCER_EXPIRATION_MS_DEFAULT)),
     )
@@ -329,6 +350,14 @@ def timestamp_type(kafka_name: str) -> str:
 
 def _processor_contract(name: str, plan: Processing) -> ProcessorContract:
     return ProcessorContract(processor=name, group=plan.group, commits=plan.commits, reads=plan.reads)
+
+
+def _share_contract(scenario: Scenario, group: str) -> ShareContract:
+    members = scenario.share_groups[group]
+    topics = tuple(dict.fromkeys(topic for member in members for topic in member.topics))
+    limit = members[0].group_config.get(DELIVERY_LIMIT) or scenario.shape.config.get(f"group.{DELIVERY_LIMIT}")
+    limit_n = int(limit or DELIVERY_LIMIT_DEFAULT)
+    return ShareContract(group=group, topics=topics, isolation=members[0].isolation, limit=limit_n)
 
 
 def _producer_contract(producer: Producer) -> ProducerContract:

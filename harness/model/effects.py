@@ -17,6 +17,7 @@ class Effect(StrEnum):
 
     LOST = "lost"
     SKIPPED = "skipped"  # by an application that never saw them, though they are there
+    ARCHIVED = "archived"  # by a share group, which has given it as often as it may, and it was accepted by nobody
     UNAVAILABLE = "unavailable"
     STOPPED = "stopped with an error"  # an application, until somebody says where it is to go on
     DUPLICATED = "duplicated"

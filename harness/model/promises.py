@@ -56,6 +56,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
+    (Event("reader_fails", "an application fails on a record whenever it is given it"), clients.reader_fails),
     (
         Event("offsets_leader_alone_dies", "who has a group's offsets dies, alone in sync, and others are up"),
         offsets.leader_alone_dies,

@@ -96,6 +96,15 @@ def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> P
         return Promise(
             event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
         )
+    if client.commits == "share":
+        return Promise(
+            event=event,
+            effects=(Effect.DUPLICATED,),
+            which="what its member was given and had not acknowledged is given again, to whoever is there",
+            why="its locks end with its connection, or after share.record.lock.duration.ms: at least once",
+            source="KIP-932",
+            mend=("a consumer group", _ATOMIC),
+        )
     if client.commits == "before":
         which, why = "what was committed and not processed", "it was committed before it was processed: at most once"
         return Promise(
@@ -116,6 +125,21 @@ def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> P
         which = "what earlier polls gave and was not processed is skipped; what was and is not committed comes again"
         why = "enable.auto.commit commits in poll() what earlier polls gave, processed or not"
     return Promise(event=event, effects=effects, which=which, why=why, source=source, mend=tuple(mend))
+
+
+def reader_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Of who commits offsets it depends on the application, which stops there or passes it over."""
+    del topic
+    if client.commits != "share":
+        return None
+    return Promise(
+        event=event,
+        effects=(Effect.ARCHIVED, Effect.DUPLICATED),
+        which="that record, given as often as share.delivery.count.limit says; the others are not held up by it",
+        why="who releases it has it given again, and at the limit the group gives it up",
+        source="KIP-932; KIP-1240",
+        mend=("share.delivery.count.limit above the longest failure", "a reader in no share group"),
+    )
 
 
 def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:

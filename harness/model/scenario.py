@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 Config = dict[str, str]
 FileSystem = Literal["xfs", "ext4"]
 DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
-GroupProtocol = Literal["classic", "consumer"]
+GroupProtocol = Literal["classic", "consumer", "share"]
+SHARE: Final = "share"
 Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 JAVA: Final = "java"  # the release's own client
@@ -48,6 +49,8 @@ Seconds = Annotated[float, Range(0, DAY_S)]
 Deadline = Annotated[float, Range(0.001, DAY_S)]
 
 
+# The first release whose share groups are for production (KIP-932): before, they are off, and on their way of changing.
+SHARE_GROUPS_SINCE: Final = (4, 2)
 # The first release whose voters can change (KIP-853), and the feature whose level says that they can.
 DYNAMIC_VOTERS_SINCE: Final = (3, 9)
 KRAFT_VERSION: Final = "kraft.version"
@@ -141,7 +144,7 @@ class Reader:
     isolation: str = "read_committed"
     lone: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
-    protocol: GroupProtocol = "classic"  # of a group: or "consumer", the next generation's (KIP-848)
+    protocol: GroupProtocol = "classic"  # of a group: "consumer" is the next generation's (KIP-848), "share" KIP-932's
     static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
     client: str = CLIENTS[0]
     # Of a group: where its client begins when its offset is no more (auto.offset.reset); "" = it reads all anew.
@@ -150,6 +153,14 @@ class Reader:
     # itself, "auto" where it processes what a poll gave before the next one, "auto_ahead" where it polls on meanwhile.
     commits: str = "after"
     config: Config = field(default_factory=dict)
+    group_config: Config = field(default_factory=dict)  # of a share group itself, such as share.record.lock.duration.ms
+    releases_every: Annotated[int, Range(0, MANY)] = 0  # of a share group: it fails on every so-many-th offset, and
+    rejects_every: Annotated[int, Range(0, MANY)] = 0  # releases it, whenever it is given it; or rejects it for good
+
+    @property
+    def shares(self) -> bool:
+        """Whether it is a member of a share group."""
+        return self.group is not None and self.protocol == SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,15 +294,22 @@ class Scenario:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups that readers and processors commit for, and those whose offsets transactions carry."""
-        readers = {r.group for r in self.readers} | {p.processes.group for p in self.producers if p.processes}
+        """Groups that readers and processors commit for, or transactions carry offsets of; share groups are none."""
+        readers = {r.group for r in self.readers if not r.shares}
+        processors = {p.processes.group for p in self.producers if p.processes}
         carried = {p.transactions.offsets_of for p in self.producers if p.transactions is not None}
-        return tuple(sorted(group for group in readers | carried if group))
+        return tuple(sorted(group for group in readers | processors | carried if group))
 
     @property
     def own_clients(self) -> bool:
         """Whether some of its clients are the release's own."""
         return any(p.client == JAVA for p in self.producers) or any(r.client == JAVA for r in self.readers)
+
+    @property
+    def share_groups(self) -> dict[str, tuple[Reader, ...]]:
+        """The members of each share group, by its name."""
+        groups = dict.fromkeys(r.group for r in self.readers if r.group is not None and r.shares)
+        return {group: tuple(r for r in self.readers if r.group == group) for group in groups}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's scenario.json."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from harness.model import scenario_tier
+from harness.model import scenario_shares, scenario_tier
 from harness.model.configuration import ISOLATIONS
 from harness.model.contract import MIN_INSYNC, check_config
 from harness.model.errors import BadInput
@@ -80,6 +80,7 @@ def check(scenario: Scenario, where: str) -> None:
     _since(scenario, where)
     _upgraded(scenario, where)
     scenario_tier.check(scenario, where)
+    scenario_shares.check(scenario, where)
     _judged(scenario, topics, where)
 
 

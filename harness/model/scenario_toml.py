@@ -29,6 +29,12 @@ A file is one scenario; its name is the file's name. Example, complete:
     [readers.committed]                 # Reader; of both, client = "java" is the release's own client
     topics = ["plain"]
 
+    [readers.worker]                    # a member of a share group (KIP-932), which only that client has
+    topics = ["plain"]
+    client = "java"
+    group = "jobs"
+    protocol = "share"
+
     [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
 
     [weakening]                         # the one setting under which this scenario must FAIL
@@ -67,7 +73,7 @@ StepsCheck = Callable[[Scenario], None]
 
 _NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader, "admin": Admin}
 # Tables whose keys are Kafka's: the rest of a dotted path is one key.
-_OPEN_TABLES = ("config", "features")
+_OPEN_TABLES = ("config", "features", "group_config")
 
 
 def parse(text: str, name: str, check_steps: StepsCheck | None = None) -> Scenario:

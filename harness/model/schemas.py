@@ -101,6 +101,22 @@ PROCESSED: Final[Columns] = {
     "seq": "int64",
 }
 
+# One row a record that a member of a share group was given (KIP-932), with what it answered.
+DELIVERIES: Final[Columns] = {
+    "group": "string",
+    "reader": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "offset": "int64",
+    "count": "int32",  # so many times it was given to the group, this one included, by the broker; 0 = it did not say
+    "answer": "string?",  # "accept", "release", "reject"; null = the member died with it
+    "outcome": "string?",  # of the answer: Outcome; null = there was none
+    "error": "string?",
+    "given_ns": "int64",
+    "returned_ns": "int64?",
+}
+
 # One row a record batch on a broker's own disk, where the backend can read it. Decides who made a second copy.
 BATCHES: Final[Columns] = {
     "broker": "int32",
@@ -263,6 +279,7 @@ TABLES: Final[dict[str, Columns]] = {
     "transactions": TRANSACTIONS,
     "offset_commits": OFFSET_COMMITS,
     "processed": PROCESSED,
+    "deliveries": DELIVERIES,
     "batches": BATCHES,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
@@ -277,6 +294,7 @@ TABLES: Final[dict[str, Columns]] = {
 ACKS: Final = ("all", "1", "0")
 PROBE_REASONS: Final = ("batch", "segment", "time", "commit", "log_start", "below_log_start")
 PROBE_ENDS: Final = ("enough", "end", "out_of_range", "silent")
+ANSWERS: Final = ("accept", "release", "reject")  # of a member of a share group to a record
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 VALUE_FORMS: Final = ("null", "empty")  # of a record that has no value of its own
 TIMESTAMP_TYPES: Final = ("create", "append")
@@ -293,6 +311,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "transactions": {"outcome": tuple(word.value for word in TxnOutcome)},
     "offset_commits": {"outcome": _OUTCOMES},
     "processed": {},
+    "deliveries": {"answer": ANSWERS, "outcome": _OUTCOMES},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
@@ -312,6 +331,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "transactions": (),
     "offset_commits": ("partition", "offset"),
     "processed": ("partition", "offset", "stream", "seq"),
+    "deliveries": ("partition", "offset", "count"),
     "batches": ("partition", "base_offset", "last_offset"),
     "admin_ops": ("op",),
     "admin_views": ("node",),

@@ -1,5 +1,5 @@
 """What an application was given twice: records that it had processed and not committed when it died, or that it had
-committed and its coordinator knew nothing of any more.
+committed and its coordinator knew nothing of any more; of a share group, whatever it was given more than once.
 
 Figures alone: at least once is what such a group is promised, so nothing here decides a verdict.
 """
@@ -33,6 +33,8 @@ def given_again(given: Prepared) -> list[dict[str, int]]:
         (n, *span) for n, case in enumerate(given.cases) for span in {*_died(case), *_forgotten(case), *_begun(case)}
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
+    for row in _shared(given):
+        found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     if not rows:
         return found
     spans = F.broadcast(frame(given.spark, _SPANS, rows))
@@ -101,3 +103,12 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     for row in gone.groupBy(*place).count().collect():
         found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     return found
+
+
+def _shared(given: Prepared) -> list[Any]:
+    """By place, how many offsets share groups were given more than once."""
+    if not any(case.contract.shares for case in given.cases):
+        return []
+    at: list[Any] = [BUNDLE, "topic", "partition"]
+    twice = given.deliveries.groupBy(*at, "group", "offset").count().where("count > 1")
+    return twice.groupBy(*at).count().collect()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.scenario import SHARE
 from harness.model.schemas import Columns
 from harness.verify.case import Case, place_of
 from harness.verify.fingerprints import OFFSET_BITS, differing, offset_bucket, together
@@ -105,7 +106,8 @@ def _members(case: Case) -> list[tuple[str, str]]:
     """
     if not case.run.get("groups_resume"):
         return []
-    readers = [r for r in case.scenario.get("readers") or [] if r.get("group")]
+    # Members of a share group are given what is left, not what comes next: see checks.shared.
+    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r.get("protocol") != SHARE]
     groups = [r["group"] for r in readers]
     return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
 

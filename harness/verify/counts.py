@@ -118,7 +118,9 @@ def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
 
 
 def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
-    rows = given.offset_commits.join(windows, BUNDLE, "left")
+    committed = [BUNDLE, "group", "outcome", "returned_ns"]
+    answers = given.deliveries.where("outcome IS NOT NULL").select(*committed)  # share groups commit record by record
+    rows = given.offset_commits.select(*committed).unionByName(answers).join(windows, BUNDLE, "left")
     after = _within("after", "returned_ns")
     for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
         bundle, group, outcome, count, count_after = row

@@ -64,6 +64,12 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
         f"the group's offset stands before it, and what was made of it is visible in {_where(run)} at "
         f"{_span(run, 'offset')}"
     ),
+    (Kind.SKIPPED_READ, "never given"): "a share group is done with it, and it was given to none of its members",
+    (Kind.SKIPPED_READ, "unaccepted"): lambda run: (
+        f"a share group is done with it, and no member accepted or rejected it when it was given, up to "
+        f"{run['other_last']} times"
+    ),
+    (Kind.COMMIT_REGRESSED, "accepted again"): "a share group was given it again, though its accept was acknowledged",
     (Kind.SKIPPED_READ, "processed"): "the group committed behind it, and nothing that was made of it is visible",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
     (Kind.SKIPPED_READ, "from"): lambda run: f"a read that began at {_span(run, 'offset')} was not given it",
@@ -138,6 +144,7 @@ _PROMISES: Final[dict[str, str]] = {
 
 # Circumstances that are those of an application which reads and writes.
 _OF_WORK: Final = frozenset({"processed", "unprocessed", "uncounted"})
+_OF_SHARES: Final = frozenset({"never given", "unaccepted", "accepted again"})
 
 
 def seen(run: Run) -> str:
@@ -150,6 +157,8 @@ def promise(kind: str, topic: str | None, producer: str | None, contract: Contra
     """The promise that a finding of this kind breaks, with the settings that make it."""
     if how.partition(" in ")[0] in _OF_WORK:
         return "what is read by who commits in the transactions of what it writes has its effect once (KIP-98, KIP-447)"
+    if how in _OF_SHARES:
+        return "a share group is given each record until it is accepted, rejected or archived at its limit (KIP-932)"
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")
     if kind == Kind.LOST:

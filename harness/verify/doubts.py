@@ -11,12 +11,13 @@ from harness.model.verdict import Doubt
 from harness.verify import secured, tier
 from harness.verify.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
+from harness.verify.checks.shared import undrained
 from harness.verify.compare import from_its_own_copy
 from harness.verify.counts import Counts
 from harness.verify.deleted import deleted
 from harness.verify.excuse import without_lineage
 from harness.verify.progress import progress
-from harness.verify.rows import UNJUDGED, UNPROCESSED, UNREAD
+from harness.verify.rows import UNJUDGED, UNPROCESSED, UNREAD, UNSHARED
 from harness.verify.standing import excusable, settled
 from harness.verify.thin import thin
 
@@ -79,6 +80,11 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
         elif run["kind"] == UNPROCESSED:
             text = f"{run['reader']} did not come to process {run['count']} records of {place}"
             yield Doubt("unprocessed", text)
+        elif run["kind"] == UNSHARED:
+            text = f"share group {run['reader']} accepted none of {run['count']} records of {place}"
+            yield Doubt("unshared", f"{text}, which may be archived after deliveries that nobody saw")
+    for text in undrained(case):
+        yield Doubt("share_undrained", text)
     for place, records in unread.items():
         yield Doubt("unread", f"{records} acknowledged records of {place} were not reached by any read")
     for read in case.reads:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
+from harness.verify.archived import archived
 from harness.verify.case import Case
 from harness.verify.compacted import compacted_away
 from harness.verify.forgotten import written_after_expiry
@@ -62,7 +63,8 @@ _ANY_TIME: Final = 2**62
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    return offsets_excused(written_after_expiry(compacted_away(_by_clauses(rows, given), given), given), given)
+    named = written_after_expiry(compacted_away(_by_clauses(rows, given), given), given)
+    return archived(offsets_excused(named, given), given)
 
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:

@@ -49,6 +49,7 @@ class Prepared:
     transactions: DataFrame
     offset_commits: DataFrame
     processed: DataFrame
+    deliveries: DataFrame
     batches: DataFrame
     places: DataFrame
     admin_ops: DataFrame
@@ -89,6 +90,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         transactions=transactions,
         offset_commits=frames["offset_commits"],
         processed=frames["processed"],
+        deliveries=frames["deliveries"],
         batches=frames["batches"],
         places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
         admin_ops=frames["admin_ops"],

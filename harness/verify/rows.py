@@ -35,7 +35,8 @@ DISPLACED: Final = "displaced_by_client"  # where the client may have told a wro
 UNREAD: Final = "unread"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
-AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED, UNPROCESSED)
+UNSHARED: Final = "unshared"
+AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED, UNPROCESSED, UNSHARED)
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 

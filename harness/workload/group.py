@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -43,7 +43,6 @@ class GroupReader(LiveReader):
         self._mine: set[Place] = set()
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
-        self.acked_commits = 0
         self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
         self.resets = Resets(spec)
         # librdkafka asks for stable offsets only as read_committed. Else a coordinator may tell, after a failover, what
@@ -233,7 +232,18 @@ def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str
     return errors | dict.fromkeys(silent, "_NO_ANSWER")
 
 
-def behind(members: Sequence[GroupReader], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
+class Member(Protocol):
+    """Of a group: how far it was given, and had committed, what it reads; both as next offsets."""
+
+    @property
+    def spec(self) -> Reader: ...
+    @property
+    def positions(self) -> Mapping[Place, int]: ...
+    @property
+    def committed(self) -> Mapping[Place, int]: ...
+
+
+def behind(members: Sequence[Member], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
     """How many offsets up to the highest acknowledged ones a group was not given yet, or has not committed yet, by
     partition; those only."""
     missing: dict[str, int] = {}

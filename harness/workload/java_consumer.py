@@ -74,6 +74,15 @@ class Given:
         return self._headers
 
 
+def records(fields: Fields) -> list[Given]:
+    """What a poll gave, partition by partition."""
+    found: list[Given] = []
+    for _place in range(fields.i32()):
+        topic, partition = fields.text(), fields.i32()
+        found += [Given.read(topic, partition, fields) for _record in range(fields.i32())]
+    return found
+
+
 class JavaConsumer(JavaProcess):
     """Belongs to one thread; what it says of rebalances is told within `consume` and `close`."""
 
@@ -96,11 +105,7 @@ class JavaConsumer(JavaProcess):
             error: JavaError = failure.args[0]
             named = JavaError(_NAMES.get(error.name(), error.name()), error.flags, error.text)
             return [Given(*place, named) for place in error.places] or [Given(None, None, named)]
-        found: list[Given] = []
-        for _place in range(fields.i32()):
-            topic, partition = fields.text(), fields.i32()
-            found += [Given.read(topic, partition, fields) for _record in range(fields.i32())]
-        return found
+        return records(fields)
 
     def incremental_assign(self, parts: Sequence[TopicPartition]) -> None:
         """Besides what it has, at these offsets. Of a group's partitions only the offsets are set."""

@@ -45,6 +45,16 @@ CLASSIC: Final[dict[str, Any]] = {
 }
 
 
+# What a member of a share group takes: where it begins, and what it is shown, is said of the group.
+_SHARE: Final[dict[str, Any]] = {
+    "fetch.max.wait.ms": 100,
+    "max.poll.records": 500,
+    "default.api.timeout.ms": 5000,
+    "check.crcs": False,
+    "share.acknowledgement.mode": "explicit",
+}
+
+
 def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
     """Settings of a scenario's producer; its own `config` wins, in the Java client's names.
 
@@ -74,3 +84,9 @@ def reader_settings(reader: Reader, bootstrap: str, client_id: str, group: str) 
     settings = _CLIENT | _CONSUMER | {"bootstrap.servers": bootstrap, "client.id": client_id}
     settings |= {"group.id": group, "isolation.level": reader.isolation}
     return settings | reader.config
+
+
+def share_settings(reader: Reader, bootstrap: str, client_id: str) -> dict[str, Any]:
+    """Settings of a member of a share group; its own `config` wins, in the Java client's names."""
+    settings = _CLIENT | _SHARE | {"bootstrap.servers": bootstrap, "client.id": client_id}
+    return settings | {"group.id": str(reader.group)} | reader.config

@@ -13,12 +13,11 @@ from harness.evidence.writer import BundleWriter
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import BY_ITSELF, JAVA, Admin, Moment, Producer, Reader, Scenario
+from harness.model.scenario import JAVA, Admin, Moment, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
-from harness.workload.auto import AutoReader
 from harness.workload.group import GroupReader, behind
 from harness.workload.java_process import JavaClients
 from harness.workload.loop_of import loop_of
@@ -27,9 +26,11 @@ from harness.workload.meters import Mark, Meters, Place
 from harness.workload.mortal import Death, MortalReader
 from harness.workload.processor import ProcessorDeath, ProcessorLoop, process_all
 from harness.workload.producer import Desk, Target
+from harness.workload.reader_of import reader_of
 from harness.workload.readers import LiveReader, ReadingDesk
 from harness.workload.readiness import check, close_s_of
 from harness.workload.replay import Replay
+from harness.workload.share import ShareReader
 from harness.workload.stepped import SteppedTransactionLoop
 from harness.workload.streams import Numbers
 from harness.workload.transactions import TransactionLoop
@@ -296,12 +297,15 @@ class Load:
         for processor in self._processors().values():
             if processor.plan.group == group:
                 return processor.behind(acked)
-        return behind(list(self.members(group).values()), acked, committed=committed)
+        return behind(self._in(group), acked, committed=committed)
 
     def let_die(self, group: str, records: int) -> Death:
-        """Has the only member of a group die once it was given so many records."""
-        (member,) = self.members(group).values()
-        return member.die(records)
+        """Has the only member of a group die once it was given so many records, or one of a share group."""
+        return self._in(group)[0].die(records)
+
+    def _in(self, group: str) -> list[MortalReader | ShareReader]:
+        mortal = (r for r in self._readers.values() if isinstance(r, MortalReader | ShareReader))
+        return [member for member in mortal if member.spec.group == group]
 
     def fellows(self, reader: str) -> dict[str, MortalReader]:
         """The members of a reader's group by name, itself among them."""
@@ -318,9 +322,7 @@ class Load:
 
     def commits(self, group: str) -> int:
         """Commits of a group's reader that its coordinator acknowledged so far."""
-        return sum(
-            r.acked_commits for r in self._readers.values() if isinstance(r, GroupReader) and r.spec.group == group
-        )
+        return sum(reader.acked_commits for reader in self._readers.values() if reader.spec.group == group)
 
     def errors(self) -> dict[str, int]:
         """Sends that ended with an error so far, by the error's name."""
@@ -363,11 +365,7 @@ class Load:
             access=self._access,
             java=self._java if spec.client == JAVA else None,
         )
-        observations = self._bundle.table("observations", f"live-{spec.name}")
-        if spec.group is None:
-            return LiveReader(spec, desk, observations)
-        kind = AutoReader if spec.commits in BY_ITSELF else MortalReader
-        return kind(spec, desk, observations, self._bundle.table("offset_commits", spec.name))
+        return reader_of(spec, desk, self._bundle, self._scenario, self.highest_acked)
 
     def _admin(self, spec: Admin) -> AdminLoop:
         rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")

@@ -56,6 +56,7 @@ class LiveReader(Worker):
         self.desk = desk
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
+        self.acked_commits = 0  # of a group
         self._jumps = Jumps()
         self._observer = Observer(
             observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation

@@ -55,6 +55,7 @@ RUN_PARTS = {
     "regression",
     "secured_looks",
     "settle",
+    "shares",
     "tier_looks",
     "truth",
     "windows",

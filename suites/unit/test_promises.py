@@ -117,6 +117,9 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("reader_dies", replace(ALL, commits="before"), {}, ["skipped"]),
         ("reader_dies", replace(ALL, commits="auto"), {}, ["duplicated"]),
         ("reader_dies", replace(ALL, commits="auto_ahead"), {}, ["skipped", "duplicated"]),
+        ("reader_dies", replace(ALL, commits="share"), {}, ["duplicated"]),
+        ("reader_fails", replace(ALL, commits="share"), {}, ["archived", "duplicated"]),
+        ("reader_fails", ALL, {}, []),
         ("reader_dies", replace(ATOMIC, commits="transaction"), {}, ["kept"]),
         (
             "reader_dies",

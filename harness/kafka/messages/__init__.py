@@ -1,6 +1,7 @@
 """Messages of Kafka's protocol that kafka-python has no schema of, each as a class over a file of the same name.
 
-The files have the form of Kafka's own message definitions, which kafka-python reads: KIP-853 for those of voters.
+The files have the form of Kafka's own message definitions, which kafka-python reads: KIP-853 for those of voters,
+KIP-932 for those of share groups.
 """
 
 from __future__ import annotations
@@ -17,5 +18,7 @@ def _message(name: str) -> Any:
 
 AddRaftVoterRequest = _message("AddRaftVoterRequest")
 AddRaftVoterResponse = _message("AddRaftVoterResponse")
+DescribeShareGroupOffsetsRequest = _message("DescribeShareGroupOffsetsRequest")
+DescribeShareGroupOffsetsResponse = _message("DescribeShareGroupOffsetsResponse")
 RemoveRaftVoterRequest = _message("RemoveRaftVoterRequest")
 RemoveRaftVoterResponse = _message("RemoveRaftVoterResponse")
