@@ -47,6 +47,7 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
 _COUNTED: Final[Mapping[str, Effect]] = {
     "given_again": Effect.DUPLICATED,
     "shown_undecided": Effect.SHOWN,
+    "returned": Effect.RETURNED,
     "deleted": Effect.DELETED,
 }
 # What a topic and its producer do not matter to.
@@ -130,7 +131,8 @@ def chosen(only: Sequence[str], tags: Sequence[str] = ()) -> tuple[str, ...]:
     by_event: dict[str, list[str]] = {}
     for name, scenario in every.items():
         assert scenario.matrix is not None
-        by_event.setdefault(scenario.matrix.event, []).append(name)
+        for event in {scenario.matrix.at(topic): None for topic in scenario.matrix.topics}:
+            by_event.setdefault(event, []).append(name)
     names: list[str] = []
     for one in only:
         if one not in every and one not in by_event:
@@ -190,10 +192,11 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
     open_s = _open_s(bundle, matrix.fault) if bundle else 0.0
     for topic in matrix.topics:
         settings, client = settings_of(scenario, topic, version)
-        settings = offsets_settings(scenario, settings) if matrix.event in _OF_OFFSETS else settings
-        promise = next((p for p in promises(settings, client) if p.event.name == matrix.event), None)
+        event = matrix.at(topic)
+        settings = offsets_settings(scenario, settings) if event in _OF_OFFSETS else settings
+        promise = next((p for p in promises(settings, client) if p.event.name == event), None)
         if promise is None:
-            raise BadInput(f"scenario {scenario.name}: matrix: {matrix.event} does not concern topic {topic}")
+            raise BadInput(f"scenario {scenario.name}: matrix: {event} does not concern topic {topic}")
         silent_s = _silent_s(verdict, matrix, topic) if verdict else 0.0
         yield Cell(
             scenario=scenario.name,
@@ -217,7 +220,7 @@ def exactly_of(scenario: Scenario, topic: str) -> int | None:
 
 
 def _row(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
-    event = scenario.matrix.event if scenario.matrix else ""
+    event = scenario.matrix.at(topic) if scenario.matrix else ""
     if event in _OF_CONSUMERS:
         return f"{client.consumer}{', writes what it makes of them' if _processor_of(scenario, topic) else ''}"
     if event in _OF_RESETS:
@@ -292,6 +295,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         deletes=promised.deletes,
         compacted=promised.compacted,
         delete_retention_ms=promised.delete_retention_ms,
+        compaction_lag_ms=promised.compaction_lag_ms,
         append_time=promised.timestamp_type == APPEND_TIME,
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)

@@ -18,6 +18,7 @@ _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
 _TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {
     "deletes",
     "delete_retention_ms",
+    "compaction_lag_ms",
     "append_time",
     "keeps_offsets",
 }

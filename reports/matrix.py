@@ -27,6 +27,7 @@ _LOOKS: Final[Mapping[Effect, str]] = {
     Effect.DUPLICATED: "twice",
     Effect.REORDERED: "twice",
     Effect.SHOWN: "twice",
+    Effect.RETURNED: "twice",
     Effect.UNTOLD: "twice",
     Effect.DELETED: "away",
 }

@@ -57,6 +57,7 @@ _CONTRACT: Final = {
         "retention_minutes?": "int",
     },
     "producer_expiration_ms?": "int",
+    "start_checkpoint_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 

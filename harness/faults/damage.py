@@ -106,7 +106,8 @@ class Damage(Fault):
     must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
     index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
     a checkpoint that does not parse is put right by healing. `unnoticed` is for weakenings: a bit that flips after a
-    clean stop, which no broker looks for. `alone`: what was on a disk that is wiped and nowhere else goes, too.
+    clean stop, which no broker looks for. `alone`: what was on a disk that is wiped and nowhere else goes, too; with
+    start_offset_checkpoint, which is for weakenings, where a log began that nobody else has.
     """
 
     do: ClassVar[str] = "damage"
@@ -128,7 +129,7 @@ class Damage(Fault):
         if self.by is not None and (self.what, self.by) not in NOTICED_BY:
             raise BadInput(f"by: {self.what} is changed in one way only; leave it out")
         self._check_noticed()
-        if self.alone and self.what != "wiped":
+        if self.alone and self.what not in OF_THE_DISK:
             raise BadInput(f"alone: {self.what} leaves the rest of the disk; leave it out")
         if self.segment is not None and self.what not in OF_SEGMENTS:
             raise BadInput(f"segment: {self.what} chooses no segment; leave it out")
@@ -161,7 +162,7 @@ class Damage(Fault):
             return
         place = place_of(self.of)
         topic = plan.topic(place[0])
-        if topic.replicas == 1:
+        if topic.replicas == 1 and not self.alone:
             raise BadInput(f"of: {topic.name} has one replica, and none to make it good from; give it 2 or more")
         if not any(topic.name in producer.topics for producer in plan.scenario.producers):
             raise BadInput(
@@ -186,16 +187,17 @@ class Damage(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         node = the_only(stage.nodes(self.node), stage.cluster.brokers, "damage")
         place = place_of(self.of) if self.of else None
-        missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(place, s)))
+        concerned = None if self.what in OF_THE_DISK else place
+        missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(concerned, s)))
         only = _only_ones(stage, node) if self.alone else set()
         change: disk.Change | None = None
         try:
             stop(stage, node, self.how)
-            await_done_without(stage, node, None if self.what in OF_THE_DISK else place, only)
+            await_done_without(stage, node, concerned, only)
             felt = missed()
             scene = _scene(stage, node, place)
             change = self._change(stage, scene)
-            scene = _gone(stage, scene, only) if change is not None else scene
+            scene = _gone(stage, scene, only) if change is not None and self.what == "wiped" else scene
             told = change.told if change else "there was nothing on it to damage"
             refused = self._refused and change is not None and refuses(stage, node, scene.since, _unread(change))
             # Nobody need wait for a bite that cannot come.

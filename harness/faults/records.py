@@ -131,14 +131,15 @@ class WaitLogStart(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitCompacted(Action):
-    """Waits until the leader of each partition has compacted some of its log, or with `further` more than when this
-    step began."""
+    """Waits until the leader of each partition has compacted some of its log, or all below an offset (`to`), or with
+    `further` more than when this step began."""
 
     do: ClassVar[str] = "wait_compacted"
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr
     further: bool = False
+    to: Count = 1
     deadline_s: Deadline = 60.0
 
     def perform(self, stage: Stage) -> Done:
@@ -151,7 +152,10 @@ class WaitCompacted(Action):
         before = probe() if self.further else {}
         seen = wait_for(
             probe,
-            until=lambda now: len(now) == len(places) and all(end > before.get(place, 0) for place, end in now.items()),
+            until=lambda now: (
+                len(now) == len(places)
+                and all(end >= self.to and end > before.get(place, 0) for place, end in now.items())
+            ),
             deadline_s=self.deadline_s,
             what="compaction",
             interval_s=POLL_S,

@@ -235,6 +235,33 @@ class WaitAcks(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitForgotten(Action):
+    """Waits until no leader remembers any producer of its partition (producer.id.expiration.ms, KIP-854)."""
+
+    do: ClassVar[str] = "wait_forgotten"
+    on: PartitionsExpr
+    deadline_s: Deadline = 60.0
+
+    def perform(self, stage: Stage) -> Done:
+        places, started = stage.places(self.on), time.monotonic()
+
+        def probe() -> dict[str, str]:
+            known = stage.admin.remembered(sorted({topic for topic, _ in places}))
+            told = {place: f"{known[place]} known" if place in known else "nobody answers" for place in places}
+            return {f"{t}/{p}": told[t, p] for t, p in places if known.get((t, p)) != 0}
+
+        before = probe()
+        wait_for(
+            probe,
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what=f"producers of {named(places)} to be forgotten",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"known": before, "waited_s": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitCommits(Action):
     """Waits until the coordinator of a group has acknowledged so many commits since this step began.
 

@@ -300,7 +300,13 @@ class AdminView:
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
         """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
-        return admin_groups.describe_producers(self._wire, self.partitions(topics))
+        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return [producer for producers in told.values() for producer in producers]
+
+    def remembered(self, topics: Iterable[str]) -> dict[Place, int]:
+        """How many producers the leader of each partition remembers; partitions without an answer are absent."""
+        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return {place: len(producers) for place, producers in told.items()}
 
     def transactions(self, ids: Sequence[str] | None = None) -> dict[str, TransactionState]:
         """Transactions by transactional id, as coordinators have them; all of them without `ids`."""

@@ -139,7 +139,7 @@ def group_offsets(
 
 def describe_producers(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
-) -> list[ProducerOnPartition]:
+) -> dict[Place, list[ProducerOnPartition]]:
     """Producers that each partition's leader remembers (KIP-664); partitions without an answering leader are absent."""
     topic = DescribeProducersRequest.TopicRequest
     asked: dict[int, list[Any]] = {}
@@ -149,23 +149,25 @@ def describe_producers(
     answers = wire.gather(
         {broker: (call(DescribeProducersRequest, topics=topics),) for broker, topics in asked.items()}, timeout_s
     )
-    return [
-        ProducerOnPartition(
-            t.name,
-            p.partition_index,
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.last_sequence,
-            producer.last_timestamp,
-            producer.coordinator_epoch,
-            producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
-        )
+    return {
+        (t.name, p.partition_index): [
+            ProducerOnPartition(
+                t.name,
+                p.partition_index,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
+            )
+            for producer in p.active_producers
+        ]
         for (answer,) in answers.values()
         for t in answer.topics
         for p in t.partitions
         if error_name(p.error_code) is None
-        for producer in p.active_producers
-    ]
+    }
 
 
 def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]:

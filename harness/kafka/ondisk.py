@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,6 +72,20 @@ def segments(replica: Path) -> list[Segment]:
 def deleted_segments(replica: Path) -> set[int]:
     """Base offsets of the segments of a replica that wait for deletion: renamed, and not yet removed."""
     return {int(match["base"]) for path in replica.iterdir() if (match := _DELETED_SEGMENT.fullmatch(path.name))}
+
+
+def being_cleaned(replica: Path, since_ns: int = 0) -> set[str]:
+    """Names of data files that a cleaner has written to since then, or is putting in the place of others (LogCleaner).
+
+    A cleaner that is stopped leaves one behind, and the next one writes one of the same name.
+    """
+    names = set()
+    with suppress(FileNotFoundError):  # they go any moment
+        for path in replica.iterdir():
+            if path.name.endswith((".log.cleaned", ".log.swap")):
+                with suppress(FileNotFoundError):
+                    names |= {path.name} if path.stat().st_mtime_ns >= since_ns else set()
+    return names
 
 
 def leader_epochs(replica: Path) -> list[tuple[int, int]]:

@@ -41,6 +41,7 @@ class TopicSettings:
     deletes: bool = True  # cleanup.policy has "delete"
     compacted: bool = False
     delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # of tombstones
+    compaction_lag_ms: int = 0  # for so long a record stays that was written again
     append_time: bool = False  # records bear the time at which their leader got them, and not the producer's
     keeps_offsets: bool = False  # is __consumer_offsets
 
@@ -61,6 +62,8 @@ class TopicSettings:
         words += [("compacted and deleted" if self.deletes else "compacted")] if self.compacted else []
         if self.compacted and self.delete_retention_ms != DELETE_RETENTION_MS_DEFAULT:
             words.append(f"delete.retention.ms={self.delete_retention_ms}")
+        if self.compacted and self.compaction_lag_ms > 0:
+            words.append(f"min.compaction.lag.ms={self.compaction_lag_ms}")
         return ", ".join(words)
 
     @property

@@ -24,6 +24,9 @@ OFFSETS_RETENTION: Final = "offsets.retention.minutes"
 OFFSETS_RETENTION_DEFAULT: Final = 7 * 24 * 60
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
+# How often brokers write to disk where their logs begin.
+START_CHECKPOINT: Final = "log.flush.start.offset.checkpoint.interval.ms"
+START_CHECKPOINT_MS_DEFAULT: Final = 60_000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
 DELIVERY_LIMIT: Final = "share.delivery.count.limit"
 DELIVERY_LIMIT_DEFAULT: Final = 5
@@ -53,6 +56,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "flush.scheduler.interval.ms": (1, _LONG_MAX),
     PRODUCER_EXPIRATION: (1, _INT_MAX),
     OFFSETS_RETENTION: (1, _INT_MAX),
+    START_CHECKPOINT.removeprefix("log."): (0, _INT_MAX),
     DELETE_RETENTION: (0, _LONG_MAX),
     f"cleaner.{DELETE_RETENTION}": (0, _LONG_MAX),
     MIN_COMPACTION_LAG: (0, _LONG_MAX),
@@ -175,8 +179,8 @@ class Change:
 class Contract:
     """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
     of the declared scenario that delete a topic, whose records are promised no more. group_deletions: those that delete
-    a group. producer_expiration_ms: for how
-    long brokers know the sequences of a producer that writes nothing."""
+    a group. producer_expiration_ms: for how long brokers know the sequences of a producer that writes nothing.
+    start_checkpoint_ms: how often they write to disk where their logs begin."""
 
     topics: dict[str, TopicContract]
     producers: dict[str, ProducerContract]
@@ -185,6 +189,7 @@ class Contract:
     deletions: tuple[str, ...] = ()
     readers: dict[str, ReaderContract] = field(default_factory=dict)
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
+    start_checkpoint_ms: int = START_CHECKPOINT_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
     group_deletions: tuple[str, ...] = ()
     offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
@@ -250,6 +255,7 @@ def contract_of(scenario: Scenario) -> Contract:
             if r.group is not None and not r.shares
         },
         producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
+        start_checkpoint_ms=int(scenario.shape.config.get(START_CHECKPOINT, START_CHECKPOINT_MS_DEFAULT)),
         processors={p.name: _processor_contract(p.name, p.processes) for p in scenario.producers if p.processes},
         offsets=_offsets_contract(scenario),
         shares={group: _share_contract(scenario, group) for group in scenario.share_groups},
@@ -273,6 +279,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         shares={n: ShareContract(**_known(ShareContract, s)) for n, s in (plain.get("shares") or {}).items()},
         changes=None if changes is None else tuple(Change(**_known(Change, change)) for change in changes),
         producer_expiration_ms=int(plain.get("producer_expiration_ms", PRODUCER_EXPIRATION_MS_DEFAULT)),
+        start_checkpoint_ms=int(plain.get("start_checkpoint_ms", START_CHECKPOINT_MS_DEFAULT)),
     )
 
 

@@ -23,6 +23,7 @@ class Effect(StrEnum):
     DUPLICATED = "duplicated"
     REORDERED = "reordered"
     SHOWN = "aborted records shown"
+    RETURNED = "deleted records back"
     UNTOLD = "outcome not told"
     DELETED = "deleted as configured"
     KEPT = "kept"

@@ -65,6 +65,14 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (Event("falls_behind", "nobody reads for longer than records are kept"), offsets.falls_behind),
     (Event("grows_old", "records grow old, or the log grows long"), deletion.grows_old),
     (Event("born_old", "records bear times that are too old when they are sent"), deletion.born_old),
+    (
+        Event("deleted_and_killed", "records are deleted (DeleteRecords), and within a minute the leader is killed"),
+        deletion.deleted_and_killed,
+    ),
+    (
+        Event("deleted_and_restarted", "records are deleted (DeleteRecords), and the leader restarts in good order"),
+        deletion.deleted_and_restarted,
+    ),
     (Event("written_again", "a key is written again"), deletion.written_again),
 )
 EVENTS: Final = tuple(event for event, _ in _RULES)

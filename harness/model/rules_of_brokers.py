@@ -9,7 +9,7 @@ from harness.model.effects import REFERENCE, Event, Promise, away, kept, lost
 
 _MIN_ISR: Final = "min.insync.replicas=2"
 _ALL: Final = "acks=all"
-_THREE: Final = "a replication factor of 3"
+THREE: Final = "a replication factor of 3"
 _CLEAN: Final = "unclean.leader.election.enable=false"
 
 
@@ -41,7 +41,7 @@ def missing(topic: TopicSettings, client: ClientSettings) -> list[str]:
     """Of what together lets a record outlive the broker that acknowledged it."""
     # Two replicas that both have to be in sync take no record while one is down.
     alone = topic.replicas == 1 or (topic.replicas == 2 and topic.min_isr == 1)
-    wanted = ((_THREE, alone), (_ALL, client.acks != "all"), (_MIN_ISR, topic.min_isr == 1))
+    wanted = ((THREE, alone), (_ALL, client.acks != "all"), (_MIN_ISR, topic.min_isr == 1))
     return [setting for setting, lacks in wanted if lacks]
 
 
@@ -71,7 +71,7 @@ def replica_down(event: Event, topic: TopicSettings, client: ClientSettings) -> 
         which = "writes with acks=all until it is back and has caught up; reads go on"
         why = f"fewer are in sync than min.insync.replicas={topic.min_isr}"
         fewer = f"min.insync.replicas={topic.min_isr - 1}"
-        return away(event, which, why, source, _THREE if topic.replicas == 2 else fewer)
+        return away(event, which, why, source, THREE if topic.replicas == 2 else fewer)
     why = f"as many are in sync as min.insync.replicas={topic.min_isr} asks for"
     return kept(event, why, source, "every acknowledged record; writes go on once it has left the ISR")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+from harness.model.rules_of_brokers import THREE, without_acks_all
 
 
 def grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -45,10 +46,43 @@ def born_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     )
 
 
+def deleted_and_killed(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    if not topic.deletes:  # nobody may delete records of a topic that is compacted alone
+        return None
+    if promise := without_acks_all(event, topic, client):
+        return promise
+    source = f"KIP-107; {REFERENCE}, log.flush.start.offset.checkpoint.interval.ms"
+    if topic.replicas == 1:
+        return Promise(
+            event=event,
+            effects=(Effect.RETURNED,),
+            which="what was deleted since the broker last wrote to disk where the log begins, once a minute",
+            why="nobody else knows of it",
+            source=source,
+            mend=(THREE,),
+        )
+    return _deleted(event, "the next leader knows where the log begins, and tells the others", source)
+
+
+def deleted_and_restarted(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    del client
+    why = "a broker that ends in good order writes to disk where its logs begin"
+    return _deleted(event, why, "KIP-107") if topic.deletes else None
+
+
+def _deleted(event: Event, why: str, source: str) -> Promise:
+    which = "what DeleteRecords was asked to take, and nothing else"
+    return Promise(event=event, effects=(Effect.DELETED,), which=which, why=why, source=source)
+
+
 def written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     del client
     if not topic.compacted:
         return kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
+    if topic.compaction_lag_ms > 0:
+        why = f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
+        which = "every acknowledged record for so long; afterwards the newest of its key"
+        return kept(event, why, "KIP-58", which)
     return Promise(
         event=event,
         effects=(Effect.DELETED,),

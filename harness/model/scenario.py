@@ -258,13 +258,19 @@ class Matrix:
 
     event: its name in `model.promises`. topics: each of them is a row, with the settings of the producer that writes to
     it. fault: the step during which a topic is unavailable or not; "" = its acks are not what it is about. exactly: of
-    how many records each topic shows its effect, where the steps decide that; of losses `permits` says it.
+    how many records each topic shows its effect, where the steps decide that; of losses `permits` says it. events: of
+    topics to which something else happens.
     """
 
     event: str
     topics: tuple[str, ...]
     fault: str = ""
     exactly: dict[str, int] = field(default_factory=dict)
+    events: dict[str, str] = field(default_factory=dict)
+
+    def at(self, topic: str) -> str:
+        """The name of what happens to a topic."""
+        return self.events.get(topic, self.event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

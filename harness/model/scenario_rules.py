@@ -287,7 +287,8 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
 
 
 def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where: str) -> None:
-    _one_of(matrix.event, tuple(event.name for event in EVENTS), where, "event")
+    for event in (matrix.event, *matrix.events.values()):
+        _one_of(event, tuple(event.name for event in EVENTS), where, "event")
     if not matrix.topics:
         raise BadInput(f"{where}: topics is empty; each topic named there is a configuration of the matrix")
     for name in matrix.topics:
@@ -295,9 +296,10 @@ def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where:
             raise BadInput(f"{where}: no topic {name!r}{nearest(name, topics)}")
         if not any(name in producer.topics for producer in scenario.producers):
             raise BadInput(f"{where}: nobody writes to {name}; add it to a producer's topics")
-    for name in matrix.exactly:
-        if name not in matrix.topics:
-            raise BadInput(f"{where}: exactly: no topic {name!r}{nearest(name, matrix.topics)}")
+    for key, names in (("exactly", matrix.exactly), ("events", matrix.events)):
+        for name in names:
+            if name not in matrix.topics:
+                raise BadInput(f"{where}: {key}: no topic {name!r}{nearest(name, matrix.topics)}")
     steps = {step.name: step for step in scenario.steps}
     if matrix.fault and matrix.fault not in steps:
         raise BadInput(f"{where}: fault: no step {matrix.fault!r}{nearest(matrix.fault, steps)}")

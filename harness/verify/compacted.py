@@ -2,7 +2,8 @@
 
 Of each key the visible record of the highest offset stays: one of unknown outcome replaces what is below it when it
 landed, one of an aborted transaction replaces nothing. A tombstone, a null value, deletes its key. It goes itself when
-delete.retention.ms is over, and never before the values that it deletes: else these would be there again.
+delete.retention.ms is over, and never before the values that it deletes: else these would be there again. Each replica
+compacts its own copy, so that is held against every copy that was read.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ _KINDS: Final = (
     Kind.SKIPPED_READ,
     Kind.REPLICA_DIVERGENCE,
 )
-# Argued from what the drain shows of the log as it is in the end.
-_GONE: Final = (Kind.LOST, Kind.VANISHED)
+# Argued from what a copy shows of the log as it is in the end.
+_GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
+# Another record than the leader's in its place is no work of a cleaner.
+_TAKEN: Final = ("missing", "extra")
+_LEADERS: Final = -1  # the copy that the drain reads
 _TOPICS: Final[Columns] = {
     "topic": "string",
     "until_ns": "int64",
@@ -38,6 +42,8 @@ _TOPICS: Final[Columns] = {
     "old_ns": "int64",
     "dead_ns": "int64",
 }
+_COPIES: Final[Columns] = {"reader": "string", "of_reader": "int32"}
+_KEY: Final = [*PLACE, "key_hash"]
 _TOMBSTONE: Final = "null"
 
 
@@ -47,22 +53,52 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     if not topics:
         return rows
     compacted = F.broadcast(frame(given.spark, _TOPICS, topics))
-    joined = rows.join(compacted, [BUNDLE, "topic"], "left").join(
-        _newest(given, compacted), [*PLACE, "key_hash"], "left"
-    )
-    joined = joined.join(_buried(given, compacted), [*RECORD, *PLACE[1:]], "left")
-    joined = joined.join(_unknown(given, compacted), [*PLACE, "key_hash"], "left")
+    joined = _of_copies(rows, given).join(compacted, [BUNDLE, "topic"], "left")
+    for known, on in (
+        (_newest(given, compacted), _KEY),
+        (_tombstones(given, compacted), [*RECORD, *PLACE[1:]]),
+        (_there(given, compacted), [*_KEY, "copy"]),
+        (_unknown(given, compacted), _KEY),
+    ):
+        joined = joined.join(known, on, "left")
     ghost = F.coalesce(F.col("returned_ns") <= F.col("ghost_ns"), F.lit(False))
     what = F.concat(F.lit(COMPACTION_OF), F.col("topic"))
     why = (
-        F.when(_superseded(), F.concat(what, F.lit(": the key was written again later")))
+        F.when(_superseded() & ~_stale(), F.concat(what, F.lit(": the key was written again later")))
         .when(_dead(), F.concat(what, F.lit(": it deleted its key, and delete.retention.ms is over")))
-        .when(ghost, F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and gone")))
+        .when(
+            ghost & ~_stale(),
+            F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and gone")),
+        )
     )
-    excused = F.coalesce("excused_by", F.when(F.col("kind").isin([kind.value for kind in _KINDS]), why))
-    return joined.withColumn("excused_by", excused).drop(
-        "newest", "first", "buried", "ghost_ns", "until_ns", "old_ns", "dead_ns"
+    divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
+    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("how").isin(*_TAKEN))
+    excused = F.coalesce("excused_by", F.when(possible, why))
+    return joined.withColumn("excused_by", excused).select(*rows.columns)
+
+
+def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with the `copy` that lacks the record: of a follower's that misses one its own, else the leader's. `extra`:
+    that of a follower that has it alone."""
+    reads = {
+        (n, read["reader"]): read["replica"]
+        for n, case in enumerate(given.cases)
+        for read in case.reads
+        if read["kind"] == "replica"
+    }
+    copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
+    missing, extra = (
+        (F.col("kind") == Kind.REPLICA_DIVERGENCE.value) & (F.col("how") == how) & F.col("of_reader").isNotNull()
+        for how in _TAKEN
     )
+    joined = rows.join(copies, [BUNDLE, "reader"], "left")
+    copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(_LEADERS))
+    return joined.withColumns({"copy": copy, "extra": F.coalesce(extra, F.lit(False))}).drop("of_reader")
+
+
+def _stale() -> Column:
+    """Of what a follower has alone: whether it has nothing that came after it, which cannot have gone before it."""
+    return F.col("extra") & ~F.coalesce(F.col("last") > F.col("offset"), F.lit(False))
 
 
 def _superseded() -> Column:
@@ -77,7 +113,7 @@ def _superseded() -> Column:
 def _dead() -> Column:
     """A tombstone of which time has passed, and of which no value that it deletes is there."""
     older = F.coalesce(F.col("first.offset") < F.col("offset"), F.col("first.called_ns") < F.col("called_ns"))
-    back = F.col("kind").isin([kind.value for kind in _GONE]) & F.coalesce(older, F.lit(False))
+    back = F.col("kind").isin([kind.value for kind in _GONE]) & ~F.col("extra") & F.coalesce(older, F.lit(False))
     old = F.col("called_ns") <= F.least("dead_ns", "until_ns")
     return F.coalesce(F.col("buried") & old & ~back, F.lit(False))
 
@@ -107,14 +143,18 @@ def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
     return both.groupBy(*PLACE, "key_hash").agg(F.max(F.struct("offset", "called_ns")).alias("newest"))
 
 
-def _buried(given: Prepared, compacted: DataFrame) -> DataFrame:
-    """Tombstones, with the first value of their key that is still there."""
-    keyed = _keyed(given, compacted).select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised", "value")
-    dead = F.col("value").eqNullSafe(_TOMBSTONE)
-    values = _shown(keyed.where(~dead).drop("value"), given, compacted).groupBy(*PLACE, "key_hash")
-    first = values.agg(F.min(F.struct("offset", "called_ns")).alias("first"))
-    tombstones = keyed.where(dead).join(first, [*PLACE, "key_hash"], "left")
-    return tombstones.select(*RECORD, *PLACE[1:], "first", F.lit(True).alias("buried"))
+def _tombstones(given: Prepared, compacted: DataFrame) -> DataFrame:
+    keyed = _keyed(given, compacted).where(F.col("value").eqNullSafe(_TOMBSTONE))
+    return keyed.select(*RECORD, *PLACE[1:], F.lit(True).alias("buried"))
+
+
+def _there(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By key and copy, the first value that is still there, and the offset of the last record."""
+    value = ~F.col("value").eqNullSafe(_TOMBSTONE)
+    there = _on_copies(_keyed(given, compacted), given, compacted)
+    return there.groupBy(*_KEY, "copy").agg(
+        F.min(F.when(value, F.struct("offset", "called_ns"))).alias("first"), F.max("offset").alias("last")
+    )
 
 
 def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
@@ -133,6 +173,14 @@ def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
 
 def _shown(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
     """Of these sends, those that the read_committed drain shows, with the offsets at which it does."""
-    shown = given.observations.where((F.col("kind") == "drain") & is_committed() & F.col("intact"))
-    shown = shown.join(compacted, [BUNDLE, "topic"], "left_semi").select(*RECORD, *PLACE[1:], "offset")
+    return _on_copies(keyed, given, compacted).where(F.col("copy") == _LEADERS).drop("copy")
+
+
+def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Of these sends, those that read_committed shows of each copy, with the offsets at which it does."""
+    read = given.observations.where(F.col("kind").isin("drain", "replica") & is_committed() & F.col("intact"))
+    copy = F.when(F.col("kind") == "drain", F.lit(_LEADERS)).otherwise(F.col("replica"))
+    shown = read.join(compacted, [BUNDLE, "topic"], "left_semi").select(
+        *RECORD, *PLACE[1:], "offset", copy.alias("copy")
+    )
     return keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])

@@ -20,11 +20,12 @@ from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
 from harness.verify.seam import judged as judged_seam
 from harness.verify.secured import UNSECURED, secured
-from harness.verify.standing import back_after_kill, standing
+from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
 from harness.verify.tier_kept import ever_copied
 from harness.verify.tier_rows import Tier
+from harness.verify.trimmed import back_after_kill, returned
 
 # What this harness does not try, whatever the scenario: said in every verdict.
 NOT_COVERED: Final = ("disks that lie about what they have written",)
@@ -218,6 +219,7 @@ def _facts(known: Seen) -> dict[str, Any]:
         "stopped": stopped(case),
         "shown_undecided": counts.undecided,
         "deleted": _below_log_start(case),
+        "returned": returned(case),
         "untold": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],

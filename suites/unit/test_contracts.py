@@ -191,6 +191,21 @@ def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.Monk
     assert not any(cell.holds for cell in found.values())
 
 
+def test_what_is_deleted_and_what_of_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted = COLUMNS["contract_records_deleted"]
+    facts = {"returned": {"killed/0": 150}, "deleted": {"restarted/0": 150, "three/0": 150}}
+    judged = verdict(deleted)
+    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    assert {topic: (cell.event.name, cell.text, cell.holds) for topic, cell in found.items()} == {
+        "killed": ("deleted_and_killed", "150 deleted records back", True),
+        "restarted": ("deleted_and_restarted", "150 deleted as configured", True),
+        "three": ("deleted_and_killed", "150 deleted as configured", True),
+    }
+    facts = {"returned": {"three/0": 150}, "deleted": {"killed/0": 150, "restarted/0": 150}}
+    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    assert {topic for topic, cell in found.items() if not cell.holds} == {"killed", "three"}
+
+
 def test_where_steps_decide_the_number_it_has_to_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cells(DIES, verdict(DIES, lost("zero", 50), lost("one", 49)), monkeypatch)
     assert (found["one"].text, found["one"].holds) == ("49 lost (PASS; promised: 50 lost)", False)
@@ -300,6 +315,7 @@ def test_whoever_has_a_matrix_has_the_tag() -> None:
 def test_columns_are_chosen_by_their_names_and_by_their_events() -> None:
     assert contracts.chosen(()) == tuple(COLUMNS)
     assert contracts.chosen(["leader_dies", "contract_leader_dies"]) == ("contract_leader_dies",)
+    assert contracts.chosen(["deleted_and_restarted"]) == ("contract_records_deleted",)
     with pytest.raises(BadInput, match="no column of the matrix is called 'leader_dyes'; did you mean 'leader_dies'"):
         contracts.chosen(["leader_dyes"])
 
@@ -328,6 +344,8 @@ def test_an_event_that_does_not_concern_a_topic_is_refused() -> None:
         ({"matrix.topics": []}, "topics is empty"),
         ({"matrix.topics": ["zeero"]}, "no topic 'zeero'"),
         ({"matrix.fault": "kil_leader"}, "fault: no step 'kil_leader'"),
+        ({"matrix.events": {"zero": "leader_dyes"}}, "event = 'leader_dyes'"),
+        ({"matrix.events": {"zeero": "leader_dies"}}, "events: no topic 'zeero'; did you mean 'zero'"),
         ({"matrix.exactly": {"zeero": 50}}, "exactly: no topic 'zeero'; did you mean 'zero'"),
     ],
 )

@@ -238,6 +238,14 @@ def test_what_was_on_the_disk_alone_is_gone_and_an_event_says_so(data: Path) -> 
     assert (event["topic"], event["partition"], event["broker"], event["log_end"]) == ("t", 0, 2, 26)
 
 
+def test_a_log_start_that_nobody_else_knows_goes_and_no_record(data: Path) -> None:
+    cluster = Alone(data, lambda cluster: loaded(cluster.replica, 0, 26))
+    row, _ = damaged(cluster, what="start_offset_checkpoint", how="cleanly", alone=True)
+    assert "error" not in row or row["error"] is None
+    assert row["resolved"]["changed"] != "there was nothing on it to damage"
+    assert row["events"] == []
+
+
 def test_no_event_says_so_of_a_disk_that_others_have_copies_of(data: Path) -> None:
     row, _ = damaged(Scripted(data, recovers), what="wiped", alone=True)
     assert not [event for event in row["events"] if event["kind"] == "only_disk_lost"]

@@ -32,6 +32,23 @@ def both(history: History) -> None:
     lose(1)(history)
 
 
+def lacks(built: Built, *offsets: int, broker: int = 2) -> Built:
+    """A follower's copy shows nothing at these offsets."""
+    for offset in offsets:
+        built.drop("observations", kind="replica", replica=broker, offset=offset)
+    return built
+
+
+def only_on(built: Built, *offsets: int, broker: int = 2) -> Built:
+    """Of the copies that were read after healing only a follower's shows what is at these offsets."""
+    for offset in offsets:
+        for row in built.rows("observations", offset=offset):
+            if row["kind"] != "live" and row["replica"] != broker:
+                built.drop("observations", kind=row["kind"], reader=row["reader"], offset=offset)
+        built.change("batches", {"control": "other"}, base_offset=offset)
+    return built
+
+
 def only_disk(built: Built, *, partition: int = 0, at_ns: int = LATER_NS) -> Built:
     """The disk of the only replica was lost."""
     built.event("only_disk_lost", partition=partition, broker=1, log_end=4, at_ns=at_ns)
@@ -104,6 +121,36 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "what was no tombstone went as if it were": (buried(History("AA...").build(both), at=0), ["lost 1"], 1),
+    "a follower's tombstone went with what it deleted": (lacks(buried(History("AA...").build()), 0, 1), [], 2),
+    "a follower's tombstone went, and what it deleted is back": (
+        lacks(buried(History("AA...").build()), 1),
+        ["replica_divergence 1"],
+        0,
+    ),
+    "a follower's tombstone went too early": (
+        lacks(buried(History("AA...").build(), retention_ms=60_000), 0, 1),
+        ["replica_divergence 1"],
+        1,
+    ),
+    "a follower has what was written again": (only_on(keyed(History("AAA").build()), 0), [], 1),
+    "a follower has what was deleted, and the tombstone": (only_on(buried(History("AA...").build()), 0, 1), [], 2),
+    "a follower has a tombstone alone": (
+        lacks(only_on(buried(History("AA...").build()), 0, 1), 0),
+        [],
+        2,
+    ),
+    "a follower has what was deleted, and no tombstone": (
+        lacks(only_on(buried(History("AA...").build()), 0, 1), 1),
+        ["replica_divergence 1"],
+        2,
+    ),
+    "a follower lacks what was written again": (lacks(keyed(History("AAA").build()), 0), [], 1),
+    "a follower lacks the newest": (lacks(keyed(History("AAA").build()), 2), ["replica_divergence 1"], 0),
+    "a follower has another record where one was written again": (
+        keyed(History("AAA").build()).change("observations", {"seq": 1}, kind="replica", replica=2, offset=0),
+        ["replica_divergence 1"],
+        0,
+    ),
     "the only disk was lost": (only_disk(History("AAAA").build(cut(1))), [], 3),
     "the only disk was lost, and it was acknowledged later": (
         only_disk(History("AAAA").build(cut(3)), at_ns=START_NS),
