@@ -11,6 +11,7 @@ from harness.clusters.choosing import able, check_plan, check_release
 from harness.faults.registry import check_steps
 from harness.faults.registry import lacking as undoable
 from harness.kafka.own_clients import CLIENTS
+from harness.kafka.own_streams import STREAMS
 from harness.kafka.release import Release
 from harness.kafka.tier_needs import asked
 from harness.model.backend import AUTO, PROCESSES
@@ -78,7 +79,8 @@ def cast_of(
 
 
 def _asked(scenario: Scenario) -> set[str]:
-    return asked(scenario.shape) | ({CLIENTS} if scenario.own_clients else set())
+    clients = {CLIENTS} if scenario.own_clients else set()
+    return asked(scenario.shape) | clients | ({STREAMS} if scenario.own_streams else set())
 
 
 def otherwise(cast: Mapping[str, str], backend: str) -> list[str]:

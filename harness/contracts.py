@@ -24,7 +24,7 @@ from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS, promises
-from harness.model.scenario import SHARE, Matrix, Producer, Reader, Scenario
+from harness.model.scenario import SHARE, STREAMS, Matrix, Producer, Reader, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.model.version import numbers_of
@@ -222,7 +222,9 @@ def exactly_of(scenario: Scenario, topic: str) -> int | None:
 def _row(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
     event = scenario.matrix.at(topic) if scenario.matrix else ""
     if event in _OF_CONSUMERS:
-        return f"{client.consumer}{', writes what it makes of them' if _processor_of(scenario, topic) else ''}"
+        made = _processor_of(scenario, topic)
+        by = " (Kafka Streams)" if made and made.client == STREAMS else ""
+        return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
     if event in _OF_RESETS:
         stays = ", stays in its group" if client.stays else ""
         return f"auto.offset.reset={client.reset}{stays}, {client.consumer}"

@@ -19,6 +19,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.judging import Each, judge_each
 from harness.kafka.cache import default_cache
 from harness.kafka.own_clients import equip_clients
+from harness.kafka.own_streams import equip_streams
 from harness.kafka.release import Release
 from harness.kafka.tier_needs import equip, equipped
 from harness.model import scenario_tier
@@ -52,6 +53,8 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     release, lacking = equip(release, asked, **_from(options, progress))
     if any(casting.played(s, weakened).own_clients for s in wanted):
         release, lacking = equip_clients(release, lacking, **_from(options, progress))
+    if any(casting.played(s, weakened).own_streams for s in wanted):
+        release, lacking = equip_streams(release, lacking, **_from(options, progress))
     cast, not_run = casting.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
     for line in (*casting.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)

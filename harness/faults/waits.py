@@ -299,9 +299,10 @@ class WaitRead(Action):
 
     def perform(self, stage: Stage) -> Done:
         places = set(_texts(stage.places(self.on))) if self.on else None
+        acked = stage.load.highest_acked()
 
         def behind() -> dict[str, int]:
-            missing = stage.load.behind(self.group, committed=self.committed)
+            missing = stage.load.behind(self.group, acked, committed=self.committed)
             return {place: count for place, count in missing.items() if places is None or place in places}
 
         wait_for(

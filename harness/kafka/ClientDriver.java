@@ -38,15 +38,22 @@ public final class ClientDriver {
     
     private final BlockingQueue<Frame> requests = new LinkedBlockingQueue<>();
     private final DataOutputStream out;
+    private final Maker maker;
 
-    private ClientDriver(OutputStream out) {
+    private ClientDriver(OutputStream out, Maker maker) {
         this.out = new DataOutputStream(new BufferedOutputStream(out, 1 << 16));
+        this.maker = maker;
     }
 
     public static void main(String[] arguments) {
+        drive(ClientDriver::roleOf);
+    }
+
+    /** Drives what `maker` makes until its input ends. */
+    static void drive(Maker maker) {
         OutputStream out = System.out;
         System.setOut(System.err);  // libraries that print
-        ClientDriver driver = new ClientDriver(out);
+        ClientDriver driver = new ClientDriver(out, maker);
         Thread reader = new Thread(() -> driver.read(System.in), "requests");
         reader.setDaemon(true);
         reader.start();
@@ -69,7 +76,7 @@ public final class ClientDriver {
         }
         Role role;
         try {
-            role = roleOf(kind, settings);
+            role = maker.make(kind, settings, this);
         } catch (RuntimeException refused) {
             error(0, refused, FATAL);
             return;
@@ -81,10 +88,10 @@ public final class ClientDriver {
     }
 
     /** By its name where not every release has the client: that one is compiled for those which do. */
-    private Role roleOf(String kind, Map<String, Object> settings) {
+    private static Role roleOf(String kind, Map<String, Object> settings, ClientDriver driver) {
         return switch (kind) {
-            case "producer" -> new ClientProducer(settings, this);
-            case "consumer" -> new ClientConsumer(settings, this);
+            case "producer" -> new ClientProducer(settings, driver);
+            case "consumer" -> new ClientConsumer(settings, driver);
             default -> named("durability." + kind, settings);
         };
     }
@@ -154,6 +161,11 @@ public final class ClientDriver {
         out.writeInt(bytes.length);
         out.write(bytes);
         out.flush();
+    }
+
+    /** Makes what the first frame says to be. */
+    interface Maker {
+        Role make(String kind, Map<String, Object> settings, ClientDriver driver);
     }
 
     /** What a client can be asked for. */

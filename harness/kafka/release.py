@@ -49,7 +49,7 @@ class Release:
     tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
     `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
     `storage_reader` the manager of a tier of the user's own and what reads it past the brokers, `own_clients` what its
-    own Java clients run with, the class that drives them first.
+    own Java clients run with, the class that drives them first, and `own_streams` what its Kafka Streams runs with.
     """
 
     version: str
@@ -65,6 +65,7 @@ class Release:
     user_storage: UserStorage | None = None
     storage_reader: Path | None = None
     own_clients: tuple[Path, ...] = ()
+    own_streams: tuple[Path, ...] = ()
 
     def line(self) -> str:
         """What was chosen, in one line: the first that a command prints."""

@@ -16,7 +16,9 @@ SHARE: Final = "share"
 Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 JAVA: Final = "java"  # the release's own client
-CLIENTS: Final = ("librdkafka", JAVA)
+STREAMS: Final = "streams"  # the release's own Kafka Streams
+CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
+CLIENTS: Final = (*CLIENTS_OF_READERS, STREAMS)
 AUTO: Final = "auto"
 AUTO_AHEAD: Final = "auto_ahead"
 BY_ITSELF: Final = (AUTO, AUTO_AHEAD)  # a client commits what its polls gave (enable.auto.commit)
@@ -99,7 +101,7 @@ class Processing:
     """A transactional producer that reads, and writes one record for each that it is given (KIP-98, KIP-447).
 
     commits: its offsets "transaction": in the transaction of what it made of them; "after" that has ended, by itself;
-    or "before" it begins.
+    or "before" it begins. Of Kafka Streams: by exactly_once_v2, or "after" it has written, by at_least_once.
     """
 
     reads: tuple[str, ...]  # topics
@@ -309,7 +311,12 @@ class Scenario:
     @property
     def own_clients(self) -> bool:
         """Whether some of its clients are the release's own."""
-        return any(p.client == JAVA for p in self.producers) or any(r.client == JAVA for r in self.readers)
+        return any(p.client in (JAVA, STREAMS) for p in self.producers) or any(r.client == JAVA for r in self.readers)
+
+    @property
+    def own_streams(self) -> bool:
+        """Whether some of its processors are applications of the release's own Kafka Streams."""
+        return any(p.client == STREAMS for p in self.producers)
 
     @property
     def share_groups(self) -> dict[str, tuple[Reader, ...]]:

@@ -16,16 +16,19 @@ from harness.model.promises import EVENTS
 from harness.model.scenario import (
     BY_ITSELF,
     CLIENTS,
+    CLIENTS_OF_READERS,
     JAVA,
     KRAFT_VERSION,
     LOG_DIRS_MAX,
     NODES_MAX,
     SETS,
+    STREAMS,
     VALUE_BYTES_MAX,
     Admin,
     ClusterShape,
     Config,
     Matrix,
+    Processing,
     Producer,
     Reader,
     Regression,
@@ -49,6 +52,11 @@ AUTHORIZER = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
 }
+# Of a producer, what its records are like and when it sends them.
+_OF_RECORDS = (
+    *("acks", "idempotent", "keyed", "partitioner", "headers", "backdated_s"),
+    *("value_bytes", "sizes", "tombstones", "empty", "rate_per_s"),
+)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
@@ -167,12 +175,16 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
     if (producer.processes is None) != (producer.when != "input"):
         raise BadInput(f'{where}: when = "input" and a table `processes` belong together; write both, or neither')
     if producer.processes is None:
+        if producer.client == STREAMS:
+            raise BadInput(f'{where}: client = "streams" is an application that reads; give it a table `processes`')
         return
     plan, where = producer.processes, f"{where}: processes"
     _one_of(plan.commits, COMMITS_OF_PROCESSORS, where, "commits")
-    if producer.transactions is None:
+    if producer.client == STREAMS:
+        _of_streams(producer, plan, where)
+    elif producer.transactions is None:
         raise BadInput(f"{where}: a processor writes in transactions; give it a table `transactions`")
-    if producer.transactions.offsets_of or producer.transactions.spans_rolls:
+    if producer.transactions and (producer.transactions.offsets_of or producer.transactions.spans_rolls):
         raise BadInput(f"{where}: its transactions are about what it is given; leave out offsets_of and spans_rolls")
     if len(producer.topics) != 1:
         raise BadInput(f"{where}: a processor writes to one topic; leave one in topics")
@@ -190,6 +202,19 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
         raise BadInput(f"{where}: {compacted[0]} is compacted, which hides what was made of which record")
 
 
+def _of_streams(producer: Producer, plan: Processing, where: str) -> None:
+    """Of Kafka Streams: what it makes is what it is given, and it ends its transactions as it sees fit."""
+    bare = Producer(name=producer.name, topics=producer.topics)
+    if chosen := [name for name in _OF_RECORDS if getattr(producer, name) != getattr(bare, name)]:
+        raise BadInput(f"{where}: Kafka Streams makes one record of each that it is given; leave out {chosen[0]}")
+    if plan.commits == "before":
+        raise BadInput(f'{where}: commits: Kafka Streams never commits before it writes; say "transaction" or "after"')
+    if plan.commits == "transaction" and producer.transactions is None:
+        raise BadInput(f"{where}: exactly_once_v2 writes in transactions; give it a table `transactions`")
+    if producer.transactions and producer.transactions.abort_share:
+        raise BadInput(f"{where}: Kafka Streams aborts nothing by itself; set abort_share = 0 in `transactions`")
+
+
 def _policy(topic: Topic, shape: ClusterShape) -> str:
     return topic.config.get("cleanup.policy", shape.config.get("log.cleanup.policy", ""))
 
@@ -199,7 +224,7 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _some_topics(reader.topics, topics, where)
     _one_of(reader.isolation, ISOLATIONS, where, "isolation")
     _one_of(reader.commits, COMMITS, where, "commits")
-    _one_of(reader.client, CLIENTS, where, "client")
+    _one_of(reader.client, CLIENTS_OF_READERS, where, "client")
     if reader.group is None and (reader.static or reader.protocol != "classic"):
         raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
     if reader.reset and (reader.group is None or reader.client == JAVA):

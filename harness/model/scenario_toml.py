@@ -24,7 +24,7 @@ A file is one scenario; its name is the file's name. Example, complete:
     topics = ["made"]
     when = "input"
     processes = { reads = ["plain"], group = "workers" }   # Processing; commits = "transaction", "after" or "before"
-    transactions = {}
+    transactions = {}                   # with client = "streams" it is an application of the release's Kafka Streams
 
     [readers.committed]                 # Reader; of both, client = "java" is the release's own client
     topics = ["plain"]

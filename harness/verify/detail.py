@@ -31,6 +31,10 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.DUPLICATED, "processed"): lambda run: (
         f"processed twice: what was made of it the second time stands in {_where(run)} at {_span(run, 'offset')}"
     ),
+    (Kind.REORDERED, "processed"): lambda run: (
+        f"processed out of order: what was made of it stands in {_where(run)} below what was made of an earlier one, "
+        f"at {_span(run, 'offset')}"
+    ),
     (Kind.REORDERED, ""): lambda run: f"stands below an earlier record of its stream, at {_span(run, 'offset')}",
     (Kind.CORRUPT, "payload"): "the payload does not certify itself",
     (Kind.CORRUPT, "timestamp"): lambda run: f"not of the time of its send, {_span(run, 'timestamp')} ms",

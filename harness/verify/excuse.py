@@ -84,10 +84,12 @@ def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
 def _holds(clause: Column) -> Column:
     acked = F.col("outcome") == Outcome.ACKED.value
     when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
+    made_of = F.col("how").startswith("processed in ")
     holds = (
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
-        & (clause["by_producer"].isNull() | (clause["by_producer"] == F.col("producer")))
+        # What an application made of a record is not what its producer may do to it.
+        & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~made_of))
         & (clause["of_reader"].isNull() | (clause["of_reader"] == F.col("reader")))
         & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
         # An ack that told no offset may have stood there.

@@ -17,12 +17,13 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from harness.kafka import own_streams
 from harness.kafka.java import find_java
 from harness.kafka.own_clients import MAIN
 from harness.kafka.release import Release
@@ -47,23 +48,30 @@ Text = str  # beside a method of that name
 
 @dataclass(frozen=True, slots=True)
 class JavaClients:
-    """What the release's own clients run with."""
+    """What the release's own clients run with, and its Kafka Streams."""
 
     version: str
     executable: Path
     classpath: tuple[Path, ...]
+    streams: tuple[Path, ...] = ()
+    main: str = MAIN
 
     @property
     def name(self) -> str:
         """As reservations name it."""
         return f"{JAVA_CLIENTS} {self.version}"
 
+    def of_streams(self) -> JavaClients:
+        """What an application of Kafka Streams runs with."""
+        return replace(self, classpath=self.streams, main=own_streams.MAIN)
+
 
 def clients_of(release: Release) -> JavaClients | None:
     """Those of a release; None where nobody asked for them."""
     if not release.own_clients:
         return None
-    return JavaClients(release.version, find_java(release.version).executable, release.own_clients)
+    executable = find_java(release.version).executable
+    return JavaClients(release.version, executable, release.own_clients, release.own_streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +250,7 @@ class JavaProcess:
 
 
 def _started(clients: JavaClients, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    java = [str(clients.executable), *_FLAGS, "-cp", ":".join(map(str, clients.classpath)), MAIN]
+    java = [str(clients.executable), *_FLAGS, "-cp", ":".join(map(str, clients.classpath)), clients.main]
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *java]
     return subprocess.Popen(
         launch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Reader
+from harness.model.scenario import Producer, Reader, Transactions
 
 _CLIENT: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 50,
@@ -43,6 +43,40 @@ CLASSIC: Final[dict[str, Any]] = {
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
+# Of an application of Kafka Streams, which asks for commits by itself: so the interval never passes, and transactions
+# have to last longer by its own rule. How long they do is TRANSACTION_TIMEOUT_MS, its default.
+_STREAMS: Final[dict[str, Any]] = {
+    "num.stream.threads": 1,
+    "commit.interval.ms": 3_600_000,
+    "producer.transaction.timeout.ms": 3_600_000,
+    "poll.ms": 50,
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 500,
+    "auto.offset.reset": "earliest",
+}
+_GUARANTEES: Final = {"transaction": "exactly_once_v2", "after": "at_least_once"}
+TRANSACTION_TIMEOUT_MS: Final = "10000"
+
+
+def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, state_dir: str) -> dict[str, Any]:
+    """Settings of a scenario's application of Kafka Streams; its own `config` wins. Those that begin with "durability."
+    are our driver's: what it reads, and writes to how many partitions, and how many records it commits together."""
+    assert spec.processes is not None
+    config = dict(spec.config)
+    timeout_ms = config.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+    settings = _CLIENT | _STREAMS
+    settings |= {"bootstrap.servers": bootstrap, "client.id": f"{spec.name}-{run:x}", "state.dir": state_dir}
+    settings |= {"application.id": spec.processes.group, "compression.type": spec.compression}
+    settings |= {"processing.guarantee": _GUARANTEES[spec.processes.commits], **config}
+    own = {
+        "reads": ",".join(spec.processes.reads),
+        "sink": spec.topics[0],
+        "partitions": partitions,
+        "run": run,
+        "together": (spec.transactions or Transactions()).records,
+        "transaction.timeout.ms": timeout_ms,
+    }
+    return settings | {f"durability.{name}": value for name, value in own.items()}
 
 
 # What a member of a share group takes: where it begins, and what it is shown, is said of the group.

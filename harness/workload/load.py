@@ -13,18 +13,18 @@ from harness.evidence.writer import BundleWriter
 from harness.model.contract import contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import JAVA, Admin, Moment, Producer, Reader, Scenario
+from harness.model.scenario import CLIENTS, Admin, Moment, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
 from harness.workload.group import GroupReader, behind
 from harness.workload.java_process import JavaClients
-from harness.workload.loop_of import loop_of
-from harness.workload.loops import BurstLoop, BurstResult, ProducerLoop
+from harness.workload.loop_of import Loop, ProcessingLoop, loop_of
+from harness.workload.loops import BurstLoop, BurstResult
 from harness.workload.meters import Mark, Meters, Place
 from harness.workload.mortal import Death, MortalReader
-from harness.workload.processor import ProcessorDeath, ProcessorLoop, process_all
+from harness.workload.processing import ProcessorDeath, process_all
 from harness.workload.producer import Desk, Target
 from harness.workload.reader_of import reader_of
 from harness.workload.readers import LiveReader, ReadingDesk
@@ -76,7 +76,7 @@ class Load:
         self._access = access or Access()
         self._bundle = bundle
         self._doubts: list[dict[str, str]] = []
-        self._producers: dict[str, ProducerLoop] = {p.name: self._producer(p) for p in scenario.producers}
+        self._producers: dict[str, Loop] = {p.name: self._producer(p) for p in scenario.producers}
         self._readers: dict[str, LiveReader] = {r.name: self._reader(r) for r in scenario.readers}
         self.admins: dict[str, AdminLoop] = {a.name: self._admin(a) for a in scenario.admin}
 
@@ -111,7 +111,8 @@ class Load:
         self._stop_admins()
         processors = self._processors()
         self._end(self._producers.keys() - processors.keys())
-        process_all(list(processors.values()), self.highest_acked())
+        for left in process_all(list(processors.values()), self.highest_acked()):
+            self._doubt("unprocessed", left)
         self._end(processors.keys())
 
     def _end(self, names: Collection[str]) -> None:
@@ -263,8 +264,8 @@ class Load:
     def _transactional(self) -> dict[str, TransactionLoop]:
         return {name: p for name, p in self._producers.items() if isinstance(p, TransactionLoop)}
 
-    def _processors(self) -> dict[str, ProcessorLoop]:
-        return {name: p for name, p in self._producers.items() if isinstance(p, ProcessorLoop)}
+    def _processors(self) -> dict[str, ProcessingLoop]:
+        return {name: p for name, p in self._producers.items() if isinstance(p, ProcessingLoop)}
 
     def highest_acked(self) -> dict[Place, int]:
         """The highest acked offset of each partition that has one."""
@@ -290,10 +291,9 @@ class Load:
         """What an operation of an admin was about."""
         return self.admins[admin].thing(entity)
 
-    def behind(self, group: str, *, committed: bool = False) -> dict[str, int]:
-        """How many offsets that were acknowledged so far a group was not given yet, or has not committed yet, or is not
-        done with if it is a processor's, by partition; those only."""
-        acked = self.highest_acked()
+    def behind(self, group: str, acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
+        """How many offsets up to these a group was not given yet, or has not committed yet, or is not done with if it
+        is a processor's, by partition; those only."""
         for processor in self._processors().values():
             if processor.plan.group == group:
                 return processor.behind(acked)
@@ -335,14 +335,14 @@ class Load:
             "acked": self.meters.total_acked(),
             "errors": self.errors(),
             "retries": self.retries(),
-            "incarnations": {name: p.producer.incarnations for name, p in self._producers.items()},
+            "incarnations": {name: p.incarnations for name, p in self._producers.items()},
             "transactions": {name: dict(p.outcomes) for name, p in transactional.items()},
             "spans": {name: p.spans for name, p in transactional.items()},
             "read": {name: reader.seen for name, reader in self._readers.items()},
             "operations": {n: Counter(op.outcome for op in a.operations()) for n, a in self.admins.items()},
         }
 
-    def _producer(self, spec: Producer) -> ProducerLoop:
+    def _producer(self, spec: Producer) -> Loop:
         desk = Desk(
             bootstrap=self._way_in(spec),
             targets=self.targets,
@@ -353,7 +353,7 @@ class Load:
             run=self.run,
             seed=self.seed,
             access=self._access,
-            java=self._java if spec.client == JAVA else None,
+            java=self._java if spec.client != CLIENTS[0] else None,
         )
         return loop_of(spec, desk, self._bundle, self._scenario)
 
@@ -363,7 +363,7 @@ class Load:
             targets=self._read,
             run=self.run,
             access=self._access,
-            java=self._java if spec.client == JAVA else None,
+            java=self._java if spec.client != CLIENTS[0] else None,
         )
         return reader_of(spec, desk, self._bundle, self._scenario, self.highest_acked)
 

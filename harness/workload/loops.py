@@ -31,6 +31,11 @@ class ProducerLoop(Worker):
         self.fatal: list[str] = []  # errors after which a client could not go on
         self._close_s = close_s
 
+    @property
+    def incarnations(self) -> int:
+        """How many clients it has had."""
+        return self.producer.incarnations
+
     def _live(self) -> None:
         self._run()
         self.producer.close(self._close_s)

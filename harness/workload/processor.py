@@ -9,7 +9,6 @@ in the same group takes over. It leaves its group as it dies, so that nobody has
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from harness.workload.group import CLASSIC, SESSION, commit_now
 from harness.workload.meters import Place
 from harness.workload.mortal import spans
 from harness.workload.outcomes import outcome_of_offset_commit
+from harness.workload.processing import ProcessorDeath, not_done
 from harness.workload.producer import RecordingProducer, Tally
 from harness.workload.readers import EOF, JUMPS, split
 from harness.workload.settings import consumer_settings
@@ -33,22 +33,6 @@ from harness.workload.watchdog import Hung, Watched
 
 _POLL_S: Final = 0.1
 _TICK_S: Final = 0.05
-_ALL_S: Final = 30.0
-
-
-@dataclass(slots=True)
-class ProcessorDeath:
-    """Ordered by a step. between: of each partition the offsets [from, to) that it was given and was not done with when
-    it died; None while it lives. zombie: its client lives on, and goes on where it was when another one has taken over.
-    fenced: what it was told then; "" = it could commit."""
-
-    at: Moment
-    records: int
-    zombie: bool = False
-    held: int = 0
-    between: dict[Place, tuple[int, int]] | None = None
-    fenced: str | None = None
-    called_off: bool = False
 
 
 @dataclass(slots=True)
@@ -94,8 +78,13 @@ class ProcessorLoop(TransactionLoop):
     def behind(self, acked: Mapping[Place, int]) -> dict[str, int]:
         """How many offsets up to the highest acknowledged ones it is not done with, by partition; those only."""
         done, ends = dict(self._done), dict(self._ends)
-        far = {place: max(done.get(place, 0), ends.get(place, 0)) for place in acked if place[0] in self.plan.reads}
-        return {f"{t}/{p}": acked[t, p] + 1 - end for (t, p), end in far.items() if end <= acked[t, p]}
+        far = {place: max(done.get(place, 0), ends.get(place, 0)) for place in done.keys() | ends.keys()}
+        return not_done(self.plan, far, acked)
+
+    @property
+    def state(self) -> str:
+        """What it does just now, for who waits for it."""
+        return f"it holds {len(self._held)} records"
 
     # --- the application ---
 
@@ -340,10 +329,3 @@ class _Told:
 
     outcome: TxnOutcome = TxnOutcome.UNKNOWN
     left_open: bool = False
-
-
-def process_all(processors: Sequence[ProcessorLoop], acked: Mapping[Place, int]) -> None:
-    """Until they are done with everything up to these offsets, or for some seconds; the judge says what they missed."""
-    give_up_at_s = time.monotonic() + _ALL_S
-    while any(p.failure is None and p.behind(acked) for p in processors) and time.monotonic() < give_up_at_s:
-        time.sleep(_TICK_S)  # between two looks at what other threads have done

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from harness.model.contract import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Scenario
+from harness.model.scenario import STREAMS, Producer, Scenario
 from harness.workload.java_process import JavaClients
+from harness.workload.kafka_streams import CLOSE_S
 from harness.workload.settings import producer_settings
 
 
 def close_s_of(spec: Producer, bootstrap: str) -> float:
     """After this long every send has been reported: librdkafka looks for timed out sends once a second."""
+    if spec.client == STREAMS:
+        return CLOSE_S
     return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
 
 
@@ -24,6 +27,8 @@ def check(scenario: Scenario, java: JavaClients | None) -> None:
     """BadInput where a scenario's clients cannot do what it says of them."""
     if java is None and scenario.own_clients:
         raise BadInput(f"scenario {scenario.name} has the release's own Java clients, and they were not made ready")
+    if scenario.own_streams and not (java and java.streams):
+        raise BadInput(f"scenario {scenario.name} has the release's own Kafka Streams, and it was not made ready")
     groups = {reader.group for reader in scenario.readers}
     for producer in scenario.producers:
         if producer.transactions is None:

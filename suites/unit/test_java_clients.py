@@ -32,7 +32,7 @@ def own(**more: Any) -> dict[str, Any]:
 def test_a_scenario_says_whose_clients_it_has() -> None:
     assert parse(SCENARIO.replace("CLIENT", "java"), "s").own_clients
     assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").own_clients
-    with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java; did you mean 'java'"):
+    with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java, streams; did you mean 'java'"):
         parse(SCENARIO.replace("CLIENT", "jav"), "s")
     with pytest.raises(BadInput, match="no way into a secure cluster yet"):
         parse("shape.secure = true\n" + SCENARIO.replace("CLIENT", "java"), "s")

@@ -130,6 +130,7 @@ def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
     ("load", "held", "told"),
     [
         (Load(held=1), False, "the processor of w was given 1 of 2 records"),
+        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 records were in a log"),
         (Load(**DIED), False, "the zombie of w was not fenced: it was told None"),
         (Load(**DIED, fenced=""), False, "the zombie of w was not fenced: it could commit"),
         (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it was told _TIMED_OUT"),

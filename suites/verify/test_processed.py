@@ -21,7 +21,7 @@ def works(
     text: str,
     inputs: Sequence[int],
     *,
-    stands: int = 4,
+    stands: int | None = 4,
     carried: Sequence[tuple[int, int | None]] = ((2, 1), (4, 2)),
     commits: str = "transaction",
     edit: Edit | None = None,
@@ -43,7 +43,8 @@ def works(
     ]
     for n, row in enumerate(history.tables["transactions"]):
         row["ended_ns"] = START_NS + 100 * n + 10
-    history.drained["groups"] = [{**history.drained["groups"][0], "offset": stands}]
+    here = history.drained["groups"][0]
+    history.drained["groups"] = [] if stands is None else [{**here, "offset": stands}]
     history.run["contract"]["processors"] = {
         "p": {"processor": "p", "group": "w", "commits": commits, "reads": ["t"]},
     }
@@ -93,6 +94,27 @@ def with_sentinel(history: Built) -> Built:
     return history
 
 
+def streams(history: Built) -> Built:
+    """Kafka Streams made it: the release's own client."""
+    history.change("reservations", {"client": "kafka-clients 4.3.1"}, stream=2)
+    return history
+
+
+def of_a_careless_producer(history: Built) -> Built:
+    """What is read was written by who may write twice; what is made of it was not."""
+    producers = history.run["contract"]["producers"]
+    producers["careless"] = producers["p"] | {"producer": "careless", "idempotent": False}
+    history.change("reservations", {"producer": "careless", "idempotent": False}, stream=1)
+    return history
+
+
+def untold(history: Built) -> Built:
+    """Who made the last record was killed before it was told of the ack."""
+    history.drop("ledger", stream=2, seq=history.rows("reservations", stream=2)[0]["end_seq"] - 6)
+    return history
+
+
+TURNED = ("(AA)(AA)", [0, 2, 1, 3])
 TWICE = ("(AA)(AAAA)", [0, 1, 0, 1, 2, 3])
 CASES: dict[str, tuple[Built, list[str]]] = {
     # --- legal
@@ -150,12 +172,34 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["skipped_read 2"],
     ),
     "in it, and died in between": (died(works(*TWICE), "produced", 0, 2), ["duplicated 2"]),
+    # --- of Kafka Streams
+    "streams: one of each": (streams(works("(AA)(AA)", [0, 1, 2, 3])), []),
+    "streams: killed, its transaction timed out": (streams(works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3])), []),
+    "streams: the ack of what it made was never told": (streams(untold(works("(AA)(AA)", [0, 1, 2, 3]))), []),
+    "streams: done twice": (streams(works(*TWICE)), ["duplicated 2"]),
+    "streams: passed over": (streams(works("(AA)(A)", [0, 1, 2])), ["skipped_read 1"]),
+    "streams: out of order": (streams(works(*TURNED)), ["reordered 1"]),
+    "streams: out of order in what was aborted": (streams(works("[AA](AAAA)", [1, 0, 0, 1, 2, 3])), []),
+    "librdkafka: out of order by itself": (works(*TURNED), []),
+    "streams: nobody made it": (
+        streams(works("(AA)(AA)", [0, 1, 2, 3], edit=append(2, 1 << 20, 1))),
+        ["phantom 1"],
+    ),
+    "streams: with at_least_once, killed in between": (
+        streams(died(works(*TWICE, carried=[(4, None)], commits="after"), "produced", 0, 2)),
+        [],
+    ),
+    "streams: a careless producer is no excuse for who reads": (
+        of_a_careless_producer(streams(works(*TWICE))),
+        ["duplicated 2"],
+    ),
     # --- in doubt
+    "streams: nothing was made": (streams(works("", [], stands=None, carried=[])), []),
     "not done yet": (works("(AA)", [0, 1], stands=2, carried=[(2, 1)]), []),
     "of the drain's own": (with_sentinel(works("(AA)", [0, 1], stands=2, carried=[(2, 1)])), []),
 }
 del CASES["a processor that no contract names"][0].run["contract"]["processors"]
-IN_DOUBT = {"not done yet"}
+IN_DOUBT = {"not done yet", "streams: nothing was made"}
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +225,15 @@ def test_a_finding_names_both_places(judged: dict[str, Verdict]) -> None:
     (torn,) = [f for f in judged["what was made stands, its offsets do not"].findings if f.count == 2]
     assert (torn.topic, torn.offset_first, torn.offset_last) == ("t", 2, 3)
     assert torn.detail.endswith("visible in made/0 at offsets 3 to 4")
+
+
+def test_who_is_out_of_order_is_told_where(judged: dict[str, Verdict]) -> None:
+    (turned,) = judged["streams: out of order"].findings
+    assert (turned.topic, turned.offset_first, turned.reader) == ("t", 2, "p")
+    assert turned.detail == (
+        "processed out of order: what was made of it stands in made/0 below what was made of an earlier one, "
+        "at offset 3"
+    )
 
 
 def test_an_excuse_says_why(judged: dict[str, Verdict]) -> None:

@@ -13,7 +13,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, place_of
-from harness.verify.prepared import Prepared, at_place, is_committed
+from harness.verify.prepared import Prepared, at_place, is_committed, is_own_client
 from harness.verify.rows import UNPROCESSED, found, union
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
@@ -61,6 +61,7 @@ def processed(given: Prepared) -> DataFrame:
     return union(
         [
             _twice(made, each),
+            _turned_round(made, each),
             found(
                 missing,
                 F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.SKIPPED_READ.value)),
@@ -88,6 +89,17 @@ def _twice(made: DataFrame, inputs: DataFrame) -> DataFrame:
     return found(again, Kind.DUPLICATED, how, reader="processor", other="to_offset")
 
 
+def _turned_round(made: DataFrame, inputs: DataFrame) -> DataFrame:
+    """Of several that were made of one the first counts. What librdkafka sent again by itself is told elsewhere."""
+    at = made.where("visible AND own_client").groupBy(*_INPUT, "to").agg(F.min("to_offset").alias("to_offset"))
+    before = Window.partitionBy(*_BY, *PLACE[1:], "to").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    below = at.withColumn("highest", F.max("to_offset").over(before)).where("to_offset < highest")
+    below = below.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
+    return found(
+        below, Kind.REORDERED, F.concat(F.lit("processed in "), F.col("to")), reader="processor", other="highest"
+    )
+
+
 def _made(given: Prepared, shown: DataFrame, told: DataFrame) -> DataFrame:
     """One row a record that was made of another one: whether and where it is visible; `in_txn`: in one that took
     offsets along; `held`: it was promised, or may have gone as the contract permits."""
@@ -103,8 +115,9 @@ def _made(given: Prepared, shown: DataFrame, told: DataFrame) -> DataFrame:
     seen = seen.groupBy(*RECORD).agg(F.min("offset").alias("to_offset"), F.min(_place()).alias("to"))
     took = given.offset_commits.where("txn_id IS NOT NULL").select(BUNDLE, "txn_id").distinct()
     took = took.withColumn("in_txn", F.lit(True))
+    own = F.broadcast(given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client")))
     rows = made.join(seen, RECORD, "left").join(sent, RECORD, "left").join(took, [BUNDLE, "txn_id"], "left")
-    rows = rows.withColumn("visible", F.col("to_offset").isNotNull())
+    rows = rows.join(own, [BUNDLE, "stream"], "left").withColumn("visible", F.col("to_offset").isNotNull())
     return rows.withColumnsRenamed({"stream": "made_stream", "seq": "made_seq"})
 
 
