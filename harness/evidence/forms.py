@@ -134,6 +134,7 @@ _EVENTS: Final = Kinds(
             "leader_epoch": "int",
             "clean": "bool?",
             "since_ns": "int",
+            "in_sync_ns?": "int",
         },
         "group_away": {"group": "string", "from_ns": "int", "left_ns": "int", "to_ns": "int"},
         "group_deleted": {"group": "string", "outcome": "string", "asked_ns": "int", "at_ns": "int"},

@@ -73,6 +73,7 @@ class _Conductor:
     open: list[_Open] = field(default_factory=list)
     seen: dict[Place, PartitionView] = field(default_factory=dict)
     seen_ns: int = 0
+    in_sync_ns: dict[tuple[Place, int], int] = field(default_factory=dict)  # when a replica was seen in an ISR last
 
     def run(self, step: Step) -> bool:
         """False when a bounded wait ran out and the plan cannot go on."""
@@ -206,8 +207,10 @@ class _Conductor:
                     leader_epoch=state.leader_epoch,
                     clean=state.leader in able,
                     since_ns=self.seen_ns,
+                    in_sync_ns=self.in_sync_ns.get((place, state.leader), 0),
                 )
             self.seen[place] = state
+            self.in_sync_ns |= dict.fromkeys(((place, broker) for broker in state.isr), looked_ns)
         self.seen_ns = looked_ns
 
     def _new_row(self, step: Step, kind: Kind) -> Row:

@@ -11,6 +11,9 @@ tier_metadata(plain/0)       the leader of the partition of __remote_log_metadat
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
 controller_majority          the active controller and as many others as make a majority
+
+A partition is "plain/0", or one of Kafka's own topics: "__transaction_state/0", "__consumer_offsets/7". Of the latter
+"offsets(readers)" is the one that keeps what a group commits, as in "leader(offsets(readers))".
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ Top level: title, guards, gate, gate_on_containers, smoke, tags, fresh, since, s
 topics, producers, readers, admin, permits (with exact_losses), floors, weakening, regression (issue, bad, fixed,
 expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Keys with dots of Kafka's own
 may be written quoted or not. A step is a table with `do`, an optional `name` (default: `do`, numbered when it repeats)
-and the arguments of that kind of step (`durability list faults` shows them).
+and the arguments of that kind of step (`durability list faults` shows them). In a step
+"offsets(GROUP)" stands for the partition of __consumer_offsets that keeps what a group commits.
 
 Paths of a patch: "producers.NAME.FIELD", "topics.NAME.config.KAFKA.KEY", "readers.NAME.config.CLIENT.KEY",
 "shape.config.KAFKA.KEY", "steps.NAME.ARGUMENT", "load_s"; and for lists of steps "steps.+" (at the end),

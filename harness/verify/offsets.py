@@ -21,6 +21,8 @@ from harness.verify.prepared import Prepared
 from harness.verify.regimes import in_force
 from harness.verify.tables import BUNDLE, frame
 
+# What brokers tell of an ISR may be older than what its leader goes by.
+_METADATA_NS: Final = 2 * 10**9
 _MINUTE_NS: Final = 60 * 10**9
 _UNCLEAN: Final = "unclean.leader.election.enable"
 # Told by its coordinator what it had committed before, or nothing. What nobody ever committed no election brings.
@@ -30,6 +32,7 @@ _CLAUSES: Final[Columns] = {
     "hows": "string",
     "from_ns": "int64",  # told at that time or later
     "until_ns": "int64",  # the commit that is missed was done before
+    "kept_ns": "int64",  # none that was done before this is missed
     "why": "string",
 }
 
@@ -40,7 +43,7 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
     if not clauses:
         return rows
     table = frame(given.spark, _CLAUSES, clauses).groupBy(BUNDLE, "reader")
-    of_group = table.agg(F.collect_list(F.struct("hows", "from_ns", "until_ns", "why")).alias("clauses"))
+    of_group = table.agg(F.collect_list(F.struct("hows", "from_ns", "until_ns", "kept_ns", "why")).alias("clauses"))
     joined = rows.join(F.broadcast(of_group), [BUNDLE, "reader"], "left")
     holding = F.filter(
         "clauses",
@@ -48,6 +51,7 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
             F.array_contains(F.split(c["hows"], ","), F.col("how"))
             & (F.col("told_ns") >= c["from_ns"])
             & (F.col("done_ns") <= c["until_ns"])
+            & (F.col("replaced_ns") > c["kept_ns"])
         ),
     )
     ours = (F.col("kind") == Kind.COMMIT_REGRESSED.value) & (F.size(holding) > 0)
@@ -62,7 +66,7 @@ def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
-    for partition, epoch, since_ns, at_ns in unclean_elections(case):
+    for partition, epoch, since_ns, at_ns, in_sync_ns in unclean_elections(case):
         if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", at_ns)):
             continue
         alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
@@ -72,7 +76,7 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
         )
         for group in groups_told(case):
             if offsets_partition(group, offsets.partitions) == partition:
-                yield group, ",".join(_BACK), since_ns, at_ns, why
+                yield group, ",".join(_BACK), since_ns, at_ns, in_sync_ns - _METADATA_NS, why
 
 
 def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
@@ -85,7 +89,7 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
                 f"{OFFSETS_RETENTION}={offsets.retention_minutes}: nobody was in group {event['group']} for "
                 f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, and what it had committed expired (KIP-211)"
             )
-            yield event["group"], "gone", due_ns, event["left_ns"], why
+            yield event["group"], "gone", due_ns, event["left_ns"], 0, why
 
 
 def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
@@ -122,16 +126,18 @@ def _log_start(case: Case, row: Mapping[str, Any]) -> int:
     return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
 
 
-def unclean_elections(case: Case) -> Iterator[tuple[int, int, int, int]]:
-    """(partition of __consumer_offsets, leader epoch, after when, until when) of leaders that were not in sync."""
+def unclean_elections(case: Case) -> Iterator[tuple[int, int, int, int, int]]:
+    """(partition of __consumer_offsets, leader epoch, after when, until when, when it was in sync at last) of leaders
+    that were not in sync then; 0 = nobody saw it so."""
     for event, step in case.events("unclean_election"):
         if event["topic"] == OFFSETS:
             # The step begins while the partition has no leader, and nobody takes a commit.
             began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
-            yield event["partition"], event["leader_epoch"], began_ns, began_ns
+            yield event["partition"], event["leader_epoch"], began_ns, began_ns, 0
     for event, _ in case.events("internal_leader_change"):
         if event["topic"] == OFFSETS and event.get("clean") is False and event["new_leader"] >= 0:
-            yield event["partition"], event["leader_epoch"], event["since_ns"], event["at_ns"]
+            since_ns, in_sync_ns = event["since_ns"], event.get("in_sync_ns") or 0
+            yield event["partition"], event["leader_epoch"], since_ns, event["at_ns"], in_sync_ns
 
 
 def groups_told(case: Case) -> list[str]:

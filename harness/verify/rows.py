@@ -13,8 +13,8 @@ from harness.model.schemas import Columns
 from harness.verify.tables import BUNDLE
 
 # `how`: a word for the circumstances, of which detail.py makes a sentence. `other`: a second place or figure, such as
-# the offset of the first copy; its meaning follows from kind and `how`. Of what a coordinator told: when, and when the
-# commit that it should have told was done.
+# the offset of the first copy; its meaning follows from kind and `how`. Of what a coordinator told: when, when the
+# commit was done that it should have told, and when the first one that replaced what it told.
 COLUMNS: Final[Columns] = {
     "kind": "string",
     "how": "string",
@@ -28,6 +28,7 @@ COLUMNS: Final[Columns] = {
     "other": "int64?",
     "told_ns": "int64?",
     "done_ns": "int64?",
+    "replaced_ns": "int64?",
 }
 
 # Kinds that are not findings: the judge makes notes and doubts of them.

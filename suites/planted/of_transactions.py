@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from harness.model.finding import Kind
+from harness.model.internal_topics import OFFSETS, offsets_partition
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import COMMITTED, forget, plant, transaction
 
 READERS = "readers"  # the group that commits by itself
 PAYMENTS = "payments"  # the group whose offsets transactions carry
+PARTITIONS = 10  # of __consumer_offsets
 
 
 def _both(parts: dict[int, list[Record]]) -> list[Record]:
@@ -209,6 +211,66 @@ def near_commit_regressed_rewound_on_purpose(copy: Copy) -> Expected:
     _unanswered_commit(copy, -1, outcome="acked")
     _tell(copy, READERS, "plain", 0, -1)
     return passes()
+
+
+@plant
+def commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
+    """It was deleted when all was over, and has its offsets for all that."""
+    _delete(copy, READERS)
+    rows = copy.original.documents["cluster"]["snapshots"][-1]["groups"]
+    places = [(row["topic"], row["partition"], row["offset"]) for row in rows if row["group"] == READERS]
+    return fails((Kind.COMMIT_REGRESSED.value, *place) for place in places)
+
+
+@plant
+def near_commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
+    """It has none any more."""
+    _delete(copy, READERS)
+    with copy.document("cluster") as cluster:
+        for snapshot in cluster["snapshots"]:
+            snapshot["groups"] = [row for row in snapshot["groups"] if row["group"] != READERS]
+    return passes()
+
+
+@plant
+def commit_regressed_beside_an_unclean_election(copy: Copy) -> Expected:
+    """One that the contract permits, of the log that keeps the offsets of other groups."""
+    return fails(_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS) + 1)))
+
+
+@plant
+def near_commit_regressed_by_an_unclean_election(copy: Copy) -> Expected:
+    """One that the contract permits, of the log that keeps the group's own offsets."""
+    return passes(excused=_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS))))
+
+
+def _delete(copy: Copy, group: str) -> None:
+    """A declared step has deleted a group right before its coordinator was asked."""
+    snapshots = copy.original.documents["cluster"]["snapshots"][1:]
+    asked_ns = min(row["at_ns"] for s in snapshots for row in s["groups"] if row["group"] == group)
+    at = {"asked_ns": asked_ns - 2 * 10**6, "at_ns": asked_ns - 10**6}
+    with copy.document("steps") as steps:
+        steps[-1]["events"].append({"kind": "group_deleted", "group": group, "outcome": "acked", **at})
+        step = steps[-1]["name"]
+    with copy.document("run") as run:
+        run["contract"]["group_deletions"] = [step]
+
+
+def _elected(copy: Copy, partition: int) -> int:
+    """After the last commit a partition of __consumer_offsets was given a leader that was not in sync; the offset of an
+    earlier commit that is told then."""
+    told = _told(copy, READERS, "plain")
+    earlier = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {told})
+    _tell(copy, READERS, "plain", 0, earlier - told)
+    since_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
+    event = {"kind": "internal_leader_change", "topic": OFFSETS, "partition": partition, "clean": False}
+    leaders = {"old_leader": 1, "new_leader": 2, "leader_epoch": 9}
+    with copy.document("steps") as steps:
+        steps[-1]["events"].append(event | leaders | {"since_ns": since_ns, "in_sync_ns": 0, "at_ns": since_ns + 1})
+    offsets = {"partitions": PARTITIONS, "replicas": 3, "min_insync_replicas": 1, "unclean_election": True}
+    with copy.document("run") as run:
+        run["contract"]["offsets"] = offsets
+    return earlier
 
 
 def _regressed(topic: str, offset: int | None) -> list[Any]:

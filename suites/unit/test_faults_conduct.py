@@ -214,7 +214,7 @@ class Offsets:
     """Of __consumer_offsets/0 one leads next that is eligible (KIP-966), and then one that is not."""
 
     def __init__(self) -> None:
-        self._looks = iter([(1, 0, (1,), (2,)), (2, 1, (2,), ()), (2, 1, (2,), ()), (3, 2, (3,), ())])
+        self._looks = iter([(1, 0, (1, 3), (2,)), (2, 1, (2,), ()), (2, 1, (2,), ()), (3, 2, (3,), ())])
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         assert topics == ["__consumer_offsets", "t"]
@@ -234,6 +234,8 @@ def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
         ("internal_leader_change", 3, False),
     ]
     assert all(event["since_ns"] <= event["at_ns"] for event in events)
+    assert events[0]["in_sync_ns"] == 0
+    assert 0 < events[1]["in_sync_ns"] < events[1]["since_ns"]
 
 
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:

@@ -36,12 +36,21 @@ def deleted(built: Built, *, group: str = "g", after: int = 1, outcome: str = "a
 
 
 def elected(
-    built: Built, *, partition: int = 3, unclean: bool = True, after: int = 1, clean: bool = False, leader: int = 2
+    built: Built,
+    *,
+    partition: int = 3,
+    unclean: bool = True,
+    after: int = 1,
+    clean: bool = False,
+    leader: int = 2,
+    in_sync_s: int = -3600,
 ) -> Built:
-    """Right after the first or second commit the partition that keeps a group's offsets has another leader."""
+    """Right after the first or second commit the partition that keeps a group's offsets has another leader, which was
+    in sync so long after that."""
     since_ns = committed(built)[after]["returned_ns"] + 1
     event = {"topic": OFFSETS, "partition": partition, "leader_epoch": 5, "old_leader": 1, "new_leader": leader}
     built.event("internal_leader_change", **event, clean=clean, since_ns=since_ns, at_ns=since_ns + MS // 4)
+    built.steps[0]["events"][-1]["in_sync_ns"] = since_ns + in_sync_s * S
     settings = {"partitions": 10, "replicas": 3, "min_insync_replicas": 1, "unclean_election": unclean}
     member = {"reader": "grouped", "group": "g", "at_most_once": False}
     built.run["contract"] |= {"offsets": settings, "readers": {"grouped": member}}
@@ -144,6 +153,17 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "a log is replaced and a group has nothing": (stands(elected(here()), None), [], 1),
     "a log is replaced and a group stands": (stands(elected(here()), 4), [], 0),
     "a log is replaced and a group is where it never was": (stands(elected(here()), 3), ["commit_regressed 1"], 0),
+    "a log is replaced by one that was in sync a moment ago": (stands(elected(here(), in_sync_s=1), 2), [], 1),
+    "a log is replaced by one that has the last commit": (
+        stands(elected(here(), in_sync_s=3), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "a log is replaced by one that has some commit": (
+        stands(elected(here(), in_sync_s=3), None),
+        ["commit_regressed 1"],
+        0,
+    ),
     "a log is replaced where it must not": (stands(elected(here(), unclean=False), 2), ["commit_regressed 1"], 0),
     "a log is replaced where a step has let it": (
         stands(unclean_for_a_while(elected(here(), unclean=False)), 2),

@@ -56,21 +56,26 @@ def commit_regressed(drill: Drill) -> DataFrame:
     late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
     same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("told")))
     legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
-    known = same.where(F.col("fate") != Outcome.REFUSED.value).select(*key).distinct().withColumn("known", F.lit(True))
+    known = same.where(F.col("fate") != Outcome.REFUSED.value)
+    known = known.groupBy(*key).agg(F.max("order_ns").alias("known_ns"))
+    after = F.col("order_ns") > F.coalesce("known_ns", F.lit(_FIRST - 1))
+    replaced = tried.join(known, key, "left").where(acked & after)
+    replaced = replaced.groupBy(*key).agg(F.min("done_ns").alias("replaced_ns"))
     undone = same.where(F.col("by_records") & (F.col("fate") == Outcome.REFUSED.value))
     undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
-    rows = (
-        asked.join(last, key, "left").join(legal, key, "left_anti").join(undone, key, "left").join(known, key, "left")
-    )
+    rows = asked.join(last, key, "left").join(legal, key, "left_anti")
+    rows = rows.join(undone, key, "left").join(known, key, "left").join(replaced, key, "left")
     rows = rows.where("told IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
     how = (
         F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
         .when(F.col("told").isNull(), F.lit("gone"))
         .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit("deleted"))
-        .when(F.col("known") & (F.col("told") < F.col("last.offset")), F.lit("behind"))
+        .when(F.col("known_ns").isNotNull() & (F.col("told") < F.col("last.offset")), F.lit("behind"))
         .otherwise(F.lit("nobody"))
     )
-    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).agg(F.min("answered_ns").alias("told_ns"))
+    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).agg(
+        F.min("answered_ns").alias("told_ns"), F.min("replaced_ns").alias("replaced_ns")
+    )
     torn = F.col("how") == "offsets"
     return found(
         rows,
