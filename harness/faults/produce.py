@@ -12,12 +12,19 @@ from harness.faults.targets import place_of
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario import Count, Deadline
+from harness.model.waiting import wait_for
 
 
 def stepped(plan: Foresight, producer: str) -> None:
     """BadInput for a producer that writes by itself: it takes no orders."""
     if plan.producer(producer).when != "steps":
         raise BadInput(f'producer: {producer} writes by itself; give it when = "steps"')
+
+
+def _transactional(plan: Foresight, producer: str) -> None:
+    """BadInput for a producer that has none of what the step is about."""
+    if plan.producer(producer).transactions is None:
+        raise BadInput(f"producer: {producer} has no transactions; give it transactions = {{}}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,23 +57,47 @@ class Produce(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitIdForgotten(Action):
+    """Waits until no coordinator knows the transactional id of a producer any more (transactional.id.expiration.ms)."""
+
+    do: ClassVar[str] = "wait_id_forgotten"
+    producer: ProducerRef
+    deadline_s: Deadline = 60.0
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        _transactional(plan, self.producer)
+
+    def perform(self, stage: Stage) -> Done:
+        asked = stage.transactional_id(self.producer)
+        wait_for(
+            lambda: {id_: told.state for id_, told in stage.admin.transactions([asked]).items()},
+            until=lambda known: not known,
+            deadline_s=self.deadline_s,
+            what=f"coordinators to forget {self.producer}",
+        )
+        return Done()
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndTransaction(Action):
-    """Commits or aborts the transaction that earlier `produce` steps of a producer have filled; must be answered."""
+    """Commits or aborts the transaction that earlier `produce` steps of a producer have filled; must be answered,
+    unless answered = false."""
 
     do: ClassVar[str] = "end_transaction"
     producer: ProducerRef
     commit: bool = True
+    answered: bool = True
     deadline_s: Deadline = 30.0
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
         stepped(plan, self.producer)
-        if plan.producer(self.producer).transactions is None:
-            raise BadInput(f"producer: {self.producer} has no transactions; give it transactions = {{}}")
+        _transactional(plan, self.producer)
 
     def perform(self, stage: Stage) -> Done:
         wanted = TxnOutcome.COMMITTED if self.commit else TxnOutcome.ABORTED
         outcome = stage.load.end_transaction(self.producer, commit=self.commit, deadline_s=self.deadline_s)
-        if outcome is not wanted:
+        if self.answered and outcome is not wanted:
             raise HarnessTimeout(f"waited for a transaction of {self.producer} to be {wanted}; it is {outcome}")
         return Done(resolved={"outcome": outcome.value})

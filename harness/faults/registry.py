@@ -161,6 +161,7 @@ KINDS: tuple[type[Kind], ...] = (
     move_log_dirs.MoveLogDirs,
     produce.Produce,
     produce.EndTransaction,
+    produce.WaitIdForgotten,
     records.DeleteRecords,
     records.AlterTopic,
     groups.DeleteGroup,

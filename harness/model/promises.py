@@ -54,6 +54,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         ),
         clients.expires_unanswered,
     ),
+    (
+        Event("transactional_id_expires", "a transactional producer pauses longer than transactional.id.expiration.ms"),
+        clients.transactional_id_expires,
+    ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
     (Event("reader_fails", "an application fails on a record whenever it is given it"), clients.reader_fails),

@@ -85,6 +85,21 @@ def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSetting
     )
 
 
+def transactional_id_expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """What it has committed is in the log for good; the coordinator knows of the id alone what comes next."""
+    del topic
+    if not client.transactional:
+        return None
+    return Promise(
+        event=event,
+        effects=(Effect.UNTOLD,),
+        which="the records of its next transaction, which fails; it has to begin anew, and what it committed stays",
+        why="no coordinator knows its id and epoch any more (INVALID_PRODUCER_ID_MAPPING)",
+        source=f"KIP-98; {REFERENCE}, transactional.id.expiration.ms",
+        mend=("transactional.id.expiration.ms above the longest pause",),
+    )
+
+
 def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise:
     del topic
     source = f"{REFERENCE}, delivery semantics"

@@ -133,6 +133,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "produce", producer = "held", to = "plain/0", records = 1', "held does not write to plain"),
         ('do = "end_transaction", producer = "plain"', 'give it when = "steps"'),
         ('do = "end_transaction", producer = "held"', "held has no transactions"),
+        ('do = "wait_id_forgotten", producer = "held"', "held has no transactions"),
         ('do = "split", into = "ring", mode = "refusing"', "a ring of 3 has one-way links"),
         ('do = "split", into = "minority", node = "brokers"', "names 3 of 3, which is no minority"),
         ('do = "split", into = "bridge", node = "followers(plain/0)"', "names 2 nodes, and a bridge is one"),

@@ -9,6 +9,7 @@ import pytest
 
 from harness.faults import groups
 from harness.faults.groups import DeleteGroup, ReaderAway
+from harness.faults.produce import WaitIdForgotten
 from harness.model.errors import HarnessTimeout
 from harness.workload.mortal import Absence
 from suites.unit.scripted import stage_on
@@ -82,6 +83,15 @@ def test_a_member_that_leaves_closes_and_another_one_comes_back(monkeypatch: pyt
     assert absence.left_ns is not None
     assert reader.places == frozenset()
     assert reader._current(cast(Any, second)) is second  # type: ignore[comparison-overlap]
+
+
+def test_a_transactional_id_is_forgotten_when_no_coordinator_tells_of_it() -> None:
+    told = [{"p": SimpleNamespace(state="CompleteCommit")}, {}]
+    stage = stage_on(None, admin=SimpleNamespace(transactions=lambda ids: told.pop(0) if told else ids))
+    WaitIdForgotten(producer="p").perform(stage)
+    stage.admin = cast(Any, SimpleNamespace(transactions=lambda _: {"p": SimpleNamespace(state="Ongoing")}))
+    with pytest.raises(HarnessTimeout, match=r"coordinators to forget p; last saw .*Ongoing"):
+        WaitIdForgotten(producer="p", deadline_s=0.2).perform(stage)
 
 
 @pytest.mark.parametrize(("answers", "outcome"), [(True, "acked"), (False, "unknown")])

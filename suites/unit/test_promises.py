@@ -43,6 +43,8 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1}, ["unavailable"]),
         ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
+        ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
+        ("transactional_id_expires", ALL, {}, []),
         ("offsets_expire", ALL, {}, ["skipped"]),
         ("offsets_expire", EARLY, {}, ["duplicated"]),
         ("offsets_expire", REFUSES, {}, ["stopped with an error"]),
