@@ -5,6 +5,7 @@ from __future__ import annotations
 from suites.planted import (
     of_admins,
     of_brokers,
+    of_compaction,
     of_evidence,
     of_lookups,
     of_probes,
@@ -20,6 +21,7 @@ __all__ = [
     "PLANTS",
     "of_admins",
     "of_brokers",
+    "of_compaction",
     "of_evidence",
     "of_lookups",
     "of_probes",

@@ -1,0 +1,121 @@
+"""Plants on a compacted topic: what a cleaner may take of a key, and what it may not."""
+
+from __future__ import annotations
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Original
+from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.plants import forget, named, plant, records
+
+_FOLLOWER = 1  # a broker that has a copy of "keys" and does not lead it
+
+
+def _keys(original: Original, *, deleted: bool) -> list[Record]:
+    """All records of one key, in order: the last one is a tombstone, or a value, and before it there is a value.
+
+    No answer about times names any of them, and no read from anywhere was given the last two.
+    """
+    rows = {(row["stream"], row["seq"]): row for row in original.rows("ledger", topic="keys", outcome="acked")}
+    of_key: dict[int, list[Record]] = {}
+    for record in records(original, "keys", 0):
+        of_key.setdefault(rows[record.stream, record.seq]["key_hash"], []).append(record)
+    probed = {row["offset"] for row in original.rows("observations", topic="keys", partition=0, kind="probe")}
+    told = named(original, "keys", 0)
+    for found in of_key.values():
+        dead = [rows[r.stream, r.seq]["value"] == "null" for r in found]
+        offsets = [r.offset for r in found]
+        if len(found) > 2 and not told & {*offsets} and not probed & {*offsets[-2:]} and dead[-2:] == [False, deleted]:
+            return found
+    raise AssertionError("no key of keys/0 ends so")
+
+
+def _bury_at_once(copy: Copy) -> None:
+    """A tombstone may go as soon as it has been there."""
+    with copy.document("run") as run:
+        run["contract"]["topics"]["keys"]["delete_retention_ms"] = 0
+
+
+def _leave_to_the_follower(copy: Copy, *left: Record) -> None:
+    for record in left:
+        for row in copy.original.rows("observations", **record.at):
+            if row["replica"] != _FOLLOWER:
+                copy.drop("observations", **record.at, reader=row["reader"], session=row["session"])
+
+
+@plant
+def lost_newest_of_a_key(copy: Copy) -> Expected:
+    newest = _keys(copy.original, deleted=False)[-1]
+    forget(copy, newest)
+    return fails(of(Kind.LOST, newest))
+
+
+@plant
+def near_lost_older_of_a_key(copy: Copy) -> Expected:
+    *older, _ = _keys(copy.original, deleted=False)
+    forget(copy, *older)
+    return passes(excused=of(Kind.LOST, *older))
+
+
+@plant
+def lost_tombstone_too_early(copy: Copy) -> Expected:
+    """With what it deletes, on every copy, and its time is not over."""
+    *older, tombstone = _keys(copy.original, deleted=True)
+    forget(copy, *older, tombstone)
+    return fails(of(Kind.LOST, tombstone)).with_excused(of(Kind.LOST, *older))
+
+
+@plant
+def near_lost_tombstone_in_its_time(copy: Copy) -> Expected:
+    gone = _keys(copy.original, deleted=True)
+    _bury_at_once(copy)
+    forget(copy, *gone)
+    return passes(excused=of(Kind.LOST, *gone))
+
+
+@plant
+def lost_tombstone_of_a_value_that_is_back(copy: Copy) -> Expected:
+    """Its time is over, and what it deletes is there: a reader takes the older value for the key's."""
+    tombstone = _keys(copy.original, deleted=True)[-1]
+    _bury_at_once(copy)
+    forget(copy, tombstone)
+    return fails(of(Kind.LOST, tombstone))
+
+
+@plant
+def replica_divergence_of_a_value_that_is_back(copy: Copy) -> Expected:
+    """The same on one follower alone, which may lead next."""
+    tombstone = _keys(copy.original, deleted=True)[-1]
+    _bury_at_once(copy)
+    forget(copy, tombstone, kinds=["replica"], replica=_FOLLOWER)
+    return fails(of(Kind.REPLICA_DIVERGENCE, tombstone))
+
+
+@plant
+def replica_divergence_of_a_value_that_one_has_alone(copy: Copy) -> Expected:
+    """Everybody else's cleaner has taken it with its tombstone; of this follower only the tombstone is gone."""
+    *older, tombstone = _keys(copy.original, deleted=True)
+    _bury_at_once(copy)
+    forget(copy, tombstone)
+    back = older[-1]
+    forget(copy, *older[:-1])
+    _leave_to_the_follower(copy, back)
+    excused = of(Kind.LOST, *older, tombstone)
+    return fails(of(Kind.REPLICA_DIVERGENCE, back)).with_excused(excused)
+
+
+@plant
+def near_replica_that_has_buried_a_key(copy: Copy) -> Expected:
+    """One follower's cleaner was there before the leader's."""
+    gone = _keys(copy.original, deleted=True)
+    _bury_at_once(copy)
+    forget(copy, *gone, kinds=["replica"], replica=_FOLLOWER)
+    return passes(excused=of(Kind.REPLICA_DIVERGENCE, *gone))
+
+
+@plant
+def near_replica_that_has_not_buried_a_key(copy: Copy) -> Expected:
+    """And this one's comes last: it has the value and its tombstone."""
+    gone = _keys(copy.original, deleted=True)
+    _bury_at_once(copy)
+    _leave_to_the_follower(copy, *gone)
+    return passes(excused=of(Kind.LOST, *gone))
