@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.faults.base import Fault, Kind, Place
 from harness.faults.links import CLIENTS, LONE
-from harness.faults.targets import Nodes, parse_nodes, place_of
+from harness.faults.targets import Nodes, parse_nodes, place_of, share_of
 from harness.model.errors import BadInput
 from harness.model.internal_topics import internal_topics
 from harness.model.scenario import Admin, Producer, Scenario, Topic
@@ -184,6 +184,10 @@ class Foresight:
             self._known(nodes.of, self._groups(), "group")
         elif nodes.word == "txn_coordinator":
             self._known(nodes.of, [p.name for p in self.scenario.producers if p.transactions], "transactional producer")
+        elif nodes.word == "share_coordinator":
+            group, (topic, partition) = share_of(nodes.of)
+            self._known(group, self.scenario.share_groups, "share group")
+            partition_of(f"{topic}/{partition}", self.topics)
         elif nodes.word == "controller_follower" and shape.controllers == 1:
             raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
         elif nodes.word == "tier_metadata":

@@ -114,6 +114,10 @@ class Stage:
     def txn_coordinator(self, producer: str) -> int:
         return self.admin.coordinator("transaction", self.transactional_id(producer))
 
+    def share_coordinator(self, group: str, place: Place) -> int:
+        key = f"{self.group_id(group)}:{self.partition(place).topic_id}:{place[1]}"
+        return self.admin.coordinator("share", key)
+
     def tier_metadata(self, place: Place) -> int:
         """The leader of the partition of __remote_log_metadata that tells of a partition's segments."""
         told_by = metadata_partition(self.partition(place).topic_id, place[1])

@@ -7,6 +7,7 @@ followers(plain/0)           all replicas that do not lead
 preferred(plain/0)           the first of its replicas
 adding(plain/0)              the first replica that a reassignment adds to it
 group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
+share_coordinator(jobs:plain/0)   of what a share group has acknowledged of a partition (KIP-932)
 tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata that tells of it (KIP-405)
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
@@ -41,6 +42,7 @@ class Facts(Protocol):
     def active_controller(self) -> int: ...
     def group_coordinator(self, group: str) -> int: ...
     def txn_coordinator(self, producer: str) -> int: ...
+    def share_coordinator(self, group: str, place: Place) -> int: ...
     def tier_metadata(self, place: Place) -> int: ...
     def nodes_of(self, step: str) -> tuple[int, ...]: ...
 
@@ -61,6 +63,12 @@ def place_of(text: str) -> Place:
     return topic, int(partition)
 
 
+def share_of(text: str) -> tuple[str, Place]:
+    """ "jobs:plain/0" as a group and a partition; BadInput otherwise."""
+    group, _, place = text.partition(":")
+    return group, place_of(place)
+
+
 def parse_nodes(text: str) -> Nodes:
     """BadInput, with the nearest word, when the text is no expression of nodes."""
     match = _FORM.fullmatch(text.strip())
@@ -74,6 +82,8 @@ def parse_nodes(text: str) -> Nodes:
         raise BadInput(f"{text!r}: {word} {needs}")
     if _TAKES.get(word) == "a partition":
         place_of(of)
+    if word == "share_coordinator":
+        share_of(of)
     if word == "broker" and not _NUMBER.fullmatch(of):
         raise BadInput(f"{text!r}: broker needs a number")
     return Nodes(word, of)
@@ -121,6 +131,7 @@ _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "adding": lambda of, facts: facts.adding(place_of(of))[:1],
     "group_coordinator": lambda of, facts: (facts.group_coordinator(of),),
     "txn_coordinator": lambda of, facts: (facts.txn_coordinator(of),),
+    "share_coordinator": lambda of, facts: (facts.share_coordinator(*share_of(of)),),
     "tier_metadata": lambda of, facts: (facts.tier_metadata(place_of(of)),),
     "same": lambda of, facts: facts.nodes_of(of),
 }
@@ -133,6 +144,7 @@ _TAKES: dict[str, str] = {
     "adding": "a partition",
     "group_coordinator": "a group",
     "txn_coordinator": "a producer",
+    "share_coordinator": "a share group and a partition, as in jobs:plain/0,",
     "tier_metadata": "a partition",
     "same": "the name of an earlier step",
 }

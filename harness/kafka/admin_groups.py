@@ -21,7 +21,7 @@ from harness.kafka.admin_topics import PartitionState, Place
 from harness.kafka.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name, metadata_offset, versions_call
 from harness.model.errors import BadInput, HarnessTimeout
 
-_KEY_TYPES: Final = {"group": 0, "transaction": 1}
+_KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
 _NEWEST_OFFSET_FETCH: Final = 9  # 10 speaks topic ids only
 _NO_OFFSET: Final = -1
 
@@ -54,13 +54,14 @@ class TransactionState:
 
 
 def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
-    """The broker that coordinates a group ("group") or a transactional id ("transaction").
+    """The broker that coordinates a group ("group"), a transactional id ("transaction"), or what a share group has
+    acknowledged of a partition ("share": GROUP:TOPIC_ID:PARTITION, KIP-932).
 
     Every broker is asked and the one with the newest metadata believed. The first question about a kind makes Kafka
     create the internal topic, so this waits. HarnessTimeout, with the last error, when there is none by the deadline.
     """
     if kind not in _KEY_TYPES:
-        raise BadInput(f'{kind!r} is no kind of coordinator; say "group" or "transaction"')
+        raise BadInput(f'{kind!r} is no kind of coordinator; say "group", "transaction" or "share"')
     question = Call(FindCoordinatorRequest, lambda version: _find(version, _KEY_TYPES[kind], key))
     give_up_at = time.monotonic() + deadline_s
     seen = "no broker answered"

@@ -9,10 +9,12 @@ from typing import Final
 from harness import clusters, scenarios
 from harness.drive import Driven, Task, drive
 from harness.kafka.cache import default_cache
+from harness.kafka.own_clients import with_own_clients
 from harness.kafka.release import Release, resolve
 from harness.model.contract import contract_of
 from harness.model.errors import HarnessFailure
 from harness.model.scenario import Scenario
+from harness.workload.java_process import clients_of
 from suites.planted.copies import Original
 from suites.planted.of_brokers import has_room
 
@@ -29,6 +31,7 @@ def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callab
     """
     scenario = scenarios.load(str(SCENARIO))
     release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)
+    release = with_own_clients(release, maven_repo=maven_repo, cache=default_cache(), progress=say)
     unfit = ""
     for attempt in range(1, TRIES_MAX + 1):
         driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)
@@ -58,5 +61,6 @@ def _task(scenario: Scenario, release: Release, out: Path) -> Task:
         run=SEED,
         records=RECORDS,
         out=out,
+        java=clients_of(release),
         facts={"release": {"version": release.version, "commit": release.commit, "source": release.source}},
     )

@@ -12,6 +12,7 @@ from suites.planted import (
     of_readers,
     of_records,
     of_runs,
+    of_shares,
     of_tier,
     of_transactions,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "of_readers",
     "of_records",
     "of_runs",
+    "of_shares",
     "of_tier",
     "of_transactions",
 ]

@@ -82,6 +82,7 @@ def test_the_original_holds_what_plants_need(original: Original) -> None:
     assert original.rows("transactions", outcome="committed")
     assert original.rows("transactions", outcome="aborted")
     assert {row["group"] for row in original.rows("offset_commits")} == {"readers", "payments", "workers"}
+    assert original.rows("deliveries", answer="accept", outcome="acked")
     done = {(row["kind"], row["outcome"]) for row in original.rows("admin_ops")}
     assert {kind for kind, outcome in done if outcome == "acked"} >= {"create_topic", "delete_topic", "delete_acl"}
     assert 8_000 < len(original.rows("ledger")) < 40_000

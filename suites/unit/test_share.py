@@ -93,6 +93,11 @@ def test_steps_that_a_share_group_has_no_use_for() -> None:
     assert "one is in a share group, which hands out no partitions" in refused(steps=again)
     rolled = 'fresh = true\nsteps = [{ do = "roll", to = "tested" }]'
     assert "has no share groups; begin on 4.2" in refused(steps=rolled, rest='[shape]\nstarts_on = "4.1.0"')
+    kills = 'steps = [{ do = "kill", node = "share_coordinator(GROUP:t/0)" }]'
+    assert "no share group 'job'; did you mean 'jobs'?" in refused(steps=kills.replace("GROUP", "job"))
+    read(steps=kills.replace("GROUP", "jobs"))
+    away = 'steps = [{ do = "reader_away", group = "jobs", name = "away" }, { do = "heal", fault = "away" }]'
+    assert "jobs is a share group, which commits no offsets" in refused(steps=away)
     read(steps=DIES, rest=TWO.replace("PROTOCOL", ', protocol = "share"'))  # one of two may die
 
 

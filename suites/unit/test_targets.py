@@ -44,6 +44,9 @@ class Known:
     def txn_coordinator(self, producer: str) -> int:
         return {"p": 3}[producer]
 
+    def share_coordinator(self, group: str, place: tuple[str, int]) -> int:
+        return {("jobs", ("t", 0)): 2}[group, place]
+
     def tier_metadata(self, place: tuple[str, int]) -> int:
         return {("t", 0): 2}[place]
 
@@ -67,6 +70,7 @@ class Known:
         ("adding(t/0)", (3,)),
         ("group_coordinator(g)", (1,)),
         ("txn_coordinator(p)", (3,)),
+        ("share_coordinator(jobs:t/0)", (2,)),
         ("tier_metadata(t/0)", (2,)),
         ("same(down)", (3, 1)),
         (" leader( t/0 ) ", (2,)),
@@ -81,6 +85,7 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
     [
         ("leader", "leader needs a partition in brackets"),
         ("leader()", "leader needs a partition in brackets"),
+        ("share_coordinator(jobs)", "'' is no partition"),
         ("leader(t)", 'write "topic/0"'),
         ("brokers(1)", "takes nothing in brackets"),
         ("broker(one)", "needs a number"),

@@ -1,0 +1,94 @@
+"""Plants in what a share group was given: its records are in a topic of their own."""
+
+from __future__ import annotations
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Original
+from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
+from suites.planted.plants import forget, plant, records
+
+TOPIC = "tasks"
+READER = "sharer"
+LIMIT = 5  # share.delivery.count.limit of brokers
+
+
+def _given(original: Original) -> Record:
+    """A record from the middle that the group was given and accepted, once."""
+    accepted = original.rows("deliveries", topic=TOPIC, answer="accept", outcome="acked", count=1)
+    offsets = {row["offset"] for row in accepted}
+    found = [record for record in records(original, TOPIC, 0) if record.offset in offsets]
+    return found[len(found) // 2]
+
+
+def _again(copy: Copy, record: Record, answers: list[str | None], outcome: str | None = "acked") -> None:
+    """Further deliveries of a record."""
+    (row,) = copy.original.rows("deliveries", **record.at)
+    copy.add(
+        "deliveries",
+        [
+            row | {"count": 2 + n, "answer": answer, "outcome": outcome if answer else None}
+            for n, answer in enumerate(answers)
+        ],
+    )
+
+
+@plant
+def given_to_nobody(copy: Copy) -> Expected:
+    gone = _given(copy.original)
+    copy.drop("deliveries", **gone.at)
+    forget(copy, gone, kinds=["live"], reader=READER)
+    return fails(of(Kind.SKIPPED_READ, gone))
+
+
+@plant
+def held_by_who_died_and_never_given_again(copy: Copy) -> Expected:
+    gone = _given(copy.original)
+    copy.change("deliveries", {"answer": None, "outcome": None, "returned_ns": None}, **gone.at)
+    return fails(of(Kind.SKIPPED_READ, gone))
+
+
+@plant
+def released_below_the_limit_and_never_given_again(copy: Copy) -> Expected:
+    gone = _given(copy.original)
+    copy.change("deliveries", {"answer": "release"}, **gone.at)
+    return fails(of(Kind.SKIPPED_READ, gone))
+
+
+@plant
+def near_skipped_read_released_up_to_the_limit(copy: Copy) -> Expected:
+    gone = _given(copy.original)
+    copy.change("deliveries", {"answer": "release"}, **gone.at)
+    _again(copy, gone, ["release"] * (LIMIT - 1))
+    return passes(excused=of(Kind.SKIPPED_READ, gone))
+
+
+@plant
+def near_skipped_read_given_again_after_a_death(copy: Copy) -> Expected:
+    again = _given(copy.original)
+    _again(copy, again, ["accept"])
+    copy.change("deliveries", {"answer": None, "outcome": None, "returned_ns": None}, **again.at, count=1)
+    return passes()
+
+
+@plant
+def accepted_and_given_again(copy: Copy) -> Expected:
+    """The second accept was acknowledged, so the group had it to give."""
+    again = _given(copy.original)
+    _again(copy, again, ["accept"])
+    return fails(of(Kind.COMMIT_REGRESSED, again))
+
+
+@plant
+def near_commit_regressed_accepted_too_late(copy: Copy) -> Expected:
+    """A delivery that was on its way when another one was accepted: nobody confirmed its accept."""
+    again = _given(copy.original)
+    _again(copy, again, ["accept"], outcome="unknown")
+    return passes()
+
+
+@plant
+def a_share_group_that_was_not_done(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        for row in cluster["share_groups"]:
+            row["lag"] = 1
+    return doubtful("share_undrained")
