@@ -69,6 +69,7 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     if not any(kind == "drain" for kind, _, _ in counts.read):
         yield Doubt("empty_drain", "the read after healing saw nothing at all")
     unread: Counter[str] = Counter()
+    unshared: Counter[tuple[str, str]] = Counter()
     for run in runs:
         place = f"{run['topic']}/{run['partition']}"
         if run["kind"] == UNREAD:
@@ -81,8 +82,10 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             text = f"{run['reader']} did not come to process {run['count']} records of {place}"
             yield Doubt("unprocessed", text)
         elif run["kind"] == UNSHARED:
-            text = f"share group {run['reader']} accepted none of {run['count']} records of {place}"
-            yield Doubt("unshared", f"{text}, which may be archived after deliveries that nobody saw")
+            unshared[run["reader"], place] += run["count"]
+    for (group, place), records in unshared.items():
+        text = f"share group {group} accepted none of {records} records of {place}"
+        yield Doubt("unshared", f"{text}, which may be archived after deliveries that nobody saw")
     for text in undrained(case):
         yield Doubt("share_undrained", text)
     for place, records in unread.items():

@@ -78,6 +78,14 @@ def cut_for(seconds: float, history: Built) -> Built:
     return history
 
 
+def moved(history: Built) -> Built:
+    """Leaders were moved, too, which is over at once, and the run went on for long."""
+    history.steps.append(history.steps[0] | {"name": "move", "do": "move_leaders", "healed_ns": None})
+    history.steps[-1]["ended_ns"] = START_NS + S
+    history.run["ended_ns"] = START_NS + 60 * S
+    return history
+
+
 def asked_early(history: Built) -> Built:
     """Before the last record was acknowledged."""
     last = max(row["returned_ns"] for row in history.tables["ledger"])
@@ -129,6 +137,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["skipped_read 1"],
     ),
     "given to nobody, while answers were lost for a moment": (cut_for(2, shares("AAA", *FIRST)), ["skipped_read 1"]),
+    "given to nobody, and leaders were moved": (moved(shares("AAA", *FIRST)), ["skipped_read 1"]),
     # --- in doubt
     "not done yet": (shares("AAA", *FIRST, lag=1, start=2), []),
     "nobody told how far it is": (untold(shares("AAA", *FIRST)), []),

@@ -113,7 +113,8 @@ def _unseen(case: Case) -> int:
     times = 0
     for step in case.steps:
         if step["is_fault"] and step["started_ns"] is not None:
-            until_ns = step["healed_ns"] or case.run.get("ended_ns") or step["started_ns"]
+            # An action that disturbs is over when it is through: nothing of it is healed.
+            until_ns = step["healed_ns"] or step["ended_ns"] or case.run.get("ended_ns") or step["started_ns"]
             again = 0 if step["do"] in _DEATHS else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
             times += 1 + int(again)
     return times
