@@ -44,7 +44,6 @@ public final class StreamsDriver implements ClientDriver.Role {
     private final String sink;
     private final int partitions;
     private final long run;
-    private final int together;
     private final Lane[] lanes;
     private final Map<TopicPartition, long[]> uncommitted = new HashMap<>();  // of the one thread of the application
     private final BlockingQueue<ClientDriver.Frame> ranges = new LinkedBlockingQueue<>();
@@ -80,7 +79,6 @@ public final class StreamsDriver implements ClientDriver.Role {
         sink = own(settings, "sink");
         partitions = Integer.parseInt(own(settings, "partitions"));
         run = Long.parseLong(own(settings, "run"));
-        together = Integer.parseInt(own(settings, "together"));
         int timeoutMs = Integer.parseInt(own(settings, "transaction.timeout.ms"));
         lanes = new Lane[partitions];
         for (int at = 0; at < partitions; at++) {
@@ -147,7 +145,7 @@ public final class StreamsDriver implements ClientDriver.Role {
             Death mine = death;
             if (due("produced")) {
                 hold();
-            } else if (held >= (mine == null ? together : mine.records)) {
+            } else if (mine != null && held >= mine.records) {
                 context.commit();
             }
         }

@@ -34,6 +34,7 @@ from harness.model.scenario import (
     Regression,
     Scenario,
     Topic,
+    Transactions,
 )
 from harness.model.things import REPLICAS as REPLICAS_OF_ADMINS
 from harness.model.things import WORKS
@@ -211,8 +212,8 @@ def _of_streams(producer: Producer, plan: Processing, where: str) -> None:
         raise BadInput(f'{where}: commits: Kafka Streams never commits before it writes; say "transaction" or "after"')
     if plan.commits == "transaction" and producer.transactions is None:
         raise BadInput(f"{where}: exactly_once_v2 writes in transactions; give it a table `transactions`")
-    if producer.transactions and producer.transactions.abort_share:
-        raise BadInput(f"{where}: Kafka Streams aborts nothing by itself; set abort_share = 0 in `transactions`")
+    if producer.transactions not in (None, Transactions(abort_share=0)):
+        raise BadInput(f"{where}: Kafka Streams ends its transactions as it sees fit; say {{ abort_share = 0 }} alone")
 
 
 def _policy(topic: Topic, shape: ClusterShape) -> str:

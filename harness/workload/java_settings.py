@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Producer, Reader, Transactions
+from harness.model.scenario import Producer, Reader
 
 _CLIENT: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 50,
@@ -60,7 +60,7 @@ TRANSACTION_TIMEOUT_MS: Final = "10000"
 
 def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, state_dir: str) -> dict[str, Any]:
     """Settings of a scenario's application of Kafka Streams; its own `config` wins. Those that begin with "durability."
-    are our driver's: what it reads, and writes to how many partitions, and how many records it commits together."""
+    are our driver's: what it reads, and writes to how many partitions."""
     assert spec.processes is not None
     config = dict(spec.config)
     timeout_ms = config.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
@@ -73,7 +73,6 @@ def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, 
         "sink": spec.topics[0],
         "partitions": partitions,
         "run": run,
-        "together": (spec.transactions or Transactions()).records,
         "transaction.timeout.ms": timeout_ms,
     }
     return settings | {f"durability.{name}": value for name, value in own.items()}

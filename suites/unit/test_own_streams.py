@@ -61,7 +61,8 @@ def test_a_scenario_says_that_it_has_one() -> None:
     [
         (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; give it"),
         (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; give it a table"),
-        ("{ abort_share = 0 }", "{}", "Kafka Streams aborts nothing by itself; set abort_share = 0"),
+        ("{ abort_share = 0 }", "{}", "ends its transactions as it sees fit; say { abort_share = 0 } alone"),
+        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "say { abort_share = 0 } alone"),
         ('group = "w" }', 'group = "w", commits = "before" }', "Kafka Streams never commits before it writes"),
         ('topics = ["b"],', 'topics = ["b"], keyed = true,', "one record of each that it is given; leave out keyed"),
         ('topics = ["b"],', 'topics = ["b"], value_bytes = 9,', "leave out value_bytes"),
@@ -99,7 +100,7 @@ def test_by_what_it_guarantees_it_is_told_apart() -> None:
     assert "transaction.timeout.ms" not in settings
 
 
-@pytest.mark.parametrize("name", ["contract_streams_dies"])
+@pytest.mark.parametrize("name", ["streams_copies", "contract_streams_dies"])
 def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
     scenario = scenarios.load(name)
     weak = scenarios.weakened(scenario)
