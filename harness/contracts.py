@@ -7,33 +7,30 @@ held against what `model.promises` derives from the topic's and its producer's s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from harness import run, scenarios
+from harness.configured import OF_OFFSETS, OF_RESETS, offsets_settings, row_of, settings_of
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
+from harness.evidence.gate import MATRIX
 from harness.evidence.verdicts import VERDICT, read_verdict
-from harness.kafka.admin_features import ELR
-from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, ARCHIVED_AT, COMPACTION_OF, READER_AWAY, contract_of
+from harness.model.contract import ARCHIVED_AT, COMPACTION_OF
 from harness.model.effects import Effect, Event, Promise
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
 from harness.model.promises import EVENTS, promises
-from harness.model.scenario import SHARE, STREAMS, Matrix, Producer, Reader, Scenario
+from harness.model.scenario import Matrix, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
-from harness.model.version import numbers_of
 from harness.options import GateOptions, GateResult, Progress
 
 TAG: Final = "contract"
-TABLE: Final = "contracts.json"
 PAGE: Final = "contracts.md"
-ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 # A topic that is unavailable while something is broken gives no ack for most of that time. One that is available may
 # give none while a leader or the ISR changes, which a column lasts much longer than.
 UNAVAILABLE_SHARE: Final = 0.5
@@ -42,6 +39,7 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.DUPLICATED: Effect.DUPLICATED,
     Kind.REORDERED: Effect.REORDERED,
     Kind.SKIPPED_READ: Effect.SKIPPED,
+    Kind.ABORTED_READ: Effect.SHOWN,
 }
 # Figures of a verdict, by place, that show an effect without a finding.
 _COUNTED: Final[Mapping[str, Effect]] = {
@@ -50,14 +48,6 @@ _COUNTED: Final[Mapping[str, Effect]] = {
     "returned": Effect.RETURNED,
     "deleted": Effect.DELETED,
 }
-# What a topic and its producer do not matter to.
-_OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
-# What depends on where a consumer begins that cannot go on.
-_OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
-# What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
-_OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
-# What depends on how the records are read, as well.
-_OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +151,7 @@ def write(result: GateResult) -> tuple[list[Cell], Played]:
     """Writes the matrix of a gate that has just ended beside its evidence: contracts.json and contracts.md."""
     cells = list(cells_of(result))
     played = Played.now(result)
-    write_json(result.out / TABLE, {**asdict(played), "cells": [_plain(cell) for cell in cells]})
+    write_json(result.out / MATRIX, {**asdict(played), "cells": [_plain(cell) for cell in cells]})
     (result.out / PAGE).write_text("\n".join(page(cells, played)) + "\n", encoding="utf-8")
     return cells, played
 
@@ -193,7 +183,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
     for topic in matrix.topics:
         settings, client = settings_of(scenario, topic, version)
         event = matrix.at(topic)
-        settings = offsets_settings(scenario, settings) if event in _OF_OFFSETS else settings
+        settings = offsets_settings(scenario, settings) if event in OF_OFFSETS else settings
         promise = next((p for p in promises(settings, client) if p.event.name == event), None)
         if promise is None:
             raise BadInput(f"scenario {scenario.name}: matrix: {event} does not concern topic {topic}")
@@ -202,7 +192,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             scenario=scenario.name,
             event=promise.event,
             topic=topic,
-            row=_row(scenario, topic, settings, client),
+            row=row_of(scenario, topic, settings, client),
             promised=promise,
             status=verdict.status if verdict else None,
             seen=_seen(verdict, topic, promise, silent_s, open_s) if verdict else {},
@@ -217,26 +207,6 @@ def exactly_of(scenario: Scenario, topic: str) -> int | None:
     assert scenario.matrix is not None
     lost = [loss.count for loss in scenario.permits.exact_losses if loss.topic == topic]
     return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
-
-
-def _row(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
-    event = scenario.matrix.at(topic) if scenario.matrix else ""
-    if event in _OF_CONSUMERS:
-        made = _processor_of(scenario, topic)
-        by = " (Kafka Streams)" if made and made.client == STREAMS else ""
-        return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
-    if event in _OF_RESETS:
-        stays = ", stays in its group" if client.stays else ""
-        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}"
-    if event in _OF_OFFSETS:
-        return f"{client.consumer}; __consumer_offsets: {settings}"
-    read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
-    return f"{client}; {settings}{read}"
-
-
-def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
-    """Who makes other records of those of a topic."""
-    return next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)
 
 
 def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
@@ -254,7 +224,7 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
             counts = finding.kind is Kind.LOST or (finding.kind in _SEEN and effect is not Effect.DELETED)
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
     figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
-    if promise.event.name in _OF_RESETS:
+    if promise.event.name in OF_RESETS:
         figures = {"given_again": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
     for figure, effect in figures.items():
         for place, count in verdict.facts.get(figure, {}).items():
@@ -277,68 +247,6 @@ def _open_s(bundle: Path, fault: str) -> float:
         if step["name"] == fault and None not in (step["started_ns"], step["healed_ns"]):
             return float(step["healed_ns"] - step["started_ns"]) / 1e9
     return 0.0
-
-
-def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
-    """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
-    it; of a processor that reads it, how that one commits."""
-    contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
-    promised = contract.topics[topic]
-    producer = next(p for p in scenario.producers if topic in p.topics)
-    settings = TopicSettings(
-        replicas=promised.replicas,
-        min_isr=promised.min_insync_replicas,
-        unclean=promised.unclean_election,
-        elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
-        flush_messages=promised.flush_messages,
-        flush_ms=promised.flush_ms,
-        retention_ms=promised.retention_ms,
-        retention_bytes=promised.retention_bytes,
-        deletes=promised.deletes,
-        compacted=promised.compacted,
-        delete_retention_ms=promised.delete_retention_ms,
-        compaction_lag_ms=promised.compaction_lag_ms,
-        append_time=promised.timestamp_type == APPEND_TIME,
-    )
-    group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
-    processor = _processor_of(scenario, topic)
-    client = replace(_client(producer, group), stays=group is not None and group.group not in _left(scenario))
-    if processor is not None and processor.processes is not None:
-        commits: Any = processor.processes.commits
-        client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
-    return settings, client
-
-
-def _left(scenario: Scenario) -> set[str]:
-    """Groups that nobody is in for a while."""
-    return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
-
-
-def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
-    """Of __consumer_offsets, in the cluster of a topic."""
-    offsets = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False))).offsets
-    assert offsets is not None
-    return TopicSettings(
-        replicas=offsets.replicas,
-        min_isr=offsets.min_insync_replicas,
-        unclean=offsets.unclean_election,
-        elr=topic.elr,
-        deletes=False,
-        keeps_offsets=True,
-    )
-
-
-def _client(producer: Producer, group: Reader | None) -> ClientSettings:
-    transactional = producer.transactions is not None
-    return ClientSettings(
-        acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
-        idempotent=producer.idempotent or transactional,
-        retries=int(producer.config.get("retries", 2**31 - 1)),
-        in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
-        transactional=transactional,
-        **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
-        **({"reset": group.reset} if group and group.reset else {}),  # type: ignore[arg-type]
-    )
 
 
 def brief(cells: Sequence[Cell], played: Played) -> list[str]:

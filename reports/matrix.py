@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from harness.evidence.gate import MATRIX
 from harness.model.effects import Effect
 from harness.model.promises import EVENTS
 
-TABLE: Final = "contracts.json"
 PAGE: Final = "contracts.html"
 _TEMPLATE: Final = "matrix.html"
 # How a cell looks, by the worst of what was seen there.
@@ -49,7 +49,7 @@ def write_matrix(out: Path) -> Path:
     """Writes the page beside contracts.json, whole or not at all, and returns where it is."""
     path = out / PAGE
     unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_text(page(json.loads((out / TABLE).read_text(encoding="utf-8"))), encoding="utf-8")
+    unfinished.write_text(page(json.loads((out / MATRIX).read_text(encoding="utf-8"))), encoding="utf-8")
     unfinished.replace(path)
     return path
 

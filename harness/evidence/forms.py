@@ -39,7 +39,14 @@ _CONTRACT: Final = {
         }
     ),
     "producers": Many(
-        {"producer": "string", "acks": ACKS, "idempotent": "bool", "transactional": "bool", "backdated_ms?": "int"}
+        {
+            "producer": "string",
+            "acks": ACKS,
+            "idempotent": "bool",
+            "transactional": "bool",
+            "backdated_ms?": "int",
+            "epoch_each?": "bool",
+        }
     ),
     "exact_losses": [{**_PLACE, "count": "int"}],
     "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool"}),
@@ -157,7 +164,16 @@ _EVENTS: Final = Kinds(
             "elr_level": "int?",
             "log_end": "int",
         },
-        "held_frame": {"at_ns": "int", "link": "string", "api": "string", "version": "int", "client": "string"},
+        "held_frame": {
+            "at_ns": "int",
+            "link": "string",
+            "api": "string",
+            "version": "int",
+            "client": "string",
+            "held_ns?": "int",
+            "answered_ns?": "int",
+            "errors?": ["string"],
+        },
         "only_disk_lost": {**_EVENT, "broker": "int", "log_end": "int"},
         "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
         "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},

@@ -15,6 +15,7 @@ from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
 
 GATE: Final = "gate.json"
+MATRIX: Final = "contracts.json"  # beside it where columns of the matrix were played
 
 _FORM: Final = {
     "required": ["string"],

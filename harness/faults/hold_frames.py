@@ -47,7 +47,8 @@ class HoldFrames(Fault):
     Of each client, or of `producer` alone, those on the first connection that brings one; what the client sends again
     by another connection passes, or with `again` is held, too. `late` = they are to come after their client gave that
     connection up, which healing waits for: else they did not come late, only slowly. `answers` holds what brokers
-    answer to them instead, by which nobody is reached any more once the client has gone.
+    answer to them instead, by which nobody is reached any more once the client has gone. An EndTxn is to come between
+    two transactions of its producer, or with `amid` in the middle of the next.
     """
 
     do: ClassVar[str] = "hold_frames"
@@ -58,6 +59,7 @@ class HoldFrames(Fault):
     answers: bool = False
     again: bool = False
     late: bool = True
+    amid: bool = False
     patience_s: Deadline = 15.0  # how long healing waits for clients to give up
 
     def __post_init__(self) -> None:
@@ -84,6 +86,8 @@ class HoldFrames(Fault):
 
         told_apart = END not in asked or self.answers
         exposed = [p for p in producers if p.transactions]
+        if self.amid and (told_apart or not self.producer or exposed[0].when != "steps"):
+            raise BadInput(f'amid: say apis = ["{END}"], and a transactional producer with when = "steps"')
         if not told_apart and (any(p.when != "steps" for p in exposed) or (exposed and self.for_s > 0)):
             raise BadInput(f"apis: {END} has to come between two transactions; {_BETWEEN}")
 
@@ -94,7 +98,9 @@ class HoldFrames(Fault):
         steps = [s for s in plan.earlier.values() if isinstance(s, Produce | EndTransaction)]
         last = {step.producer: step for step in steps if self.producer in ("", step.producer)}
         for producer, step in last.items():
-            if isinstance(step, Produce) and plan.producer(producer).transactions:
+            if self.amid and not isinstance(step, Produce):
+                raise BadInput(f"fault: no transaction of {producer} is open here, amid which {END} could come")
+            if not self.amid and isinstance(step, Produce) and plan.producer(producer).transactions:
                 raise BadInput(f"fault: a transaction of {producer} is open here, and {END} would end it; {_BETWEEN}")
 
     def _named(self) -> str:

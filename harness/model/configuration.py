@@ -81,6 +81,7 @@ class ClientSettings:
     retries: int = 2**31 - 1
     in_flight: int = 5
     transactional: bool = False
+    transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
     reset: Reset = "latest"

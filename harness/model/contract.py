@@ -14,14 +14,18 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput
 from harness.model.internal_topics import OFFSETS, internal_topics
-from harness.model.scenario import AUTO_AHEAD, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
+from harness.model.scenario import AUTO_AHEAD, JAVA, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import is_tiered
+from harness.model.version import numbers_of
 
 # Kafka's own defaults where they decide what is promised.
 PRODUCER_EXPIRATION_MS_DEFAULT: Final = 24 * 3600 * 1000
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 OFFSETS_RETENTION: Final = "offsets.retention.minutes"
 OFFSETS_RETENTION_DEFAULT: Final = 7 * 24 * 60
+# The release's own client has an epoch for each transaction from there on, where this feature's level says so (KIP-890)
+EPOCH_EACH_SINCE: Final = (4, 0)
+TRANSACTION_VERSION: Final = "transaction.version"
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
 # How often brokers write to disk where their logs begin.
@@ -118,6 +122,7 @@ class ProducerContract:
     idempotent: bool
     transactional: bool
     backdated_ms: int = 0  # its records bear times so long before they are sent
+    epoch_each: bool = False  # it has an epoch for each of its transactions (KIP-890, transaction.version 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +247,7 @@ def contract_of(scenario: Scenario) -> Contract:
     permits = scenario.permits
     return Contract(
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
-        producers={p.name: _producer_contract(p) for p in scenario.producers},
+        producers={p.name: _producer_contract(p, scenario) for p in scenario.producers},
         exact_losses=permits.exact_losses,
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
@@ -367,11 +372,18 @@ def _share_contract(scenario: Scenario, group: str) -> ShareContract:
     return ShareContract(group=group, topics=topics, isolation=members[0].isolation, limit=limit_n)
 
 
-def _producer_contract(producer: Producer) -> ProducerContract:
+def has_epoch_each(producer: Producer, scenario: Scenario) -> bool:
+    """Whether it speaks transaction.version 2 (KIP-890): of our clients the release's own does, from 4.0 on."""
+    speaks = producer.client == JAVA and numbers_of(scenario.since or "0") >= EPOCH_EACH_SINCE
+    return producer.transactions is not None and speaks and scenario.shape.features.get(TRANSACTION_VERSION, 2) > 1
+
+
+def _producer_contract(producer: Producer, scenario: Scenario) -> ProducerContract:
     return ProducerContract(
         producer=producer.name,
         acks=producer.acks,
         idempotent=producer.idempotent or producer.transactions is not None,
         transactional=producer.transactions is not None,
         backdated_ms=producer.backdated_s * 1000,
+        epoch_each=has_epoch_each(producer, scenario),
     )

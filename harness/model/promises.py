@@ -55,6 +55,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         clients.expires_unanswered,
     ),
     (
+        Event("end_comes_late", "the end of a transaction comes a second time, amid the next of its producer"),
+        clients.end_comes_late,
+    ),
+    (
         Event("transactional_id_expires", "a transactional producer pauses longer than transactional.id.expiration.ms"),
         clients.transactional_id_expires,
     ),

@@ -157,6 +157,24 @@ def reader_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> 
     )
 
 
+def end_comes_late(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """An end that is sent again because nobody answered it, and arrives twice."""
+    del topic
+    if not client.transactional:
+        return None
+    if client.transaction_version > 1:
+        why = "each transaction has an epoch of its own, and what comes of an older one is refused"
+        return kept(event, why, "KIP-890", "each transaction as its client was told")
+    return Promise(
+        event=event,
+        effects=(Effect.SHOWN,),
+        which="what the next transaction had written by then: kept by an old commit, dropped by an old abort",
+        why="its transactions share one epoch, so that a broker cannot tell which of them is to end",
+        source="KIP-890",
+        mend=("transaction.version=2 (from 4.0), and a client that speaks it",),
+    )
+
+
 def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     del topic
     if not client.transactional:

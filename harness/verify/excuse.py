@@ -6,20 +6,21 @@ contract does not permit excuses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.model.outcome import Outcome
-from harness.model.schemas import Columns
 from harness.verify.archived import archived
 from harness.verify.case import Case
+from harness.verify.clauses import ANY_TIME, EXCUSES, clauses, holds
 from harness.verify.compacted import compacted_away
 from harness.verify.forgotten import written_after_expiry
 from harness.verify.last_replica import lost_tails
+from harness.verify.late_ends import KINDS as OF_LATE_ENDS
+from harness.verify.late_ends import late_ends
 from harness.verify.offsets import offsets_excused, skipped_by_reset
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared
@@ -46,20 +47,6 @@ _OF_DEATHS: Final = {
 }
 _OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
-_EXCUSES: Final[Columns] = {
-    "kind": "string",
-    "on_topic": "string?",  # null = any
-    "on_partition": "int32?",
-    "by_producer": "string?",
-    "of_reader": "string?",
-    "from_offset": "int64",
-    "before_offset": "int64?",
-    "since_ns": "int64",  # acked at that time or later
-    "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
-    "why": "string",
-}
-_ANY_TIME: Final = 2**62
-
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
@@ -71,33 +58,14 @@ def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
-    table = frame(given.spark, _EXCUSES, plain)
-    clauses = table.groupBy(BUNDLE, "kind").agg(
+    table = frame(given.spark, EXCUSES, plain)
+    of_kind = table.groupBy(BUNDLE, "kind").agg(
         F.collect_list(F.struct(*[c for c in table.columns if c not in (BUNDLE, "kind")])).alias("clauses")
     )
-    joined = rows.join(F.broadcast(clauses), [BUNDLE, "kind"], "left")
-    holding = F.filter("clauses", _holds)
+    joined = rows.join(F.broadcast(of_kind), [BUNDLE, "kind"], "left")
+    holding = F.filter("clauses", holds)
     why = F.when(F.size(holding) > 0, F.array_min(F.transform(holding, lambda c: c["why"])))
     return _within_exact_numbers(joined.withColumn("excused_by", why).drop("clauses"), given)
-
-
-def _holds(clause: Column) -> Column:
-    acked = F.col("outcome") == Outcome.ACKED.value
-    when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
-    made_of = F.col("how").startswith("processed in ")
-    holds = (
-        (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
-        & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
-        # What an application made of a record is not what its producer may do to it.
-        & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~made_of))
-        & (clause["of_reader"].isNull() | (clause["of_reader"] == F.col("reader")))
-        & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
-        # An ack that told no offset may have stood there.
-        & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
-        & (~acked | (when_ns >= clause["since_ns"]))
-        & ((clause["until_ns"] >= _ANY_TIME) | (when_ns <= clause["until_ns"]))
-    )
-    return F.coalesce(holds, F.lit(False))
 
 
 def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -119,25 +87,8 @@ def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
     return counted.withColumn("excused_by", kept).drop("nth", "exact")
 
 
-def _clauses(
-    number: int,
-    kinds: Iterable[Kind],
-    why: str,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    producer: str | None = None,
-    reader: str | None = None,
-    offsets: tuple[int, int | None] = (0, None),
-    acked_ns: tuple[int, int] = (0, _ANY_TIME),
-) -> Iterator[tuple[Any, ...]]:
-    """A row of `_EXCUSES` for each kind; what is left out is any."""
-    for kind in kinds:
-        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, why
-
-
 def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """Rows of `_EXCUSES` for one case."""
+    """Rows of `EXCUSES` for one case."""
     yield from _of_elections(number, case)
     yield from _of_power(number, case)
     yield from _of_last_replicas(number, case)
@@ -145,15 +96,18 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_resets(number, case)
     yield from _of_only_disks(number, case)
     yield from _of_processors(number, case)
+    for late in late_ends(case):
+        during = (late.since_ns, late.until_ns)
+        yield from clauses(number, OF_LATE_ENDS, late.why, producer=late.producer, acked_ns=during)
     for name, producer in case.contract.producers.items():
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
-            yield from _clauses(number, [Kind.LOST], why, producer=name)
+            yield from clauses(number, [Kind.LOST], why, producer=name)
         if producer.acks == "1":
             yield from _of_leader_changes(number, case, name)
         if not producer.idempotent:
             why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
-            yield from _clauses(number, _OF_RETRIES, why, producer=name)
+            yield from clauses(number, _OF_RETRIES, why, producer=name)
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -162,7 +116,7 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
             f"what was acked before it at offset {log_end} and above"
         )
-        yield from _clauses(
+        yield from clauses(
             number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
         )
         yield from _displaced(number, why, topic, partition, (0, until_ns))
@@ -195,7 +149,7 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"that ends at {lost.log_end}, and leads by design where ELR is off (KIP-966): what was acked before at "
             f"{lost.log_end} and above"
         )
-        yield from _clauses(
+        yield from clauses(
             number,
             _OF_LAST_REPLICA,
             why,
@@ -211,7 +165,7 @@ def _displaced(
     number: int, why: str, topic: str, partition: int, acked_ns: tuple[int, int]
 ) -> Iterator[tuple[Any, ...]]:
     """The copy that was acknowledged may go, and an earlier one of the same send stay, which was cut off elsewhere."""
-    yield from _clauses(number, [Kind.DISPLACED], why, topic=topic, partition=partition, acked_ns=acked_ns)
+    yield from clauses(number, [Kind.DISPLACED], why, topic=topic, partition=partition, acked_ns=acked_ns)
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -222,7 +176,7 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 why = (
                     f"skipped by the application: {reader.reader} commits before it has processed, and died in between"
                 )
-                yield from _clauses(
+                yield from clauses(
                     number,
                     [Kind.SKIPPED_READ],
                     why,
@@ -237,7 +191,7 @@ def _of_resets(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """What an application skipped that begins at the end where it cannot go on: what was there by then, and no more."""
     for reader, row, why in skipped_by_reset(case):
         if reader.reset == "latest" and row["began"] is not None:
-            yield from _clauses(
+            yield from clauses(
                 number,
                 [Kind.SKIPPED_READ],
                 f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
@@ -259,7 +213,7 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"replication factor 1: {event['topic']}/{event['partition']} was on the disk of broker {event['broker']} "
             "alone, which was lost"
         )
-        yield from _clauses(
+        yield from clauses(
             number,
             _OF_ELECTION,
             why,
@@ -276,12 +230,12 @@ def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for processor in case.contract.processors.values() if disturbed else ():
         if processor.commits in _OF_COMMITS:
             why = f"{processor.processor} commits {processor.commits} it writes, and brokers failed meanwhile"
-            yield from _clauses(number, [_OF_COMMITS[processor.commits]], why, reader=processor.processor)
+            yield from clauses(number, [_OF_COMMITS[processor.commits]], why, reader=processor.processor)
     for event, _ in case.events("processor_died"):
         for processor in case.contract.processors.values():
             kind = _OF_DEATHS.get((processor.commits, event["at"])) if processor.group == event["group"] else None
             if kind is not None:
-                yield from _clauses(
+                yield from clauses(
                     number,
                     [kind],
                     f"{processor.processor} commits {processor.commits} it writes, and died in between",
@@ -299,7 +253,7 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             f"{out.partition}, which the contract lets hold records in memory alone (flush.messages, flush.ms): "
             f"what was acked before it at offset {out.from_offset} and above"
         )
-        yield from _clauses(
+        yield from clauses(
             number,
             _OF_POWER,
             why,
@@ -335,11 +289,11 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
     changes = _leader_changes(case)
     for (topic, partition), epochs in _lineages(case).items():
         seen = changes.get((topic, partition), [])
-        ended_ns = case.run.get("ended_ns") or _ANY_TIME - 1
+        ended_ns = case.run.get("ended_ns") or ANY_TIME - 1
         for epoch, start in epochs[1:]:
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
             why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
-            yield from _clauses(
+            yield from clauses(
                 number,
                 _OF_ACKS,
                 why,
@@ -352,7 +306,7 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
     for topic, partition in without_lineage(case):
         until_ns = max(at_ns for _, at_ns in changes[topic, partition])
         why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
-        yield from _clauses(
+        yield from clauses(
             number,
             _OF_ACKS,
             why,

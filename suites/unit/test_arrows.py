@@ -39,8 +39,9 @@ MODULES: dict[str, set[str]] = {
     "listing": {"model", "kafka", "clusters", "faults", "scenarios", "verify", "options"},
     "doctor": {"model", "kafka", "clusters"},
     "explaining": {"model", "kafka"},
+    "configured": {"model", "kafka"},
 }
-RUN = {*ROOMS, "options", "judging"}
+RUN = {*ROOMS, "options", "judging", "configured"}
 CHAOS = {*RUN, "run"}
 CLI = {*CHAOS, "regression", "contracts", "chaos", "exiting", "listing", "doctor", "explaining"}
 ROOMS |= {**MODULES, "chaos": CHAOS, "cli": CLI}

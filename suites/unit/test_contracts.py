@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import cli, contracts, scenarios
+from harness import cli, configured, contracts, scenarios
 from harness.contracts import Cell, Played
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.effects import Effect
@@ -302,9 +302,9 @@ def test_the_readme_shows_the_matrix_as_it_is() -> None:
 
 @pytest.mark.parametrize(("version", "elr"), [("4.1.0", True), ("4.0.1", False), ("3.9.1", False), ("8.1.0-ccs", True)])
 def test_a_release_that_formats_without_elr_has_none(version: str, elr: bool) -> None:
-    settings, _ = contracts.settings_of(DIES, "one", version)
+    settings, _ = configured.settings_of(DIES, "one", version)
     assert settings.elr is elr
-    off, _ = contracts.settings_of(COLUMNS["last_replica_elr_off"], "last", version)
+    off, _ = configured.settings_of(COLUMNS["last_replica_elr_off"], "last", version)
     assert not off.elr
 
 

@@ -90,6 +90,25 @@ def test_no_end_is_delivered_that_librdkafka_s_protocol_cannot_tell(patch: dict[
         patched(scenarios.load("late_end_txn"), patch, scenarios.check_steps)
 
 
+AMID = {"apis": ["EndTxn"], "amid": True, "producer": "held", "name": "amid"}
+
+
+def test_an_end_may_come_amid_a_transaction_that_is_open_and_no_other() -> None:
+    more: list[dict[str, Any]] = [{**HOLD, **AMID}, {"do": "end_transaction", "producer": "held", "name": "end"}]
+    heal = {"do": "heal", "fault": "amid"}
+    filled = {"do": "produce", "producer": "held", "to": "held/0", "records": 1, "name": "filled"}
+
+    def play(*steps: dict[str, Any]) -> Scenario:
+        return patched(scenarios.load("late_end_txn"), {"steps.+": list(steps)}, scenarios.check_steps)
+
+    play(filled, *more, {**filled, "name": "filled_next"}, heal)
+    with pytest.raises(BadInput, match="no transaction of held is open here, amid which EndTxn could come"):
+        play(filled, *more, heal)
+    for other in ({"producer": ""}, {"producer": "beside"}, {"apis": ["AddPartitionsToTxn"]}, {"answers": True}):
+        with pytest.raises(BadInput, match=r"amid: say apis = |never sent without"):
+            play({**more[0], **other})
+
+
 def test_what_may_come_is_taken() -> None:
     with_step("late_end_txn", apis=["AddPartitionsToTxn", "TxnOffsetCommit"])
     with_step("late_produce", apis=["OffsetCommit", "Heartbeat"])

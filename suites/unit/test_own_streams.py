@@ -11,7 +11,7 @@ import pytest
 
 from harness import scenarios
 from harness.casting import cast_of
-from harness.contracts import _row, settings_of
+from harness.configured import row_of, settings_of
 from harness.faults.registry import check_steps
 from harness.kafka import own_streams
 from harness.kafka.release import Release
@@ -113,7 +113,7 @@ def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
 def test_a_row_of_the_matrix_says_what_processes() -> None:
     scenario = scenarios.load("contract_streams_dies")
     rows = [
-        _row(scenario, topic, *settings_of(scenario, topic, "4.3.1")) for topic in ("streamed_once", "streamed_least")
+        row_of(scenario, topic, *settings_of(scenario, topic, "4.3.1")) for topic in ("streamed_once", "streamed_least")
     ]
     assert rows == [
         "commits in its transactions, read_committed, writes what it makes of them (Kafka Streams)",

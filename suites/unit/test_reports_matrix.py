@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from reports.matrix import PAGE, TABLE, look, page, write_matrix
+from harness.evidence.gate import MATRIX
+from reports.matrix import PAGE, look, page, write_matrix
 
 
 def cell(event: str = "leader_dies", configuration: str = "acks=1", **other: Any) -> dict[str, Any]:
@@ -77,19 +78,19 @@ def test_nothing_of_a_configuration_becomes_markup() -> None:
 
 
 def test_the_page_stands_beside_its_table_and_needs_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / TABLE).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
+    (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
     assert written == tmp_path / PAGE
     text = written.read_text()
     assert "acks=all, idempotence" in text
     assert "http" not in text
-    assert sorted(p.name for p in tmp_path.iterdir()) == [PAGE, TABLE]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [PAGE, MATRIX]
 
 
 def test_a_table_that_lacks_something_is_no_page(tmp_path: Path) -> None:
     lacking = cell()
     del lacking["why"]
-    (tmp_path / TABLE).write_text(json.dumps(matrix(lacking)))
+    (tmp_path / MATRIX).write_text(json.dumps(matrix(lacking)))
     with pytest.raises(Exception, match="why"):
         write_matrix(tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == [TABLE]
+    assert [p.name for p in tmp_path.iterdir()] == [MATRIX]

@@ -1,0 +1,110 @@
+"""The rows of the matrix: what configuration each topic of a column is of, and how that is told in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.kafka.admin_features import ELR
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.contract import APPEND_TIME, READER_AWAY, contract_of, has_epoch_each
+from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
+from harness.model.version import numbers_of
+
+# What a topic and its producer do not matter to.
+_OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
+# What depends on where a consumer begins that cannot go on.
+OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
+# What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
+OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
+# What depends on how the records are read, as well.
+_OF_ISOLATION: Final = frozenset({"transaction_aborts"})
+# What depends on what its producer speaks.
+_OF_PROTOCOL: Final = frozenset({"end_comes_late"})
+ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
+
+
+def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
+    """A configuration as far as it matters to the event that happens to its topic."""
+    event = scenario.matrix.at(topic) if scenario.matrix else ""
+    if event in _OF_CONSUMERS:
+        made = _processor_of(scenario, topic)
+        by = " (Kafka Streams)" if made and made.client == STREAMS else ""
+        return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
+    if event in OF_RESETS:
+        stays = ", stays in its group" if client.stays else ""
+        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}"
+    if event in OF_OFFSETS:
+        return f"{client.consumer}; __consumer_offsets: {settings}"
+    spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
+    read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
+    return f"{client}{spoken}; {settings}{read}"
+
+
+def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
+    """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
+    it; of a processor that reads it, how that one commits."""
+    contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
+    promised = contract.topics[topic]
+    producer = next(p for p in scenario.producers if topic in p.topics)
+    settings = TopicSettings(
+        replicas=promised.replicas,
+        min_isr=promised.min_insync_replicas,
+        unclean=promised.unclean_election,
+        elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
+        flush_messages=promised.flush_messages,
+        flush_ms=promised.flush_ms,
+        retention_ms=promised.retention_ms,
+        retention_bytes=promised.retention_bytes,
+        deletes=promised.deletes,
+        compacted=promised.compacted,
+        delete_retention_ms=promised.delete_retention_ms,
+        compaction_lag_ms=promised.compaction_lag_ms,
+        append_time=promised.timestamp_type == APPEND_TIME,
+    )
+    group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
+    processor = _processor_of(scenario, topic)
+    client = replace(_client(producer, group), stays=group is not None and group.group not in _left(scenario))
+    if client.transactional:
+        client = replace(client, transaction_version=2 if has_epoch_each(producer, scenario) else 1)
+    if processor is not None and processor.processes is not None:
+        commits: Any = processor.processes.commits
+        client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
+    return settings, client
+
+
+def _left(scenario: Scenario) -> set[str]:
+    """Groups that nobody is in for a while."""
+    return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
+
+
+def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
+    """Of __consumer_offsets, in the cluster of a topic."""
+    offsets = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False))).offsets
+    assert offsets is not None
+    return TopicSettings(
+        replicas=offsets.replicas,
+        min_isr=offsets.min_insync_replicas,
+        unclean=offsets.unclean_election,
+        elr=topic.elr,
+        deletes=False,
+        keeps_offsets=True,
+    )
+
+
+def _client(producer: Producer, group: Reader | None) -> ClientSettings:
+    transactional = producer.transactions is not None
+    return ClientSettings(
+        acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
+        idempotent=producer.idempotent or transactional,
+        retries=int(producer.config.get("retries", 2**31 - 1)),
+        in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
+        transactional=transactional,
+        **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
+        **({"reset": group.reset} if group and group.reset else {}),  # type: ignore[arg-type]
+    )
+
+
+def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
+    """Who makes other records of those of a topic."""
+    return next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)

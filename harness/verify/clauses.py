@@ -1,0 +1,64 @@
+"""A clause of an excuse: which findings, of which records, it is about. Rows of one table, matched in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome
+from harness.model.schemas import Columns
+
+EXCUSES: Final[Columns] = {
+    "kind": "string",
+    "on_topic": "string?",  # null = any
+    "on_partition": "int32?",
+    "by_producer": "string?",
+    "of_reader": "string?",
+    "from_offset": "int64",
+    "before_offset": "int64?",
+    "since_ns": "int64",  # acked at that time or later
+    "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
+    "why": "string",
+}
+ANY_TIME: Final = 2**62
+
+
+def holds(clause: Column) -> Column:
+    """Whether a clause of EXCUSES is about a finding: True or False for every row."""
+    acked = F.col("outcome") == Outcome.ACKED.value
+    when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
+    made_of = F.coalesce(F.col("how").startswith("processed in "), F.lit(False))
+    permitted = (
+        (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
+        & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
+        # What an application made of a record is not what its producer may do to it.
+        & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~made_of))
+        & (clause["of_reader"].isNull() | (clause["of_reader"] == F.col("reader")))
+        & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
+        # An ack that told no offset may have stood there.
+        & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
+        & (~acked | (when_ns >= clause["since_ns"]))
+        & ((clause["until_ns"] >= ANY_TIME) | (when_ns <= clause["until_ns"]))
+    )
+    return F.coalesce(permitted, F.lit(False))
+
+
+def clauses(
+    number: int,
+    kinds: Iterable[Kind],
+    why: str,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    producer: str | None = None,
+    reader: str | None = None,
+    offsets: tuple[int, int | None] = (0, None),
+    acked_ns: tuple[int, int] = (0, ANY_TIME),
+) -> Iterator[tuple[Any, ...]]:
+    """A row of `EXCUSES` for each kind; what is left out is any."""
+    for kind in kinds:
+        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, why
