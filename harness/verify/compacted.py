@@ -140,7 +140,9 @@ def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
     keyed = _keyed(given, compacted).where("called_ns <= until_ns")
     keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
     both = keyed.where("promised AND offset IS NOT NULL").unionByName(_shown(keyed, given, compacted))
-    return both.groupBy(*PLACE, "key_hash").agg(F.max(F.struct("offset", "called_ns")).alias("newest"))
+    # Numbers alone: to keep rows as they are, Spark would sort all records instead of hashing their keys.
+    newest = F.struct(F.max("offset").alias("offset"), F.max_by("called_ns", "offset").alias("called_ns"))
+    return both.groupBy(*PLACE, "key_hash").agg(newest.alias("newest"))
 
 
 def _tombstones(given: Prepared, compacted: DataFrame) -> DataFrame:
@@ -151,10 +153,9 @@ def _tombstones(given: Prepared, compacted: DataFrame) -> DataFrame:
 def _there(given: Prepared, compacted: DataFrame) -> DataFrame:
     """By key and copy, the first value that is still there, and the offset of the last record."""
     value = ~F.col("value").eqNullSafe(_TOMBSTONE)
-    there = _on_copies(_keyed(given, compacted), given, compacted)
-    return there.groupBy(*_KEY, "copy").agg(
-        F.min(F.when(value, F.struct("offset", "called_ns"))).alias("first"), F.max("offset").alias("last")
-    )
+    there = _on_copies(_keyed(given, compacted), given, compacted).withColumn("at", F.when(value, F.col("offset")))
+    first = F.struct(F.min("at").alias("offset"), F.min_by("called_ns", "at").alias("called_ns"))
+    return there.groupBy(*_KEY, "copy").agg(first.alias("first"), F.max("offset").alias("last"))
 
 
 def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
