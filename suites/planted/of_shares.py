@@ -5,10 +5,9 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Original
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
-from suites.planted.plants import forget, plant, records
+from suites.planted.plants import plant, records
 
 TOPIC = "tasks"
-READER = "sharer"
 LIMIT = 5  # share.delivery.count.limit of brokers
 
 
@@ -30,14 +29,6 @@ def _again(copy: Copy, record: Record, answers: list[str | None], outcome: str |
             for n, answer in enumerate(answers)
         ],
     )
-
-
-@plant
-def given_to_nobody(copy: Copy) -> Expected:
-    gone = _given(copy.original)
-    copy.drop("deliveries", **gone.at)
-    forget(copy, gone, kinds=["live"], reader=READER)
-    return fails(of(Kind.SKIPPED_READ, gone))
 
 
 @plant
