@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, READER_AWAY, contract_of, has_epoch_each
+from harness.model.contract import APPEND_TIME, READER_AWAY, Contract, contract_of, has_epoch_each
 from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
 from harness.model.version import numbers_of
 
@@ -44,8 +44,7 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
     """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
     it; of a processor that reads it, how that one commits."""
-    contract = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
-    promised = contract.topics[topic]
+    promised = _declared(scenario).topics[topic]
     producer = next(p for p in scenario.producers if topic in p.topics)
     settings = TopicSettings(
         replicas=promised.replicas,
@@ -80,7 +79,7 @@ def _left(scenario: Scenario) -> set[str]:
 
 def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
     """Of __consumer_offsets, in the cluster of a topic."""
-    offsets = contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False))).offsets
+    offsets = _declared(scenario).offsets
     assert offsets is not None
     return TopicSettings(
         replicas=offsets.replicas,
@@ -90,6 +89,11 @@ def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
         deletes=False,
         keeps_offsets=True,
     )
+
+
+def _declared(scenario: Scenario) -> Contract:
+    """What its settings promise, whatever its author permits beyond them."""
+    return contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
 
 
 def _client(producer: Producer, group: Reader | None) -> ClientSettings:
