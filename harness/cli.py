@@ -246,6 +246,7 @@ def doctor_() -> Exit:
 @click.option("--in-flight", type=int, default=5, show_default=True, help="Requests of the producer at a time.")
 @click.option("--transactional", is_flag=True, help="The producer writes in transactions.")
 @click.option("--transaction-version", type=click.IntRange(0, 2), default=2, show_default=True, help="KIP-890.")
+@click.option("--id-outlives", is_flag=True, help="transactional.id.expiration.ms is above its longest pause.")
 @click.option("--isolation", type=click.Choice(ISOLATIONS), default="read_committed", show_default=True)
 @click.option("--commits", type=click.Choice(COMMITS), default="after", show_default=True, help="Of the consumer.")
 @click.option("--reset", type=click.Choice(RESETS), default="latest", show_default=True, help="auto.offset.reset.")

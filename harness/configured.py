@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, READER_AWAY, Contract, contract_of, has_epoch_each
+from harness.model.contract import APPEND_TIME, ID_FORGOTTEN, READER_AWAY, Contract, contract_of, has_epoch_each
 from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
 from harness.model.version import numbers_of
 
@@ -21,6 +21,8 @@ OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
 _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 # What depends on what its producer speaks.
 _OF_PROTOCOL: Final = frozenset({"end_comes_late"})
+# What depends on a setting of brokers.
+_OF_BROKERS: Final = {"transactional_id_expires": "transactional.id.expiration.ms"}
 ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 
 
@@ -38,7 +40,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
         return f"{client.consumer}; __consumer_offsets: {settings}"
     spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
-    return f"{client}{spoken}; {settings}{read}"
+    kept = f", {_OF_BROKERS[event]}={scenario.shape.config[_OF_BROKERS[event]]}" if event in _OF_BROKERS else ""
+    return f"{client}{spoken}{kept}; {settings}{read}"
 
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
@@ -65,7 +68,9 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     processor = _processor_of(scenario, topic)
     client = replace(_client(producer, group), stays=group is not None and group.group not in _left(scenario))
     if client.transactional:
-        client = replace(client, transaction_version=2 if has_epoch_each(producer, scenario) else 1)
+        version_spoken = 2 if has_epoch_each(producer, scenario) else 1
+        outlives = producer.name not in _forgotten(scenario)
+        client = replace(client, transaction_version=version_spoken, id_outlives=outlives)
     if processor is not None and processor.processes is not None:
         commits: Any = processor.processes.commits
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
@@ -75,6 +80,11 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
 def _left(scenario: Scenario) -> set[str]:
     """Groups that nobody is in for a while."""
     return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
+
+
+def _forgotten(scenario: Scenario) -> set[str]:
+    """Producers that pause until nobody knows their transactional.id any more."""
+    return {str(step.args.get("producer")) for step in scenario.steps if step.do == ID_FORGOTTEN}
 
 
 def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:

@@ -9,6 +9,7 @@ from harness.faults.base import Action, Done, PartitionExpr, ProducerRef
 from harness.faults.foresight import Foresight
 from harness.faults.stage import Stage
 from harness.faults.targets import place_of
+from harness.model.contract import ID_FORGOTTEN
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario import Count, Deadline
@@ -60,7 +61,7 @@ class Produce(Action):
 class WaitIdForgotten(Action):
     """Waits until no coordinator knows the transactional id of a producer any more (transactional.id.expiration.ms)."""
 
-    do: ClassVar[str] = "wait_id_forgotten"
+    do: ClassVar[str] = ID_FORGOTTEN
     producer: ProducerRef
     deadline_s: Deadline = 60.0
 

@@ -82,6 +82,7 @@ class ClientSettings:
     in_flight: int = 5
     transactional: bool = False
     transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch
+    id_outlives: bool = False  # transactional.id.expiration.ms is above the producer's longest pause
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
     reset: Reset = "latest"

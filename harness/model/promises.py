@@ -59,7 +59,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         clients.end_comes_late,
     ),
     (
-        Event("transactional_id_expires", "a transactional producer pauses longer than transactional.id.expiration.ms"),
+        Event("transactional_id_expires", "a transactional producer pauses between two transactions"),
         clients.transactional_id_expires,
     ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),

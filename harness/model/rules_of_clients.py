@@ -90,12 +90,16 @@ def transactional_id_expires(event: Event, topic: TopicSettings, client: ClientS
     del topic
     if not client.transactional:
         return None
+    source = f"KIP-98; {REFERENCE}, transactional.id.expiration.ms"
+    if client.id_outlives:
+        why = "its coordinator keeps id and epoch for transactional.id.expiration.ms after its last transaction"
+        return kept(event, why, source, "every record of its next transaction, which commits")
     return Promise(
         event=event,
         effects=(Effect.UNTOLD,),
         which="the records of its next transaction, which fails; it has to begin anew, and what it committed stays",
         why="no coordinator knows its id and epoch any more (INVALID_PRODUCER_ID_MAPPING)",
-        source=f"KIP-98; {REFERENCE}, transactional.id.expiration.ms",
+        source=source,
         mend=("transactional.id.expiration.ms above the longest pause",),
     )
 

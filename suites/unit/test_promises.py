@@ -44,6 +44,8 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
         ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
+        ("transactional_id_expires", replace(ATOMIC, id_outlives=True), {}, ["kept"]),
+        ("transactional_id_expires", replace(ALL, id_outlives=True), {}, []),
         ("transactional_id_expires", ALL, {}, []),
         ("offsets_expire", ALL, {}, ["skipped"]),
         ("offsets_expire", EARLY, {}, ["duplicated"]),
