@@ -149,12 +149,24 @@ def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exi
     names = matrix.chosen(_names(only), tag)
     options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
     with reports.progress() as progress:
-        result, cells, played = matrix.play(options, progress)
+        result, cells = matrix.play(options, progress)
     reports.publish(result.out)
-    for line in matrix.brief(cells, played):
-        click.echo(line)
-    click.echo(f"with reasons and sources: {result.out / matrix.PAGE}, {reports.write_matrix(result.out)}")
+    page = reports.write_matrix(result.out)
+    reports.show_matrix([result.out])
+    click.echo(f"with reasons and sources: {page}, {result.out / reports.MARKDOWN}")
     return matrix.exit_of(result, cells)
+
+
+@commands.command("matrix")
+@click.argument("played", metavar="CONTRACTS.JSON...", type=PATH, nargs=-1, required=True)
+@click.option("--into", type=PATH, metavar="FILE", help="Write it into this Markdown file, between its two marks.")
+def matrix_(played: tuple[Path, ...], into: Path | None) -> Exit:
+    """Show matrices of contracts that were played, as one: columns of later files in place of earlier ones'."""
+    if into is None:
+        reports.show_matrix(played)
+    else:
+        reports.write_into(reports.read_matrix(played), into)
+    return Exit.PASS
 
 
 def _options(

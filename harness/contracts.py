@@ -19,18 +19,17 @@ from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract import ARCHIVED_AT, COMPACTION_OF
-from harness.model.effects import Effect, Event, Promise
+from harness.model.effects import Effect, Event, Promise, told
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
-from harness.model.promises import EVENTS, promises
+from harness.model.promises import promises
 from harness.model.scenario import Matrix, Scenario
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.options import GateOptions, GateResult, Progress
 
 TAG: Final = "contract"
-PAGE: Final = "contracts.md"
 # A topic that is unavailable while something is broken gives no ack for most of that time. One that is available may
 # give none while a leader or the ISR changes, which a column lasts much longer than.
 UNAVAILABLE_SHARE: Final = 0.5
@@ -82,10 +81,7 @@ class Cell:
         """For a reader of the matrix."""
         if self.status is None:
             return f"not played (promised: {', '.join(self.promised.effects)})"
-        told = [_told(effect, amount) for effect, amount in self.seen.items()] or [Effect.KEPT.value]
-        if self.silent_s and Effect.UNAVAILABLE not in self.seen:
-            told.append(f"{self.silent_s:.1f} s without acks")
-        words = ", ".join(told)
+        words = told(self.seen, self.silent_s)
         if self.holds:
             return words
         exactly = "" if self.exactly is None else f" {self.exactly:,}"
@@ -99,9 +95,6 @@ class Played:
     release: str
     day: str
     seed: int | None
-
-    def __str__(self) -> str:
-        return f"Played on {self.day} by `durability contracts --kafka {self.release} --seed {self.seed}`."
 
     @classmethod
     def now(cls, result: GateResult) -> Played:
@@ -140,20 +133,17 @@ def _tags(every: Mapping[str, Scenario]) -> set[str]:
     return {tag for scenario in every.values() for tag in scenario.tags}
 
 
-def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell], Played]:
+def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell]]:
     """Runs the columns that `options.only` names, and writes the matrix beside their evidence."""
     result = run.gate(options, progress)
-    cells, played = write(result)
-    return result, cells, played
+    return result, write(result)
 
 
-def write(result: GateResult) -> tuple[list[Cell], Played]:
-    """Writes the matrix of a gate that has just ended beside its evidence: contracts.json and contracts.md."""
+def write(result: GateResult) -> list[Cell]:
+    """Writes the matrix of a gate that has just ended beside its evidence: contracts.json."""
     cells = list(cells_of(result))
-    played = Played.now(result)
-    write_json(result.out / MATRIX, {**asdict(played), "cells": [_plain(cell) for cell in cells]})
-    (result.out / PAGE).write_text("\n".join(page(cells, played)) + "\n", encoding="utf-8")
-    return cells, played
+    write_json(result.out / MATRIX, {**asdict(Played.now(result)), "cells": [_plain(cell) for cell in cells]})
+    return cells
 
 
 def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
@@ -249,50 +239,15 @@ def _open_s(bundle: Path, fault: str) -> float:
     return 0.0
 
 
-def brief(cells: Sequence[Cell], played: Played) -> list[str]:
-    """The matrix in one table, without reasons."""
-    lines = [
-        str(played),
-        "",
-        "| when | a producer with, on a topic with; or a consumer that | came to |",
-        "|---|---|---|",
-    ]
-    for event in EVENTS:
-        lines += [f"| {c.event.happens} | {c.row} | {c.text} |" for c in cells if c.event == event]
-    return lines
-
-
-def page(cells: Sequence[Cell], played: Played) -> list[str]:
-    """The matrix as Markdown: a table for each event, a row for each configuration."""
-    lines = [f"# What Kafka {played.release} keeps of what", "", str(played), ""]
-    for event in EVENTS:
-        rows = [cell for cell in cells if cell.event == event]
-        if rows:
-            lines += [f"## When {event.happens}", "", "| configuration | came to | which, and why | played by |"]
-            lines += ["|---|---|---|---|"]
-            lines += [
-                f"| {c.row} | {c.text} | {c.promised.which}: {c.promised.why} ({c.promised.source}) | `{c.scenario}` |"
-                for c in rows
-            ]
-            lines.append("")
-    return lines[:-1]
-
-
-def _told(effect: Effect, amount: float) -> str:
-    if effect is Effect.UNAVAILABLE:
-        return f"unavailable for {amount:.1f} s"
-    if effect is Effect.STOPPED:
-        return effect.value
-    return f"{int(amount):,} {effect.value}" if amount else "what was not acknowledged is gone or torn"
-
-
 def _plain(cell: Cell) -> dict[str, Any]:
     return {
         "scenario": cell.scenario,
         "event": cell.event.name,
+        "happens": cell.event.happens,
         "topic": cell.topic,
         "configuration": cell.row,
         "promised": [effect.value for effect in cell.promised.effects],
+        "exactly": cell.exactly,
         "seen": {effect.value: amount for effect, amount in cell.seen.items()},
         "without_acks_s": cell.silent_s,
         "status": cell.status.name if cell.status is not None else None,

@@ -10,11 +10,23 @@ from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.verdict import Verdict
 from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
-from reports.matrix import write_matrix
+from reports.matrix import MARKDOWN, read_matrix, write_into, write_matrix
+from reports.matrix_lines import matrix_lines
 from reports.summary import summary_lines
 from reports.terminal import print_lines, progress, table
 
-__all__ = ["progress", "publish", "show", "table", "write_junit", "write_matrix"]
+__all__ = [
+    "MARKDOWN",
+    "progress",
+    "publish",
+    "read_matrix",
+    "show",
+    "show_matrix",
+    "table",
+    "write_into",
+    "write_junit",
+    "write_matrix",
+]
 
 
 def publish(out: Path) -> None:
@@ -29,6 +41,11 @@ def show(
 ) -> None:
     """Prints the terminal summary. `without` a verdict are bundles that could not be judged, with the reason."""
     print_lines(summary_lines(summary, _verdicts(bundles), evidence, without or {}))
+
+
+def show_matrix(paths: Sequence[Path]) -> None:
+    """Prints the matrix of contracts that runs wrote: see `read_matrix`."""
+    print_lines(list(matrix_lines(read_matrix(paths))))
 
 
 def write_junit(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:

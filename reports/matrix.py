@@ -1,57 +1,75 @@
-"""The matrix of contracts as a page: configurations down, what happens across, and behind each cell its reason.
+"""The matrix of contracts as a page and as Markdown: with these settings, what can be lost? From contracts.json alone.
 
-Made from contracts.json alone. One file without scripts, which opens from a disk and can be attached to a report.
+The page is one file without scripts, which opens from a disk and can be attached to a report.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from harness.evidence.documents import read_json
 from harness.evidence.gate import MATRIX
-from harness.model.effects import Effect
-from harness.model.promises import EVENTS
+from harness.model.errors import BadInput
+from reports.grouping import Cost, Group, Row, Shown, shown
+from reports.sources import links
 
 PAGE: Final = "contracts.html"
+MARKDOWN: Final = "contracts.md"
+# Between these lines of a Markdown file stands the matrix.
+BEGIN: Final = "<!-- the matrix: written by `durability matrix` -->"
+END: Final = "<!-- end of the matrix -->"
 _TEMPLATE: Final = "matrix.html"
-# How a cell looks, by the worst of what was seen there.
-_LOOKS: Final[Mapping[Effect, str]] = {
-    Effect.LOST: "lost",
-    Effect.SKIPPED: "lost",
-    Effect.UNAVAILABLE: "away",
-    Effect.DUPLICATED: "twice",
-    Effect.REORDERED: "twice",
-    Effect.SHOWN: "twice",
-    Effect.RETURNED: "twice",
-    Effect.UNTOLD: "twice",
-    Effect.DELETED: "away",
-}
-
-# Which look a place has that several cells share.
-_LOUDEST: Final = ("odd", "lost", "away", "twice", "kept", "off")
-
-Cell = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    name: str
-    happens: str
-    cells: tuple[Cell, ...]
+_OF_CELLS: Final = (
+    "scenario",
+    "event",
+    "topic",
+    "configuration",
+    "promised",
+    "seen",
+    "without_acks_s",
+    "status",
+    "holds",
+)
+_OF_PROMISES: Final = ("which", "why", "source", "mend")
 
 
 def write_matrix(out: Path) -> Path:
-    """Writes the page beside contracts.json, whole or not at all, and returns where it is."""
-    path = out / PAGE
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_text(page(json.loads((out / MATRIX).read_text(encoding="utf-8"))), encoding="utf-8")
-    unfinished.replace(path)
-    return path
+    """Writes page and Markdown beside contracts.json, each whole or not at all, and returns where the page is."""
+    matrix = read_matrix([out / MATRIX])
+    _write(out / MARKDOWN, "\n".join([f"# {_title(shown(matrix))}", "", *markdown(matrix)]) + "\n")
+    return _write(out / PAGE, page(matrix))
+
+
+def write_into(matrix: Mapping[str, Any], path: Path) -> None:
+    """Puts the matrix in place of the one that a Markdown file has. BadInput where the file has no place for it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise BadInput(f"{path} cannot be read: {failure}") from None
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise BadInput(f"{path} has no place for the matrix: write a line {BEGIN} and a line {END} into it")
+    _write(path, "\n".join([before + begin, "", *markdown(matrix), "", end + after]))
+
+
+def read_matrix(paths: Sequence[Path]) -> dict[str, Any]:
+    """What runs wrote, each a contracts.json or the folder that holds it. Cells of a later one stand in the place of
+    an earlier one's, and what it played is named (`also`). BadInput on what is no matrix, or of another release."""
+    first, *later = (_read(path / MATRIX if path.is_dir() else path) for path in paths)
+    matrix = dict(first)
+    for one in later:
+        if one["release"] != matrix["release"]:
+            raise BadInput(f"one matrix is of one release: here are {matrix['release']} and {one['release']}")
+        played = {cell["scenario"] for cell in one["cells"]}
+        matrix["cells"] = [cell for cell in matrix["cells"] if cell["scenario"] not in played] + one["cells"]
+        run = {name: one[name] for name in ("release", "day", "seed")} | {"only": sorted(played)}
+        matrix["also"] = [*matrix.get("also", ()), run]
+    return matrix
 
 
 def page(matrix: Mapping[str, Any]) -> str:
@@ -63,28 +81,81 @@ def page(matrix: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    cells: Sequence[Cell] = matrix["cells"]
-    events = [event for event in (_of(e.name, e.happens, cells) for e in EVENTS) if event.cells]
-    rows = list(dict.fromkeys(cell["configuration"] for cell in cells))
-    return environment.get_template(_TEMPLATE).render(
-        matrix=matrix,
-        events=events,
-        rows=[(row, [[c for c in event.cells if c["configuration"] == row] for event in events]) for row in rows],
-        held=sum(cell["holds"] for cell in cells),
-        look=look,
-        worst=lambda cells: min(map(look, cells), key=_LOUDEST.index),
-    )
+    told = shown(matrix)
+    return environment.get_template(_TEMPLATE).render(shown=told, title=_title(told), links=links, instead=instead)
 
 
-def look(cell: Cell) -> str:
-    """The class of a cell: `off` where nothing was played, `odd` where it is not what was promised."""
-    if cell["status"] is None:
-        return "off"
-    if not cell["holds"]:
-        return "odd"
-    worst = next((effect for effect in Effect if effect.value in cell["seen"]), Effect.KEPT)
-    return _LOOKS.get(worst, "kept")
+def markdown(matrix: Mapping[str, Any]) -> list[str]:
+    """The same as Markdown, with the reasons; between headings of the third level, so that it can stand in a README."""
+    told = shown(matrix)
+    lines = [*(f"- {head} `{command}`." for head, command in told.heads), "", f"**{told.summary}.**"]
+    if told.odd:
+        lines += ["", "### NOT AS PROMISED", "", "| when | with | promised | came to |", "|---|---|---|---|"]
+        lines += [f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in told.odd]
+    lines += ["", "### What costs what, and what to set instead", ""]
+    lines += ["| came to | with | when | instead, as played beside it |", "|---|---|---|---|"]
+    for words, costs in told.costs:
+        lines += [f"| **{words}** | | | |", *(_cost(cost) for cost in costs)]
+    for group in told.groups:
+        lines += ["", f"### When {group.happens}", "", *_section(group)]
+    return lines
 
 
-def _of(name: str, happens: str, cells: Sequence[Cell]) -> _Event:
-    return _Event(name, happens, tuple(cell for cell in cells if cell["event"] == name))
+def _title(told: Shown) -> str:
+    return f"With these settings, what can I lose? Kafka {told.release}, as played"
+
+
+def _section(group: Group) -> Iterator[str]:
+    if group.common:
+        yield from (f"All with {', '.join(group.common)}.", "")
+    yield from ("| with | promised | came to | which, and why | mended by |", "|---|---|---|---|---|")
+    for row in group.rows:
+        came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
+        cell = row.cell
+        why = f"{cell['which']}: {cell['why']} ({_linked(cell['source'])})"
+        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['mend'])} |"
+
+
+def _cost(cost: Cost) -> str:
+    with_ = ", ".join(cost.own)
+    return f"| {cost.row.seen} | {with_} | {cost.group.happens} | {instead(cost)} |"
+
+
+def instead(cost: Cost) -> str:
+    """What to set in its place, and what that came to; where nothing better was played, what would mend it."""
+    if cost.twin is not None:
+        return f"{', '.join(cost.instead) or 'the same without these'}: {cost.twin}"
+    mend = cost.row.cell["mend"]
+    return f"not played beside it: {', '.join(mend)}" if mend else "nothing: it is what the settings ask for"
+
+
+def _with(row: Row) -> str:
+    return ", ".join(f"**{one}**" if one in row.telling else one for one in row.own) or "nothing more"
+
+
+def _odd(row: Row) -> str:
+    return f"{row.seen} ({row.cell['status']})"
+
+
+def _linked(source: str) -> str:
+    return ", ".join(f"[{words}]({url})" if url else words for words, url in links(source))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BadInput(f"{path} is no file; `durability contracts` writes one")
+    matrix: dict[str, Any] = read_json(path)
+    cells = matrix.get("cells") if isinstance(matrix, dict) else None
+    if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
+        raise BadInput(f"{path} is no matrix of contracts")
+    for cell in cells:
+        if lacking := [name for name in (*_OF_CELLS, *_OF_PROMISES) if name not in cell]:
+            raise BadInput(f"{path}: a cell lacks {', '.join(lacking)}")
+    return matrix
+
+
+def _write(path: Path, text: str) -> Path:
+    unfinished = path.with_name(path.name + ".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+    return path

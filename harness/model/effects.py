@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -27,6 +27,23 @@ class Effect(StrEnum):
     UNTOLD = "outcome not told"
     DELETED = "deleted as configured"
     KEPT = "kept"
+
+
+def told(seen: Mapping[Effect, float] | Mapping[str, float], silent_s: float) -> str:
+    """What was seen, in words. seen: effects with how many records, or for how many seconds; empty = kept. silent_s:
+    how long no ack came while something was broken."""
+    words = [_told(effect, seen[effect]) for effect in Effect if effect in seen] or [Effect.KEPT.value]
+    if silent_s and Effect.UNAVAILABLE not in seen:
+        words.append(f"{silent_s:.1f} s without acks")
+    return ", ".join(words)
+
+
+def _told(effect: Effect, amount: float) -> str:
+    if effect is Effect.UNAVAILABLE:
+        return f"unavailable for {amount:.1f} s"
+    if effect is Effect.STOPPED:
+        return effect.value
+    return f"{int(amount):,} {effect.value}" if amount else "what was not acknowledged is gone or torn"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def played(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Seen]:
     names, began = _exact(request.config), f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     out = Path("durability-out")
     times = [run_gate(names, out / f"{began}-exact-{n}") for n in range(1, request.config.getoption("--times") + 1)]
-    return [{(c.scenario, c.topic): dict(c.seen) for c in contracts.write(result)[0] if c.holds} for result in times]
+    return [{(c.scenario, c.topic): dict(c.seen) for c in contracts.write(result) if c.holds} for result in times]
 
 
 def test_the_number_comes_out_each_time(column: str, played: list[Seen]) -> None:

@@ -30,7 +30,7 @@ def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResul
     """All columns in a row, with the page beside their evidence."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-contracts"
     result = run_gate(chosen(request.config), out)
-    cells, _ = contracts.write(result)
+    cells = contracts.write(result)
     write_matrix(out)
     return result, cells
 

@@ -1,0 +1,236 @@
+"""How the matrix is read: by what happens, each configuration beside the nearest one that came to something else.
+
+One function, `shown`, from what contracts.json holds to what the terminal, the Markdown and the page say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.model.effects import Effect, told
+from harness.model.promises import EVENTS
+
+Cell = Mapping[str, Any]
+
+# What it means for who chose such settings, by the worst that came of them, the worst first. Kept is none of these.
+COSTS: Final[Mapping[Effect, str]] = {
+    Effect.LOST: "acknowledged records are lost",
+    Effect.SKIPPED: "records are skipped: they are there, and the application never sees them",
+    Effect.ARCHIVED: "a share group gives up on records",
+    Effect.UNAVAILABLE: "no record is taken for that long",
+    Effect.STOPPED: "the application stops, until somebody says where it is to go on",
+    Effect.DUPLICATED: "records are there, or seen, twice",
+    Effect.REORDERED: "records are out of order",
+    Effect.SHOWN: "records of aborted transactions are shown",
+    Effect.RETURNED: "records that were deleted are back",
+    Effect.UNTOLD: "nobody can say whether records are there",
+    Effect.DELETED: "records are deleted, as configured",
+}
+_SPLIT: Final = re.compile(r"[;,] ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration at one event. own: its settings that not all of the event's have. telling: those of them that
+    the nearest configuration which came to something else does not have. look: see `look`."""
+
+    cell: Cell
+    own: tuple[str, ...]
+    telling: frozenset[str]
+    promised: str
+    seen: str
+    look: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What happens, and its configurations. common: the settings that all of them have."""
+
+    name: str
+    happens: str
+    common: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """A configuration that costs something at an event, and its nearest twin that was played and kept more, if one was.
+
+    instead: settings of the twin in the place of `own`. twin: what that came to.
+    """
+
+    row: Row
+    group: Group
+    own: tuple[str, ...]
+    instead: tuple[str, ...] = ()
+    twin: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The matrix as it is read. heads: of each run what it is of, and its command. odd: what is not as promised, first
+    of all. costs: what holds and is not kept, by the worst that came of it."""
+
+    release: str
+    heads: tuple[tuple[str, str], ...]
+    count: int
+    held: int
+    odd: tuple[tuple[Group, Row], ...]
+    not_played: int
+    costs: tuple[tuple[str, tuple[Cost, ...]], ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def summary(self) -> str:
+        """How many cells came to what is promised."""
+        parts = [f"{self.held} of {self.count} configurations came to exactly what is promised"]
+        parts += [f"{len(self.odd)} DID NOT"] if self.odd else []
+        parts += [f"{self.not_played} were not played"] if self.not_played else []
+        return "; ".join(parts)
+
+
+def shown(matrix: Mapping[str, Any]) -> Shown:
+    """What contracts.json holds, as it is read."""
+    cells: Sequence[Cell] = matrix["cells"]
+    happens = {cell["event"]: cell.get("happens", cell["event"]) for cell in cells}
+    happens |= {event.name: event.happens for event in EVENTS if event.name in happens}
+    order = [event.name for event in EVENTS if event.name in happens]
+    order += [name for name in happens if name not in order]
+    groups = tuple(_group(name, happens[name], [c for c in cells if c["event"] == name]) for name in order)
+    every = [(group, row) for group in groups for row in group.rows]
+    return Shown(
+        release=matrix["release"],
+        heads=tuple(_head(run) for run in (matrix, *matrix.get("also", ()))),
+        count=len(cells),
+        held=sum(cell["holds"] for cell in cells),
+        odd=tuple((group, row) for group, row in every if row.look == "odd"),
+        not_played=sum(cell["status"] is None for cell in cells),
+        costs=_costs(every),
+        groups=groups,
+    )
+
+
+def look(cell: Cell) -> str:
+    """The class of a cell: `off` where nothing was played, `odd` where it is not what was promised."""
+    if cell["status"] is None:
+        return "off"
+    if not cell["holds"]:
+        return "odd"
+    worst = worst_of(cell)
+    if worst in (Effect.LOST, Effect.SKIPPED):
+        return "lost"
+    if worst in (Effect.UNAVAILABLE, Effect.DELETED):
+        return "away"
+    return "kept" if worst is Effect.KEPT else "twice"
+
+
+def worst_of(cell: Cell) -> Effect:
+    """What was seen, the worst of it."""
+    return next((effect for effect in Effect if effect.value in cell["seen"]), Effect.KEPT)
+
+
+def settings_of(configuration: str) -> tuple[str, ...]:
+    """One by one."""
+    return tuple(_SPLIT.split(configuration))
+
+
+def _head(run: Mapping[str, Any]) -> tuple[str, str]:
+    only = f" --only {','.join(run['only'])}" if run.get("only") else ""
+    command = f"durability contracts --kafka {run['release']}{only} --seed {run['seed']}"
+    return f"Kafka {run['release']}, played on {run['day']} by", command
+
+
+def _group(name: str, happens: str, cells: Sequence[Cell]) -> Group:
+    each = [settings_of(cell["configuration"]) for cell in cells]
+    # What stands alone, or differs from none, is told whole.
+    every = set.intersection(*map(set, each)) if len(set(each)) > 1 else set()
+    common = tuple(one for one in each[0] if one in every)
+    rows = [
+        _row(cell, tuple(one for one in mine if one not in every), cells)
+        for cell, mine in zip(cells, each, strict=True)
+    ]
+    return Group(name=name, happens=happens, common=common, rows=tuple(sorted(rows, key=_by_cost)))
+
+
+def _by_cost(row: Row) -> tuple[bool, int]:
+    return row.look != "odd", list(Effect).index(worst_of(row.cell))
+
+
+def _row(cell: Cell, own: tuple[str, ...], cells: Sequence[Cell]) -> Row:
+    exactly = cell.get("exactly")
+    promised = ", ".join(cell["promised"])
+    return Row(
+        cell=cell,
+        own=own,
+        telling=_telling(cell, own, [c for c in cells if c["status"]]),
+        promised=promised if exactly is None else f"{exactly:,} {promised}",
+        seen="not played" if cell["status"] is None else told(cell["seen"], cell["without_acks_s"]),
+        look=look(cell),
+    )
+
+
+def _telling(cell: Cell, own: Sequence[str], played: Sequence[Cell]) -> frozenset[str]:
+    """Less what makes no difference: what came to the same with the value that the other one has."""
+    nearest = _nearest(cell, [c for c in played if worst_of(c) is not worst_of(cell)])
+    if nearest is None:
+        return frozenset()
+    theirs = set(settings_of(nearest["configuration"]))
+    alike = [set(settings_of(c["configuration"])) for c in played if worst_of(c) is worst_of(cell)]
+    idle = {
+        one
+        for one in own
+        for other in theirs
+        if "=" in one and one.split("=")[0] == other.split("=")[0] and any(other in settings for settings in alike)
+    }
+    return frozenset(own) - theirs - idle
+
+
+def _nearest(cell: Cell, others: Iterable[Cell]) -> Cell | None:
+    """Of several the one whose settings differ least."""
+    mine = set(settings_of(cell["configuration"]))
+    return min(others, key=lambda c: len(mine ^ set(settings_of(c["configuration"]))), default=None)
+
+
+def _costs(every: Sequence[tuple[Group, Row]]) -> tuple[tuple[str, tuple[Cost, ...]], ...]:
+    found: dict[Effect, list[Cost]] = {effect: [] for effect in COSTS}
+    for group, row in every:
+        worst = worst_of(row.cell)
+        as_asked = worst is Effect.DELETED and not row.cell["mend"]  # nobody who sets this is surprised
+        if row.cell["holds"] and worst in found and not as_asked:
+            found[worst].append(_cost(group, row))
+    return tuple((COSTS[effect], _once(costs)) for effect, costs in found.items() if costs)
+
+
+def _once(costs: Sequence[Cost]) -> tuple[Cost, ...]:
+    """Several clients come to the same with the same settings."""
+    return tuple({(c.row.seen, c.own, c.group.name, c.instead, c.twin): c for c in reversed(costs)}.values())[::-1]
+
+
+def _lacking(settings: Sequence[str]) -> tuple[str, ...]:
+    """Settings that would have to be set; () where one of them is no setting but what somebody does."""
+    return tuple(f"without {one}" for one in settings) if all("=" in one for one in settings) else ()
+
+
+def _cost(group: Group, row: Row) -> Cost:
+    """Beside it the nearest one that kept everything, else the nearest that came to less."""
+    order = list(Effect)
+    held = [other for other in group.rows if other.cell["holds"]]
+    better = [o for o in held if worst_of(o.cell) is Effect.KEPT] or [
+        o for o in held if order.index(worst_of(o.cell)) > order.index(worst_of(row.cell))
+    ]
+    nearest = _nearest(row.cell, [o.cell for o in better])
+    mine = settings_of(row.cell["configuration"])
+    if nearest is None:
+        return Cost(row=row, group=group, own=row.own or mine)
+    theirs = settings_of(nearest["configuration"])
+    instead = tuple(one for one in theirs if one not in mine)
+    return Cost(
+        row=row,
+        group=group,
+        own=tuple(one for one in mine if one not in theirs) or _lacking(instead) or row.own,
+        instead=instead,
+        twin=next(o.seen for o in better if o.cell is nearest),
+    )

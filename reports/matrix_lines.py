@@ -1,0 +1,57 @@
+"""The matrix of contracts in a terminal: what is not as promised first, then what costs what, then each event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from reports.grouping import Group, Row, shown
+from reports.matrix import instead
+from reports.terminal import Line
+
+_STYLES: Final = {
+    "odd": "bold white on red",
+    "lost": "red",
+    "away": "blue",
+    "twice": "yellow",
+    "kept": "green",
+    "off": "dim",
+}
+
+
+def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
+    """Lines with their styles."""
+    told = shown(matrix)
+    yield from ((f"{head} `{command}`", "bold") for head, command in told.heads)
+    yield f"{told.summary}.", "bold red" if told.odd else ""
+    if told.odd:
+        yield from (("", ""), ("NOT AS PROMISED", _STYLES["odd"]))
+        for group, row in told.odd:
+            yield f"  when {group.happens}", ""
+            yield _row(row), _STYLES["odd"]
+    yield from (("", ""), ("What costs what, and what to set instead", "bold"))
+    for words, costs in told.costs:
+        yield f"  {words}:", "bold"
+        for cost in costs:
+            yield f"    {cost.row.seen}: {', '.join(cost.own)}; when {cost.group.happens}", _STYLES[cost.row.look]
+            yield f"      instead: {instead(cost)}", "dim"
+    for group in told.groups:
+        yield from _section(group)
+
+
+def _section(group: Group) -> Iterator[Line]:
+    yield from (("", ""), (f"When {group.happens}", "bold"))
+    if group.common:
+        yield f"  all with {', '.join(group.common)}", "dim"
+    for row in group.rows:
+        yield _row(row), _STYLES[row.look]
+
+
+def _row(row: Row) -> str:
+    settings = ", ".join(row.own) or "nothing more"
+    if row.look == "odd":
+        came = f"{row.seen} ({row.cell['status']}; promised: {row.promised})"
+        return f"  NOT AS PROMISED: {row.cell['configuration']}: {came}"
+    if row.look == "off":
+        return f"  {settings}: not played (promised: {row.promised})"
+    return f"  {settings}: {row.seen}"

@@ -1,0 +1,45 @@
+"""Where what a rule cites can be read: Kafka's documentation, and the improvement proposals (KIP)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_DOCUMENTATION: Final = "https://kafka.apache.org/documentation/"
+# The wiki's pages bear the title of a proposal beside its number: it is searched for by the number.
+_PROPOSALS: Final = "https://cwiki.apache.org/confluence/dosearchsite.action?queryString="
+_CHAPTERS: Final = {
+    "delivery semantics": "semantics",
+    "log compaction": "compaction",
+    "replication": "replication",
+    "last replica standing": "",
+}
+_PRODUCERS: Final = frozenset({"acks", "retries", "max.in.flight.requests.per.connection"})
+_CONSUMERS: Final = frozenset({"auto.offset.reset"})
+_BROKERS: Final = ("offsets.", "producer.id.", "transactional.id.", "log.", "group.")
+_PART: Final = re.compile(r"KIP-\d+|Kafka documentation|[^;,]+")
+
+
+def links(source: str) -> Iterator[tuple[str, str | None]]:
+    """A source part by part, with its address; None = words between."""
+    for part in _PART.findall(source):
+        words = part.strip()
+        if words.startswith("KIP-"):
+            yield words, _PROPOSALS + words
+        elif words == "Kafka documentation":
+            yield words, _DOCUMENTATION
+        elif words in _CHAPTERS:
+            yield words, f"{_DOCUMENTATION}#{_CHAPTERS[words]}" if _CHAPTERS[words] else None
+        elif "." in words or words in _PRODUCERS:
+            yield words, f"{_DOCUMENTATION}#{_kind(words)}configs_{words}"
+        elif words:
+            yield words, None
+
+
+def _kind(setting: str) -> str:
+    if setting in _PRODUCERS:
+        return "producer"
+    if setting in _CONSUMERS:
+        return "consumer"
+    return "broker" if setting.startswith(_BROKERS) else "topic"
