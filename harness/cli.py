@@ -269,6 +269,7 @@ def doctor_() -> Exit:
 @click.option("--elr", is_flag=True, help="eligible.leader.replicas.version=1 (KIP-966).")
 @click.option("--flush-messages", type=int, default=-1, help="Default: the system decides.")
 @click.option("--flush-ms", type=int, default=-1, help="Default: the system decides.")
+@click.option("--flush-scheduler-ms", type=int, default=-1, help="log.flush.scheduler.interval.ms. Default: never.")
 @click.option("--retention-ms", type=int, default=RETENTION_MS_DEFAULT, show_default=True)
 @click.option("--retention-bytes", type=int, default=-1, show_default=True)
 @click.option("--compacted", is_flag=True, help="cleanup.policy=compact.")

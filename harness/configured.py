@@ -56,6 +56,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
         flush_messages=promised.flush_messages,
         flush_ms=promised.flush_ms,
+        flush_scheduler_ms=-1 if promised.flush_ms < 0 else 0,  # it is in there already
         retention_ms=promised.retention_ms,
         retention_bytes=promised.retention_bytes,
         deletes=promised.deletes,

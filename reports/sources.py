@@ -1,4 +1,4 @@
-"""Where what a rule cites can be read: Kafka's documentation, and the improvement proposals (KIP)."""
+"""Where what a rule cites can be read: Kafka's documentation, the improvement proposals (KIP), and issues (KAFKA)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Final
 _DOCUMENTATION: Final = "https://kafka.apache.org/documentation/"
 # The wiki's pages bear the title of a proposal beside its number: it is searched for by the number.
 _PROPOSALS: Final = "https://cwiki.apache.org/confluence/dosearchsite.action?queryString="
+_ISSUES: Final = "https://issues.apache.org/jira/browse/"
 _CHAPTERS: Final = {
+    "balancing leadership": "basic_ops_leader_balancing",
     "delivery semantics": "semantics",
+    "graceful shutdown": "basic_ops_restarting",
     "log compaction": "compaction",
     "replication": "replication",
     "last replica standing": "",
@@ -27,6 +30,8 @@ def links(source: str) -> Iterator[tuple[str, str | None]]:
         words = part.strip()
         if words.startswith("KIP-"):
             yield words, _PROPOSALS + words
+        elif words.startswith("KAFKA-"):
+            yield words, _ISSUES + words
         elif words == "Kafka documentation":
             yield words, _DOCUMENTATION
         elif words in _CHAPTERS:

@@ -24,10 +24,10 @@ from harness.model.contract import (
     APPEND_TIME,
     DELETE_RETENTION,
     DELETE_RETENTION_MS_DEFAULT,
+    FLUSH_LOOKS,
     MIN_COMPACTION_LAG,
     MIN_INSYNC,
     TIMESTAMP_TYPE,
-    flush_within_ms,
     timestamp_type,
     unless_never,
 )
@@ -55,7 +55,7 @@ class LiveTopic:
     @property
     def short(self) -> list[int]:
         """Partitions that take no record with acks=all at this moment."""
-        return sorted(partition for partition, size in self.isr.items() if size < self.settings.min_isr)
+        return sorted(partition for partition, size in self.isr.items() if size < self.settings.needed)
 
 
 def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] = ()) -> list[LiveTopic]:
@@ -170,7 +170,8 @@ def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], 
         unclean=config.get("unclean.leader.election.enable") == "true",
         elr=elr,
         flush_messages=unless_never(config.get("flush.messages", "")),
-        flush_ms=flush_within_ms(config.get("flush.ms", ""), broker),
+        flush_ms=unless_never(config.get("flush.ms", "")),
+        flush_scheduler_ms=unless_never(broker.get(FLUSH_LOOKS, "")),
         retention_ms=int(config.get("retention.ms", "-1")),
         retention_bytes=int(config.get("retention.bytes", "-1")),
         deletes="delete" in policy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
+from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT, flushed_within_ms
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
@@ -36,6 +36,7 @@ class TopicSettings:
     elr: bool = False
     flush_messages: int = -1
     flush_ms: int = -1
+    flush_scheduler_ms: int = -1  # log.flush.scheduler.interval.ms of its brokers: nobody looks for flush.ms in between
     retention_ms: int = RETENTION_MS_DEFAULT
     retention_bytes: int = -1
     deletes: bool = True  # cleanup.policy has "delete"
@@ -51,10 +52,16 @@ class TopicSettings:
 
     def __str__(self) -> str:
         words = [f"{self.replicas} replica{'s' if self.replicas > 1 else ''}", f"min.insync.replicas={self.min_isr}"]
+        words += (
+            [f"of which {self.needed} count{'s' if self.needed == 1 else ''}"] if self.needed < self.min_isr else []
+        )
         words.append("unclean elections" if self.unclean else "clean elections only")
         words.append(f"ELR {'on' if self.elr else 'off'}")
         words += [f"flush.messages={self.flush_messages}"] if self.flush_messages > 0 else []
-        words += [f"on disk within {self.flush_ms} ms"] if self.flush_ms > 0 else []
+        if self.flushed_within_ms > 0:
+            words.append(f"on disk within {self.flushed_within_ms} ms")
+        elif self.flush_ms >= 0:
+            words.append(f"flush.ms={self.flush_ms}, for which nobody looks")
         kept_long = self.retention_ms == RETENTION_MS_DEFAULT
         words += [f"retention.ms={self.retention_ms}"] if self.deletes and not kept_long else []
         words += [f"retention.bytes={self.retention_bytes}"] if self.deletes and self.retention_bytes >= 0 else []
@@ -65,6 +72,22 @@ class TopicSettings:
         if self.compacted and self.compaction_lag_ms > 0:
             words.append(f"min.compaction.lag.ms={self.compaction_lag_ms}")
         return ", ".join(words)
+
+    @property
+    def needed(self) -> int:
+        """How many replicas have to be in sync: since 3.7 no more than there are (KAFKA-15583), before it no record
+        with acks=all was taken where min.insync.replicas was more."""
+        return min(self.min_isr, self.replicas)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether who leaves the ISR when it falls below min.insync.replicas may be elected still (KIP-966)."""
+        return self.elr and self.needed > 1
+
+    @property
+    def flushed_within_ms(self) -> int:
+        """-1 = nobody flushes by time: flush.ms alone makes nobody flush."""
+        return flushed_within_ms(self.flush_ms, self.flush_scheduler_ms)
 
     @property
     def flushes_each(self) -> bool:

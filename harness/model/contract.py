@@ -29,6 +29,7 @@ TRANSACTION_VERSION: Final = "transaction.version"
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
 # How often brokers write to disk where their logs begin.
+FLUSH_LOOKS: Final = "log.flush.scheduler.interval.ms"
 START_CHECKPOINT: Final = "log.flush.start.offset.checkpoint.interval.ms"
 START_CHECKPOINT_MS_DEFAULT: Final = 60_000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
@@ -347,9 +348,13 @@ def flush_within_ms(text: str, broker: Config) -> int:
     """Nobody looks whether a log is due before log.flush.scheduler.interval.ms, which is never by default; then not
     even a topic's own flush.ms makes anybody flush. That interval stands for one that is not set, too.
     """
-    looks = unless_never(broker.get("log.flush.scheduler.interval.ms", str(_LONG_MAX)))
-    due = unless_never(text) if text else looks
-    return _NEVER if _NEVER in (looks, due) else looks + due
+    looks = unless_never(broker.get(FLUSH_LOOKS, str(_LONG_MAX)))
+    return flushed_within_ms(unless_never(text) if text else looks, looks)
+
+
+def flushed_within_ms(due_ms: int, looks_ms: int) -> int:
+    """How long at most a record is on no disk that is due after so long, where somebody looks so often. -1 = never."""
+    return _NEVER if _NEVER in (looks_ms, due_ms) else looks_ms + due_ms
 
 
 def unless_never(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -84,3 +84,18 @@ def lost(event: Event, which: str, why: str, source: str, *mend: str) -> Promise
 
 def away(event: Event, which: str, why: str, source: str, *mend: str) -> Promise:
     return Promise(event=event, effects=(Effect.UNAVAILABLE,), which=which, why=why, source=source, mend=mend)
+
+
+def both(worse: Promise | None, other: Promise) -> Promise:
+    """What becomes of some records, and what of others at the same time."""
+    if worse is None:
+        return other
+    bad = {*worse.effects, *other.effects} - {Effect.KEPT}
+    return replace(
+        worse,
+        effects=tuple(effect for effect in Effect if effect in bad),
+        which=f"{worse.which}; {other.which}",
+        why=f"{worse.why}; {other.why}",
+        source="; ".join(dict.fromkeys(f"{worse.source}; {other.source}".split("; "))),
+        mend=tuple(dict.fromkeys((*worse.mend, *other.mend))),
+    )

@@ -6,6 +6,7 @@ the number follows from what was written when.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from harness.model import rules_of_brokers as brokers
@@ -16,12 +17,11 @@ from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
 _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
-    (Event("nothing_breaks", "everything is up"), brokers.nothing_breaks),
-    (Event("leader_dies", "the leader's process dies, the others are in sync"), brokers.leader_dies),
+    (Event("leader_dies", "the leader's process dies, whoever follows it is in sync"), brokers.leader_dies),
     (Event("leader_moves", "the leader moves as planned, followers are slow"), brokers.leader_moves),
     (Event("replica_down", "one replica is down"), brokers.replica_down),
     (
-        Event("last_in_sync_dies", "all replicas in sync are down, another one is up"),
+        Event("last_in_sync_dies", "the last replica in sync dies, others are up"),
         brokers.last_in_sync_dies,
     ),
     (
@@ -29,11 +29,11 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         brokers.returns_short,
     ),
     (
-        Event("power_of_one", "the leader's machine loses its power, the others are in sync"),
+        Event("power_of_one", "the leader's machine loses its power, whoever follows it is in sync"),
         brokers.power_of_one,
     ),
     (Event("power_of_all", "all machines lose their power at once"), brokers.power_of_all),
-    (Event("disk_of_one", "the leader's disk is lost, the others are in sync"), brokers.disk_of_one),
+    (Event("disk_of_one", "the leader's disk is lost, whoever follows it is in sync"), brokers.disk_of_one),
     (Event("answer_lost", "the answer to a request of the producer is lost"), clients.answer_lost),
     (
         Event("answer_lost_leader_dies", "an answer is lost, and the leader dies before its request is sent again"),
@@ -89,4 +89,11 @@ EVENTS: Final = tuple(event for event, _ in _RULES)
 def promises(topic: TopicSettings, client: ClientSettings) -> list[Promise]:
     """What is promised at each event that concerns this configuration, the worst first."""
     found = (rule(event, topic, client) for event, rule in _RULES)
-    return sorted((promise for promise in found if promise), key=lambda promise: -promise.severity)
+    said = (_unacknowledged(promise) if client.acks == "0" else promise for promise in found if promise)
+    return sorted(said, key=lambda promise: -promise.severity)
+
+
+def _unacknowledged(promise: Promise) -> Promise:
+    """In the words of a producer to whom nobody acknowledges anything."""
+    each = promise.which.replace("every acknowledged record", "every record that a leader has taken")
+    return replace(promise, which=each.replace("acknowledged records", "records"))

@@ -5,31 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.effects import REFERENCE, Event, Promise, away, kept, lost
+from harness.model.effects import REFERENCE, Event, Promise, away, both, kept, lost
 
 _MIN_ISR: Final = "min.insync.replicas=2"
 _ALL: Final = "acks=all"
+_ELR: Final = "eligible.leader.replicas.version=1 (from 4.0)"
 THREE: Final = "a replication factor of 3"
-_CLEAN: Final = "unclean.leader.election.enable=false"
-
-
-def nothing_breaks(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if client.acks == "all" and topic.min_isr > topic.replicas:
-        return away(
-            event,
-            "no record with acks=all is ever accepted",
-            f"min.insync.replicas={topic.min_isr} is more than the {topic.replicas} replicas there are",
-            f"{REFERENCE}, min.insync.replicas",
-            f"min.insync.replicas={max(1, topic.replicas - 1)}",
-        )
-    return None
+CLEAN: Final = "unclean.leader.election.enable=false"
+_REPLICATION: Final = f"{REFERENCE}, replication"
 
 
 def without_acks_all(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """What a leader that goes takes with it where nobody waits for followers."""
     source, mend = f"{REFERENCE}, acks", missing(topic, client)
     if client.acks == "0":
-        which = "what was sent and had not reached the next leader; nobody counts it"
+        where = "the next leader" if topic.replicas > 1 else "the files of the leader"
+        which = f"what was sent and had not reached {where}; nobody counts it"
         return lost(event, which, "acks=0 does not wait for any broker", source, *mend)
     if client.acks == "1" and topic.replicas > 1:
         which = "acknowledged records at or above the log end of the next leader"
@@ -46,50 +37,72 @@ def missing(topic: TopicSettings, client: ClientSettings) -> list[str]:
 
 
 def leader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if promise := without_acks_all(event, topic, client):
-        return promise
+    gone = without_acks_all(event, topic, client)
     if topic.replicas == 1:
         which = "reads and writes until it is back; what it had written to its files is there then"
-        why, mend = "there is no other replica to lead", missing(topic, client)
-        return away(event, which, why, f"{REFERENCE}, replication", *mend)
-    return kept(event, "every replica in sync has what acks=all acknowledged", f"{REFERENCE}, acks; KIP-101")
+        return both(
+            gone, away(event, which, "there is no other replica to lead", _REPLICATION, *missing(topic, client))
+        )
+    why = "every replica in sync has what acks=all acknowledged, and one of them leads next"
+    return gone or kept(event, why, f"{_REPLICATION}; KIP-101")
 
 
 def leader_moves(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Who leads next as planned (KIP-460, KIP-455, a controlled shutdown) is in the ISR that the controller knows."""
     if topic.replicas == 1:
         return None
-    if promise := without_acks_all(event, topic, client):
-        return promise
-    return kept(event, "the next leader is in sync and has what acks=all acknowledged", "KIP-101")
+    why = "the next leader is in sync and has what acks=all acknowledged"
+    on_purpose = f"{_REPLICATION}, graceful shutdown, balancing leadership; KIP-497"
+    return without_acks_all(event, topic, client) or kept(event, why, on_purpose)
 
 
 def replica_down(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if topic.replicas == 1 or client.acks != "all" or topic.min_isr > topic.replicas:
+    """Of producers without acks=all it matters to readers alone."""
+    source = f"{REFERENCE}, min.insync.replicas; KAFKA-15583"
+    if topic.replicas == 1:
         return None
-    source = f"{REFERENCE}, min.insync.replicas"
-    if topic.min_isr == topic.replicas:
-        which = "writes with acks=all until it is back and has caught up; reads go on"
-        why = f"fewer are in sync than min.insync.replicas={topic.min_isr}"
-        fewer = f"min.insync.replicas={topic.min_isr - 1}"
-        return away(event, which, why, source, THREE if topic.replicas == 2 else fewer)
-    why = f"as many are in sync as min.insync.replicas={topic.min_isr} asks for"
-    return kept(event, why, source, "every acknowledged record; writes go on once it has left the ISR")
+    if topic.needed < topic.replicas:
+        why = f"as many are in sync as min.insync.replicas={topic.min_isr} asks for"
+        which = "every acknowledged record; writes go on once it has left the ISR"
+        return kept(event, why, source, which) if client.acks == "all" else None
+    why = f"fewer are in sync than min.insync.replicas={topic.min_isr}"
+    which = "writes with acks=all until it is back and has caught up; reads go on"
+    if client.acks != "all":
+        which = "reads of what is written from then on, until it is back and has caught up; writes go on"
+        why += ", and no high watermark goes up then, whatever the acks (from 3.7): nobody reads beyond it"
+    enough = max(2, topic.replicas - 1)
+    mend = [THREE] if topic.replicas == 2 else []
+    mend += [f"min.insync.replicas={enough}"] if topic.min_isr > enough else []
+    return away(event, which, why, source, *mend)
 
 
 def last_in_sync_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    del client
+    """Where ELR is on whoever left the ISR when it fell below min.insync.replicas is elected, before anybody unclean.
+    That one has what acks=all acknowledged: a leader below min.insync.replicas acknowledges nothing more."""
     if topic.replicas == 1:
         return None
     if topic.unclean:
         which = "acknowledged records at or above the log end of the replica that is elected"
         why = "an unclean election makes a replica the leader that was not in sync, and everybody cuts to its log"
-        return lost(event, which, why, "KIP-106; KIP-966", _CLEAN, *_in_sync(topic))
-    which = "reads and writes until one of them is back; nothing of what they have is lost"
-    return away(event, which, "nobody who may lack a record is elected", "KIP-106; KIP-966", *_in_sync(topic))
+        if topic.remembers:
+            which += ", if nobody is up who left the ISR when it fell below min.insync.replicas"
+            why += "; who left it then is elected first, and with acks=all has all of it"
+        return lost(event, which, why, "KIP-106; KIP-966", CLEAN, *eligible(topic))
+    if topic.remembers:
+        why = (
+            "who left the ISR when it fell below min.insync.replicas has all that acks=all acknowledged, and is elected"
+        )
+        which = "every acknowledged record; if none of those is up, nobody leads until one is"
+        return without_acks_all(event, topic, client) or kept(event, why, "KIP-966", which)
+    which = "reads and writes until it is back; nothing of what it has is lost"
+    waits = away(event, which, "nobody who may lack a record is elected", "KIP-106; KIP-966", *eligible(topic))
+    return both(without_acks_all(event, topic, client), waits) if client.acks == "0" else waits
 
 
-def _in_sync(topic: TopicSettings) -> list[str]:
-    return [] if topic.min_isr > 1 else [_MIN_ISR]
+def eligible(topic: TopicSettings) -> list[str]:
+    """Of what together lets another replica be elected that has every record (KIP-966)."""
+    wanted = ((THREE, topic.replicas == 2), (_MIN_ISR, topic.min_isr == 1), (_ELR, not topic.elr))
+    return [setting for setting, lacks in wanted if lacks]
 
 
 def returns_short(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -98,11 +111,11 @@ def returns_short(event: Event, topic: TopicSettings, client: ClientSettings) ->
     source, mend = "KIP-966, last replica standing", missing(topic, client)
     if topic.flushes_each:
         return kept(event, "flush.messages=1: it has nothing that its disk has not", f"{REFERENCE}, flush.messages")
-    if client.acks == "all" and topic.replicas > 1 and topic.min_isr > 1 and topic.elr:
+    if client.acks == "all" and topic.remembers:
         why = "who left the ISR when it fell below min.insync.replicas is eligible still, has it all, and is elected"
         return kept(event, why, source)
     which = "acknowledged records above what it had flushed"
-    elr = () if topic.elr else ("eligible.leader.replicas.version=1 (from 4.0)",)
+    elr = () if topic.elr else (_ELR,)
     if mend:
         return lost(event, which, "it may have acknowledged them alone", source, *mend, *elr)
     why = "as the last one in the ISR it leads again, and the others cut their logs to its own"
@@ -110,37 +123,48 @@ def returns_short(event: Event, topic: TopicSettings, client: ClientSettings) ->
 
 
 def power_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if topic.replicas == 1:
-        if topic.flushes_each and client.acks != "0":
-            return kept(event, "flush.messages=1: it is on its disk", f"{REFERENCE}, flush.messages")
-        mend = missing(topic, client)
-        return lost(event, _unflushed(topic), "nobody else has it", f"{REFERENCE}, flush.messages", *mend)
-    if promise := without_acks_all(event, topic, client):
-        return promise
-    return kept(event, "the others in sync have it, and kept their power", f"{REFERENCE}, replication")
+    gone = without_acks_all(event, topic, client)
+    if topic.replicas > 1:
+        return gone or kept(event, "the others in sync have it, and kept their power", _REPLICATION)
+    if topic.flushes_each:
+        return gone or kept(event, "flush.messages=1: it is on its disk", f"{REFERENCE}, flush.messages")
+    mend = missing(topic, client)
+    return both(gone, lost(event, _unflushed(topic), f"nobody else has it{_idle(topic)}", _flushing(topic), *mend))
 
 
 def power_of_all(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if client.acks == "0" or topic.flushes_each:
-        on_disk = kept(event, "flush.messages=1: each has it on its disk", f"{REFERENCE}, flush.messages")
-        return without_acks_all(event, topic, client) or on_disk
+    gone = without_acks_all(event, topic, client)
+    if topic.flushes_each:
+        return gone or kept(event, "flush.messages=1: each has it on its disk", f"{REFERENCE}, flush.messages")
     why = "an acknowledged record is in the memory of each machine, and on its disk when the system writes it there"
     mend = ("replicas on power supplies of their own", "flush.messages=1")
-    return lost(event, _unflushed(topic), why, f"{REFERENCE}, flush.messages", *mend)
+    return both(gone, lost(event, _unflushed(topic), f"{why}{_idle(topic)}", _flushing(topic), *mend))
 
 
 def _unflushed(topic: TopicSettings) -> str:
-    if topic.flush_ms > 0:
-        return f"acknowledged records of the last {topic.flush_ms} ms"
-    if topic.flush_messages > 1:
-        return f"at most {topic.flush_messages} acknowledged records of each partition"
-    return "acknowledged records that the operating system had not written to a disk"
+    """Whichever limit is reached first has a log flushed."""
+    many = f"at most {topic.flush_messages} " if topic.flush_messages > 1 else ""
+    of_each = " of each partition" if many else ""
+    if topic.flushed_within_ms > 0:
+        return f"{many}acknowledged records{of_each}{', all' if many else ''} of the last {topic.flushed_within_ms} ms"
+    late = "" if many else " that the operating system had not written to a disk"
+    return f"{many}acknowledged records{of_each}{late}"
+
+
+def _idle(topic: TopicSettings) -> str:
+    """Of a flush.ms that is for nothing."""
+    if topic.flush_ms < 0 or topic.flush_scheduler_ms >= 0:
+        return ""
+    return f"; flush.ms={topic.flush_ms} does nothing while log.flush.scheduler.interval.ms is never, as by default"
+
+
+def _flushing(topic: TopicSettings) -> str:
+    by_time = ", flush.ms, log.flush.scheduler.interval.ms" if topic.flush_ms >= 0 else ""
+    return f"{REFERENCE}, flush.messages{by_time}"
 
 
 def disk_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     if topic.replicas == 1:
-        why, mend = "nobody else has it", missing(topic, client)
-        return lost(event, "all of the partition", why, f"{REFERENCE}, replication", *mend)
-    if promise := without_acks_all(event, topic, client):
-        return promise
-    return kept(event, "the others in sync have it; it fetches all of it anew", f"{REFERENCE}, replication")
+        return lost(event, "all of the partition", "nobody else has it", _REPLICATION, *missing(topic, client))
+    why = "the others in sync have it; it fetches all of it anew"
+    return without_acks_all(event, topic, client) or kept(event, why, _REPLICATION)

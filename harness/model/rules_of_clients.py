@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+from harness.model.effects import REFERENCE, Effect, Event, Promise, both, kept
 from harness.model.rules_of_brokers import without_acks_all
 
 _ATOMIC: Final = "offsets in the transaction of what is written"
@@ -37,29 +37,39 @@ def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> P
 
 def answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """Whoever is elected knows the sequences: replicas learn them from the batches that they fetch."""
-    if promise := without_acks_all(event, topic, client):
-        return promise
     if client.idempotent:
-        why = "the next leader has the producer's sequences from the batches in its log"
+        why = "whoever leads next has the producer's sequences from the batches in its log"
         return kept(event, why, "KIP-98", "each record once, in order")
-    return answer_lost(event, topic, client)
+    gone, told = without_acks_all(event, topic, client), answer_lost(event, topic, client)
+    return both(gone, told) if told else gone
 
 
 def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360)."""
-    if promise := without_acks_all(event, topic, client):
-        return promise
+    """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360). With acks=0
+    it waits for nobody."""
+    gone = without_acks_all(event, topic, client)
+    if client.acks == "0":
+        return gone
     again = not client.idempotent and client.retries > 0
-    which = "what is given up on may be there or not; every acknowledged record is" + (
-        ", and what was sent again before may be there twice" if again else ""
-    )
-    return Promise(
-        event=event,
-        effects=(Effect.DUPLICATED, Effect.UNTOLD) if again else (Effect.UNTOLD,),
-        which=which,
-        why="after delivery.timeout.ms a record is reported as failed, whatever a broker did with it",
-        source="KIP-91; KIP-360",
-        mend=("delivery.timeout.ms above the longest failover",),
+    moved = (Effect.REORDERED,) if client.in_flight > 1 else ()
+    which, why = "what is given up on may be there or not", "after delivery.timeout.ms a record is reported as failed"
+    mend = ["delivery.timeout.ms above the longest failover"]
+    if again:
+        which += ", and what was sent again before may be there twice"
+        mend.insert(0, "enable.idempotence=true")
+    if client.retries == 0:
+        why = "with retries=0 the first error is the last, and a record is reported as failed"
+        mend = ["enable.idempotence=true, which needs retries", *mend]
+    return both(
+        gone,
+        Promise(
+            event=event,
+            effects=(Effect.DUPLICATED, *moved, Effect.UNTOLD) if again else (Effect.UNTOLD,),
+            which=which if gone else f"{which}; every acknowledged record is",
+            why=f"{why}, whatever a broker did with it",
+            source=f"KIP-91; KIP-360{f'; {REFERENCE}, retries' if client.retries == 0 else ''}",
+            mend=tuple(mend),
+        ),
     )
 
 
@@ -78,7 +88,8 @@ def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSetting
     return Promise(
         event=event,
         effects=(Effect.DUPLICATED,),
-        which="the records of requests that were written, not answered, and sent again after that time",
+        which="the records of requests that were written, not answered, and sent again after that time: never where "
+        "delivery.timeout.ms is below it, as by default (2 minutes, and a day)",
         why="the broker has forgotten the sequences by which it would know them",
         source="KIP-854; Kafka documentation, producer.id.expiration.ms",
         mend=("producer.id.expiration.ms above delivery.timeout.ms",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+from harness.model.effects import REFERENCE, Effect, Event, Promise, both, kept
 from harness.model.rules_of_brokers import THREE, without_acks_all
 
 
@@ -30,7 +30,7 @@ def born_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     del client
     if not topic.deletes:
         return None
-    source = f"{REFERENCE}, retention.ms, message.timestamp.type; KIP-32"
+    source = f"{REFERENCE}, retention.ms, message.timestamp.type, log.retention.check.interval.ms; KIP-32"
     if topic.retention_ms < 0:
         return kept(event, "no limit by age", source)
     if topic.append_time:
@@ -39,7 +39,8 @@ def born_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     return Promise(
         event=event,
         effects=(Effect.DELETED,),
-        which=f"whole segments without a record younger than retention.ms={topic.retention_ms}, at once",
+        which=f"whole segments without a record younger than retention.ms={topic.retention_ms}, as soon as the broker "
+        "looks, each log.retention.check.interval.ms (5 minutes by default)",
         why="with CreateTime a record is as old as its producer says",
         source=source,
         mend=("message.timestamp.type=LogAppendTime", "retention.ms=-1"),
@@ -49,11 +50,10 @@ def born_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
 def deleted_and_killed(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     if not topic.deletes:  # nobody may delete records of a topic that is compacted alone
         return None
-    if promise := without_acks_all(event, topic, client):
-        return promise
+    gone = without_acks_all(event, topic, client)
     source = f"KIP-107; {REFERENCE}, log.flush.start.offset.checkpoint.interval.ms"
     if topic.replicas == 1:
-        return Promise(
+        returned = Promise(
             event=event,
             effects=(Effect.RETURNED,),
             which="what was deleted since the broker last wrote to disk where the log begins, once a minute",
@@ -61,13 +61,15 @@ def deleted_and_killed(event: Event, topic: TopicSettings, client: ClientSetting
             source=source,
             mend=(THREE,),
         )
-    return _deleted(event, "the next leader knows where the log begins, and tells the others", source)
+        return both(gone, returned)
+    return both(gone, _deleted(event, "the next leader knows where the log begins, and tells the others", source))
 
 
 def deleted_and_restarted(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     del client
     why = "a broker that ends in good order writes to disk where its logs begin"
-    return _deleted(event, why, "KIP-107") if topic.deletes else None
+    source = f"KIP-107; KAFKA-4586, its checkpoint of log starts; {REFERENCE}, graceful shutdown"
+    return _deleted(event, why, source) if topic.deletes else None
 
 
 def _deleted(event: Event, why: str, source: str) -> Promise:
@@ -76,9 +78,11 @@ def _deleted(event: Event, why: str, source: str) -> Promise:
 
 
 def written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """A tombstone goes with time as well, and with it what a reader from the start knows the key is gone by."""
     del client
     if not topic.compacted:
         return kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
+    late = f"delete.retention.ms={topic.delete_retention_ms}"
     if topic.compaction_lag_ms > 0:
         why = f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
         which = "every acknowledged record for so long; afterwards the newest of its key"
@@ -86,7 +90,8 @@ def written_again(event: Event, topic: TopicSettings, client: ClientSettings) ->
     return Promise(
         event=event,
         effects=(Effect.DELETED,),
-        which="earlier records of the key; its newest stays, a tombstone for delete.retention.ms",
+        which=f"earlier records of the key; its newest stays, a tombstone for {late}: who takes longer to read from "
+        "the start may miss it, and take what is deleted for there",
         why="cleanup.policy=compact keeps the newest record of each key",
-        source=f"{REFERENCE}, log compaction",
+        source=f"{REFERENCE}, log compaction, delete.retention.ms",
     )

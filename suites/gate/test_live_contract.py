@@ -65,7 +65,7 @@ def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: A
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     unclean = lines.index("unclean: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
-    assert lines[unclean + 1] == "  lost when all replicas in sync are down, another one is up"
+    assert lines[unclean + 1] == "  lost when the last replica in sync dies, others are up"
     assert lines[unclean + 4] == "    mend by: unclean.leader.election.enable=false, min.insync.replicas=2"
     assert "lone: 1 replica, min.insync.replicas=1, clean elections only, ELR on" in lines
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets, good" in lines

@@ -37,10 +37,13 @@ def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.Capture
     assert first == (
         "3 replicas, min.insync.replicas=1, unclean elections, ELR off; a producer with acks=all, idempotent"
     )
-    assert worst == "lost: all replicas in sync are down, another one is up"
+    assert worst == "lost: the last replica in sync dies, others are up"
     assert which == "  acknowledged records at or above the log end of the replica that is elected"
     assert because.startswith("  because: an unclean election makes a replica the leader")
-    assert mend == "  mend by: unclean.leader.election.enable=false, min.insync.replicas=2"
+    assert mend == (
+        "  mend by: unclean.leader.election.enable=false, min.insync.replicas=2, "
+        "eligible.leader.replicas.version=1 (from 4.0)"
+    )
 
 
 def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,10 +106,11 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     assert lines[at + 1 : at + 5] == [
         "  unavailable when one replica is down",
         "    writes with acks=all until it is back and has caught up; reads go on",
-        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas)",
+        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas; "
+        "KAFKA-15583)",
         "    mend by: min.insync.replicas=2",
     ]
-    assert lines[-3] == "what the settings above do not spare any topic:"
+    assert lines[-2] == "what the settings above do not spare any topic:"
 
 
 def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
@@ -124,6 +128,7 @@ def test_partitions_below_their_minimum_are_told_even_of_a_good_topic() -> None:
         "  now: partitions 0 have fewer replicas in sync than that",
     ]
     assert topic("fine", isr=2).short == []
+    assert topic("lone", isr=1, replicas=1, min_isr=2).short == []  # one of one is enough
 
 
 def test_where_nobody_tells_of_elr_that_is_said() -> None:

@@ -20,6 +20,7 @@ NONE = replace(PLAIN, acks="0")
 ATOMIC = ClientSettings(transactional=True)
 KEEPS = {"keeps_offsets": True}
 EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="error")
+SHARES = replace(ALL, commits="share")
 
 
 def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
@@ -41,6 +42,7 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("offsets_leader_alone_dies", ALL, KEEPS, ["kept"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"elr": False}, ["unavailable"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1}, ["unavailable"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 2}, []),
         ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
         ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
@@ -51,28 +53,39 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("offsets_expire", EARLY, {}, ["duplicated"]),
         ("offsets_expire", REFUSES, {}, ["stopped with an error"]),
         ("offsets_expire", replace(REFUSES, stays=True), {}, ["kept"]),
+        ("offsets_expire", SHARES, {}, ["kept"]),
+        ("offsets_expire", replace(REFUSES, commits="share"), {}, ["kept"]),
+        ("falls_behind", SHARES, {}, ["deleted as configured"]),
+        ("falls_behind", SHARES, {"retention_ms": -1}, ["kept"]),
         ("falls_behind", ALL, {}, ["skipped", "deleted as configured"]),
         ("falls_behind", EARLY, {}, ["deleted as configured"]),
         ("falls_behind", REFUSES, {}, ["stopped with an error"]),
-        ("falls_behind", ALL, {"retention_ms": -1}, []),
+        ("falls_behind", ALL, {"retention_ms": -1}, ["kept"]),
+        ("falls_behind", ALL, {"retention_ms": -1, "compacted": True}, []),
+        ("falls_behind", ALL, {"retention_ms": -1, "retention_bytes": 1}, ["skipped", "deleted as configured"]),
         ("falls_behind", ALL, {"deletes": False}, []),
-        ("nothing_breaks", ALL, {}, []),
-        ("nothing_breaks", ALL, {"min_isr": 4}, ["unavailable"]),
-        ("nothing_breaks", ONE, {"min_isr": 4}, []),
         ("leader_dies", ALL, {}, ["kept"]),
         ("leader_dies", ALL, {"min_isr": 1}, ["kept"]),
         ("leader_dies", ONE, {}, ["lost"]),
         ("leader_dies", ONE, {"replicas": 1, "min_isr": 1}, ["unavailable"]),
-        ("leader_dies", NONE, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("leader_dies", NONE, {"replicas": 1, "min_isr": 1}, ["lost", "unavailable"]),
         ("leader_moves", ALL, {}, ["kept"]),
         ("leader_moves", ONE, {}, ["lost"]),
         ("leader_moves", ONE, {"replicas": 1, "min_isr": 1}, []),
         ("replica_down", ALL, {}, ["kept"]),
         ("replica_down", ALL, {"min_isr": 3}, ["unavailable"]),
         ("replica_down", ALL, {"replicas": 2, "min_isr": 2}, ["unavailable"]),
-        ("replica_down", ALL, {"min_isr": 4}, []),
-        ("replica_down", ONE, {"min_isr": 3}, []),
-        ("last_in_sync_dies", ALL, {}, ["unavailable"]),
+        ("replica_down", ALL, {"min_isr": 4}, ["unavailable"]),
+        ("replica_down", ALL, {"replicas": 1, "min_isr": 2}, []),
+        ("replica_down", ONE, {"min_isr": 3}, ["unavailable"]),
+        ("replica_down", NONE, {"min_isr": 4}, ["unavailable"]),
+        ("replica_down", ONE, {}, []),
+        ("last_in_sync_dies", ALL, {}, ["kept"]),
+        ("last_in_sync_dies", ONE, {}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"elr": False}, ["unavailable"]),
+        ("last_in_sync_dies", ONE, {"elr": False}, ["unavailable"]),
+        ("last_in_sync_dies", NONE, {"elr": False}, ["lost", "unavailable"]),
+        ("last_in_sync_dies", ALL, {"min_isr": 1}, ["unavailable"]),
         ("last_in_sync_dies", ALL, {"unclean": True}, ["lost"]),
         ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, ["lost"]),
         ("last_in_sync_dies", ALL, {"unclean": True, "replicas": 1, "min_isr": 1}, []),
@@ -104,10 +117,15 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("answer_lost_leader_dies", PLAIN, {}, ["duplicated", "reordered"]),
         ("answer_lost_leader_dies", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
         ("answer_lost_leader_dies", replace(PLAIN, retries=0), {}, ["outcome not told"]),
-        ("answer_lost_leader_dies", ONE, {}, ["lost"]),
+        ("answer_lost_leader_dies", ONE, {}, ["lost", "duplicated", "reordered"]),
+        ("answer_lost_leader_dies", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
+        ("answer_lost_leader_dies", NONE, {}, ["lost"]),
         ("gives_up", ALL, {}, ["outcome not told"]),
         ("gives_up", replace(PLAIN, retries=0), {}, ["outcome not told"]),
-        ("gives_up", PLAIN, {}, ["duplicated", "outcome not told"]),
+        ("gives_up", PLAIN, {}, ["duplicated", "reordered", "outcome not told"]),
+        ("gives_up", replace(PLAIN, in_flight=1), {}, ["duplicated", "outcome not told"]),
+        ("gives_up", ONE, {}, ["lost", "duplicated", "reordered", "outcome not told"]),
+        ("gives_up", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
         ("gives_up", NONE, {}, ["lost"]),
         ("producer_expires", ALL, {}, ["kept"]),
         ("producer_expires", PLAIN, {}, []),
@@ -139,7 +157,8 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("grows_old", ALL, {"retention_ms": -1, "retention_bytes": 1}, ["deleted as configured"]),
         ("grows_old", ALL, {"deletes": False}, []),
         ("deleted_and_killed", ALL, {}, ["deleted as configured"]),
-        ("deleted_and_killed", ONE, {}, ["lost"]),
+        ("deleted_and_killed", ONE, {}, ["lost", "deleted as configured"]),
+        ("deleted_and_killed", NONE, {"replicas": 1, "min_isr": 1}, ["lost", "deleted records back"]),
         ("deleted_and_killed", ALL, {"replicas": 1, "min_isr": 1}, ["deleted records back"]),
         ("deleted_and_killed", ALL, {"deletes": False}, []),
         ("deleted_and_restarted", ALL, {"replicas": 1, "min_isr": 1}, ["deleted as configured"]),
@@ -189,7 +208,12 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
         ("disk_of_one", ALL, {"replicas": 1, "min_isr": 1}, (ALL, {})),
         ("answer_lost", PLAIN, {}, (ALL, {})),
         ("replica_down", ALL, {"min_isr": 3}, (ALL, {"min_isr": 2})),
-        ("nothing_breaks", ALL, {"min_isr": 4}, (ALL, {"min_isr": 2})),
+        ("replica_down", ALL, {"min_isr": 4}, (ALL, {"min_isr": 2})),
+        ("replica_down", ONE, {"min_isr": 3}, (ONE, {"min_isr": 2})),
+        ("replica_down", ALL, {"replicas": 2, "min_isr": 3}, (ALL, {"replicas": 3, "min_isr": 2})),
+        ("last_in_sync_dies", ALL, {"min_isr": 1, "elr": False}, (ALL, {"min_isr": 2, "elr": True})),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1, "elr": False}, (ALL, KEEPS)),
+        ("gives_up", replace(PLAIN, acks="1"), {}, (ALL, {})),
     ],
 )
 def test_what_mends_it_does(
@@ -205,13 +229,61 @@ def test_what_mends_it_does(
 def test_which_records_go_follows_from_the_settings() -> None:
     bounds = [
         ({}, "acknowledged records that the operating system had not written to a disk"),
-        ({"flush_ms": 500}, "acknowledged records of the last 500 ms"),
+        ({"flush_ms": 500}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_scheduler_ms": 500}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_ms": 500, "flush_scheduler_ms": 100}, "acknowledged records of the last 600 ms"),
         ({"flush_messages": 20}, "at most 20 acknowledged records of each partition"),
+        (
+            {"flush_messages": 20, "flush_ms": 500, "flush_scheduler_ms": 0},
+            "at most 20 acknowledged records of each partition, all of the last 500 ms",
+        ),
     ]
     for topic, which in bounds:
         promise = at("power_of_all", ALL, **topic)
         assert promise is not None
         assert promise.which == which
+        idle = topic == {"flush_ms": 500}
+        assert ("flush.ms=500 does nothing while log.flush.scheduler.interval.ms" in promise.why) is idle
+
+
+def test_more_replicas_than_there_are_need_not_be_in_sync() -> None:
+    """From 3.7 on: with one replica min.insync.replicas=2 takes every record, and with three all of them count."""
+    lone = TopicSettings(replicas=1, min_isr=2)
+    assert (lone.needed, str(lone).startswith("1 replica, min.insync.replicas=2, of which 1 counts, ")) == (1, True)
+    assert TopicSettings(replicas=3, min_isr=4).needed == 3
+    assert "count" not in str(SAFE)
+    assert not TopicSettings(replicas=1, min_isr=2, elr=True).remembers
+    for promise in promises(lone, ALL):
+        assert "min.insync.replicas" not in promise.why + promise.which, promise
+
+
+@pytest.mark.parametrize("client", [ALL, ONE, NONE])
+def test_what_nobody_is_there_for_is_not_spoken_of(client: ClientSettings) -> None:
+    """Of one replica no other, and of acks=0 no acknowledged record."""
+    for promise in promises(TopicSettings(replicas=1), client):
+        assert "next leader" not in promise.which + promise.why
+        assert "the others" not in promise.which + promise.why + promise.event.happens
+    for promise in promises(SAFE, client):
+        assert client.acks != "0" or "acknowledged record" not in promise.which
+
+
+def test_with_elr_an_unclean_election_comes_last() -> None:
+    for event, more in (("last_in_sync_dies", {}), ("offsets_leader_alone_dies", KEEPS)):
+        with_elr, without = at(event, unclean=True, **more), at(event, unclean=True, elr=False, **more)
+        assert with_elr
+        assert without
+        assert "who left the ISR when it fell below" in with_elr.which
+        assert "who left the ISR" not in without.which
+        assert "eligible.leader.replicas.version=1 (from 4.0)" in without.mend
+
+
+def test_who_gives_up_at_the_first_error_is_not_helped_by_patience_alone() -> None:
+    once, again, never_twice = at("gives_up", replace(PLAIN, retries=0)), at("gives_up", PLAIN), at("gives_up", ALL)
+    assert once
+    assert again
+    assert never_twice
+    assert (once.mend[0], again.mend[0]) == ("enable.idempotence=true, which needs retries", "enable.idempotence=true")
+    assert never_twice.mend == ("delivery.timeout.ms above the longest failover",)
 
 
 def test_every_event_has_a_name_of_its_own() -> None:

@@ -78,7 +78,7 @@ def test_a_cell_looks_like_what_it_came_to(of: dict[str, Any], looks: str) -> No
 
 def test_an_event_says_once_what_all_its_configurations_have_and_what_tells_them_apart() -> None:
     (group,) = shown(matrix(cell(), lost())).groups
-    assert group.happens == "the leader's process dies, the others are in sync"
+    assert group.happens == "the leader's process dies, whoever follows it is in sync"
     assert group.common == ("3 replicas", "ELR on")
     assert [row.own for row in group.rows] == [("acks=all", "idempotent"), ("acks=1", "not idempotent")][::-1]
     assert all(row.telling == set(row.own) for row in group.rows)
@@ -217,6 +217,10 @@ def test_nothing_of_a_configuration_becomes_markup() -> None:
         (
             "KIP-98; Kafka documentation, transactional.id.expiration.ms",
             ["KIP-98", "/documentation/", "#brokerconfigs_transactional.id.expiration.ms"],
+        ),
+        (
+            "KIP-107; KAFKA-4586, its checkpoint; Kafka documentation, graceful shutdown",
+            ["KIP-107", "/browse/KAFKA-4586", None, "/documentation/", "#basic_ops_restarting"],
         ),
     ],
 )
