@@ -23,6 +23,7 @@ _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 _OF_PROTOCOL: Final = frozenset({"end_comes_late"})
 # What depends on a setting of brokers.
 _OF_BROKERS: Final = {"transactional_id_expires": "transactional.id.expiration.ms"}
+_RESETS: Final = {"error": "none"}  # librdkafka's word, which scenarios have, as Kafka's
 ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 
 
@@ -116,7 +117,7 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
         in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
         transactional=transactional,
         **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
-        **({"reset": group.reset} if group and group.reset else {}),  # type: ignore[arg-type]
+        **({"reset": _RESETS.get(group.reset, group.reset)} if group and group.reset else {}),  # type: ignore[arg-type]
     )
 
 

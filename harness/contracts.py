@@ -95,12 +95,21 @@ class Played:
     release: str
     day: str
     seed: int | None
+    backends: tuple[str, ...] = ()
+    took_s: float | None = None
 
     @classmethod
     def now(cls, result: GateResult) -> Played:
         """Of a gate that has just ended."""
         release = str(result.summary.release.get("version"))
-        return cls(release=release, day=f"{datetime.now(UTC):%Y-%m-%d}", seed=result.summary.seed)
+        summary = result.summary
+        return cls(
+            release=release,
+            day=f"{datetime.now(UTC):%Y-%m-%d}",
+            seed=summary.seed,
+            backends=summary.backends,
+            took_s=summary.took_s,
+        )
 
 
 def columns() -> dict[str, Scenario]:

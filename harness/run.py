@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
 
     `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
     """
+    began_s = time.monotonic()
     release, backend = _release_and_backend(options, progress)
     backends = casting.backends_of(options, backend)
     options = replace(options, backend=backend)
@@ -67,6 +69,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
         release=_told(release),
         seed=options.seed,
         not_run=not_run,
+        backends=tuple(sorted(set(cast.values()))),
     )
     played = [(s, replace(options, backend=cast[s.name])) for s in wanted if s.name in cast]
     tasks = [_task(s, by, whole, releases, out, weakened) for s, by in played]
@@ -76,7 +79,7 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     else:
         driven = _drive_all(tasks, releases, options, progress)
         results = _judged(driven, progress)
-    summary = replace(summary, results=tuple(results))
+    summary = replace(summary, results=tuple(results), took_s=round(time.monotonic() - began_s, 1))
     write_gate(out, summary)
     return GateResult(out=out, summary=summary)
 

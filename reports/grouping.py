@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from harness.evidence.gate import on_and_for
 from harness.model.effects import Effect, told
 from harness.model.promises import EVENTS
 
@@ -140,7 +141,8 @@ def settings_of(configuration: str) -> tuple[str, ...]:
 def _head(run: Mapping[str, Any]) -> tuple[str, str]:
     only = f" --only {','.join(run['only'])}" if run.get("only") else ""
     command = f"durability contracts --kafka {run['release']}{only} --seed {run['seed']}"
-    return f"Kafka {run['release']}, played on {run['day']} by", command
+    ran = on_and_for(run)
+    return f"Kafka {run['release']}, played on {run['day']}{f'{ran},' if ran else ''} by", command
 
 
 def _group(name: str, happens: str, cells: Sequence[Cell]) -> Group:

@@ -34,6 +34,7 @@ _OF_CELLS: Final = (
     "status",
     "holds",
 )
+_OF_RUNS: Final = ("release", "day", "seed", "backends", "took_s")
 _OF_PROMISES: Final = ("which", "why", "source", "mend")
 
 
@@ -67,7 +68,7 @@ def read_matrix(paths: Sequence[Path]) -> dict[str, Any]:
             raise BadInput(f"one matrix is of one release: here are {matrix['release']} and {one['release']}")
         played = {cell["scenario"] for cell in one["cells"]}
         matrix["cells"] = [cell for cell in matrix["cells"] if cell["scenario"] not in played] + one["cells"]
-        run = {name: one[name] for name in ("release", "day", "seed")} | {"only": sorted(played)}
+        run = {name: one.get(name) for name in _OF_RUNS} | {"only": sorted(played)}
         matrix["also"] = [*matrix.get("also", ()), run]
     return matrix
 

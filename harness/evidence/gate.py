@@ -31,6 +31,8 @@ _FORM: Final = {
     "release": RELEASE,
     "seed?": "int",
     "not_run?": Many("string"),
+    "backends?": ["string"],
+    "took_s?": "number",
 }
 
 
@@ -54,6 +56,7 @@ class GateSummary:
     """required: what a whole gate runs, in order. results: what ran. release: version, commit, source.
 
     not_run: of what is required, which scenarios nothing on that machine could play, and why, in a sentence each.
+    backends: on which it ran. took_s: how long all of it took, judging included. Summaries of before tell neither.
     """
 
     required: tuple[str, ...]
@@ -61,6 +64,8 @@ class GateSummary:
     release: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     not_run: Mapping[str, str] = field(default_factory=dict)
+    backends: tuple[str, ...] = ()
+    took_s: float | None = None
 
     @property
     def ran(self) -> tuple[str, ...]:
@@ -103,6 +108,8 @@ class GateSummary:
             "scenarios": rows,
             "release": dict(self.release),
             "seed": self.seed,
+            "backends": list(self.backends),
+            "took_s": self.took_s,
         }
 
 
@@ -133,7 +140,17 @@ def read_gate(out: Path) -> GateSummary:
         release=plain["release"],
         seed=plain.get("seed"),
         not_run=plain.get("not_run") or {},
+        backends=tuple(plain.get("backends") or ()),
+        took_s=plain.get("took_s"),
     )
+
+
+def on_and_for(told: Mapping[str, Any]) -> str:
+    """ ", on processes, in 35 min 12 s": of what has `backends` and `took_s`, as far as it tells them."""
+    words, took_s = " and ".join(told.get("backends") or ()), told.get("took_s")
+    minutes, seconds = divmod(round(took_s or 0), 60)
+    lasted = "" if took_s is None else f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
+    return (f", on {words}" if words else "") + lasted
 
 
 def is_bundle(path: Path) -> bool:

@@ -9,14 +9,14 @@ from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEF
 from harness.model.errors import BadInput
 
 Acks = Literal["0", "1", "all"]
-Reset = Literal["earliest", "latest", "error"]  # auto.offset.reset, in librdkafka's words
+Reset = Literal["earliest", "latest", "none"]  # auto.offset.reset, in Kafka's words
 Isolation = Literal["read_committed", "read_uncommitted"]
 # When a consumer commits what it was given: its client does (processing each poll before the next, or polling ahead),
 # when it is done with it, before that, in the transaction of what it writes, or record by record in a share group.
 Commits = Literal["auto", "auto_ahead", "after", "before", "transaction", "share"]
 
 ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
-RESETS: Final[tuple[Reset, ...]] = ("earliest", "latest", "error")
+RESETS: Final[tuple[Reset, ...]] = ("earliest", "latest", "none")
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted")
 COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 # Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).

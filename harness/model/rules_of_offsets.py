@@ -45,7 +45,7 @@ def expire(event: Event, topic: TopicSettings, client: ClientSettings) -> Promis
     effect, which = {
         "earliest": (Effect.DUPLICATED, "all that is there, read before or not"),
         "latest": (Effect.SKIPPED, "what was not committed by then, up to where the log ends when somebody is back"),
-        "error": (Effect.STOPPED, "nothing is read until somebody says where to begin"),
+        "none": (Effect.STOPPED, "nothing is read until somebody says where to begin"),
     }[client.reset]
     return Promise(
         event=event,
@@ -79,7 +79,7 @@ def falls_behind(event: Event, topic: TopicSettings, client: ClientSettings) -> 
     effects, which = {
         "earliest": ((Effect.DELETED,), deleted),
         "latest": ((Effect.SKIPPED, Effect.DELETED), f"what is there when it comes back, beside {deleted}"),
-        "error": ((Effect.STOPPED,), "nothing is read until somebody says where to go on"),
+        "none": ((Effect.STOPPED,), "nothing is read until somebody says where to go on"),
     }[client.reset]
     return Promise(
         event=event,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
-from harness.model.scenario import JAVA
+from harness.model.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify.admin import Told, judged
 from harness.verify.availability import figures
@@ -98,16 +98,17 @@ def conclude(known: Seen) -> Verdict:
 
 
 def _own_client(case: Case) -> list[str]:
-    """What of it did not run: bundles of before do not say, and had none."""
-    ran = [
-        what
-        for what in ("producers", "readers")
-        if any(client.get("client") == JAVA for client in case.scenario.get(what) or ())
-    ]
+    """What of it did not run: bundles of before do not say, and had none. Kafka Streams reads and writes by it, and
+    only what it processes."""
+    clients = {
+        what: {client.get("client") for client in case.scenario.get(what) or ()} for what in ("producers", "readers")
+    }
+    ran = [what for what, of in clients.items() if JAVA in of]
     if len(ran) == 2:
         return []
     came = {"producers": "all that was read was read by librdkafka", "readers": "all load comes from librdkafka"}
-    return [OWN_CLIENT.format(came[ran[0]] if ran else "all load comes from librdkafka")]
+    said = came[ran[0]] if ran else came["readers"]
+    return [OWN_CLIENT.format(f"but for Kafka Streams, {said}" if STREAMS in clients["producers"] else said)]
 
 
 def _untried(case: Case) -> list[str]:

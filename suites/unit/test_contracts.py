@@ -22,7 +22,7 @@ from harness.model.scenario import ExactLoss, Scenario
 from harness.model.scenario_toml import patched
 from harness.model.verdict import Status, Verdict
 from harness.options import GateResult
-from reports.grouping import settings_of
+from reports.grouping import settings_of, shown
 from reports.matrix import BEGIN, END, page
 
 COLUMNS = contracts.columns()
@@ -95,7 +95,7 @@ def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypa
         "none": "stopped with an error",
     }
     assert all(cell.holds for cell in told.values())
-    assert told["none"].row == "auto.offset.reset=error, commits after it processes, read_committed"
+    assert told["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
 
 
 LOST_50 = (lost("zero", 50), lost("one", 50))
@@ -377,3 +377,14 @@ def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "lost" in page({**asdict(PLAYED), "cells": [told]})
     assert ExactLoss(topic="one", partition=0, count=50) in DIES.permits.exact_losses
     assert told["event"] in {event.name for event in EVENTS}
+
+
+def test_a_matrix_says_on_what_it_was_played_and_for_how_long() -> None:
+    done = result(Status.PASS)
+    summary = replace(done.summary, release={"version": "4.3.1"}, seed=5, backends=("processes",), took_s=61.2)
+    played = Played.now(replace(done, summary=summary))
+    matrix = {**json.loads(json.dumps(asdict(played))), "cells": []}
+    (head,) = shown(matrix).heads
+    assert head[0] == f"Kafka 4.3.1, played on {played.day}, on processes, in 1 min 1 s, by"
+    (head,) = shown({"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": []}).heads
+    assert head[0] == "Kafka 4.3.1, played on 2026-01-31 by"

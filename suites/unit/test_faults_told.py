@@ -46,6 +46,9 @@ def test_the_readme_tells_of_each_fault(kind: type[Kind]) -> None:
 
 def test_and_of_nothing_else() -> None:
     assert list(rows("What it breaks")) == [kind.do for kind in FAULTS]
+    table = README.split("\n## What it breaks\n")[1].split("\n\nNot in the gate")[0].splitlines()
+    firsts = [line.split("|")[1] for line in table if line.startswith("| `")]
+    assert len(firsts) == len(set(firsts)), "a fault stands twice"
 
 
 @pytest.mark.parametrize("scenario", ON_REQUEST, ids=lambda scenario: scenario.name)

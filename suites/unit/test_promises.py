@@ -19,7 +19,7 @@ ONE = replace(PLAIN, acks="1")
 NONE = replace(PLAIN, acks="0")
 ATOMIC = ClientSettings(transactional=True)
 KEEPS = {"keeps_offsets": True}
-EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="error")
+EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="none")
 SHARES = replace(ALL, commits="share")
 
 

@@ -254,12 +254,16 @@ def test_columns_that_were_played_by_themselves_stand_in_the_place_of_earlier_on
     first, second = tmp_path / "first.json", tmp_path / "second"
     second.mkdir()
     first.write_text(json.dumps(matrix(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
-    (second / MATRIX).write_text(json.dumps(matrix(cell(), seed=7)))
+    (second / MATRIX).write_text(json.dumps(matrix(cell(), seed=7, backends=["containers"], took_s=9.8)))
     told = shown(read_matrix([first, second]))
     assert (told.count, told.held, told.odd) == (2, 2, ())
     assert [command for _, command in told.heads] == [
         "durability contracts --kafka 4.3.1 --seed 5",
         "durability contracts --kafka 4.3.1 --only contract_leader_dies --seed 7",
+    ]
+    assert [head for head, _ in told.heads] == [
+        "Kafka 4.3.1, played on 2026-01-31 by",
+        "Kafka 4.3.1, played on 2026-01-31, on containers, in 10 s, by",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from harness import cli, judging
 from harness.evidence import Bundle
-from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, read_gate, write_gate
+from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, on_and_for, read_gate, write_gate
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
@@ -83,6 +84,8 @@ _ROW = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earl
         ({"release": None}, "release is null and must be an object"),
         ({"required": [5]}, "required[0] is 5 and must be text"),
         ({"seed": "x"}, 'seed is "x" and must be a whole number'),
+        ({"took_s": "long"}, 'took_s is "long" and must be a number'),
+        ({"backends": "processes"}, 'backends is "processes" and must be a list'),
     ],
 )
 def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: dict[str, Any], said: str) -> None:
@@ -93,6 +96,27 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
     with pytest.raises(BadEvidence) as refusal:
         read_gate(tmp_path)
     assert f"gate.json is not the summary of a gate: {said}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"took_s": 2112.4, "backends": ["processes"]}, ", on processes, in 35 min 12 s"),
+        ({"took_s": 8.0, "backends": ["containers", "processes"]}, ", on containers and processes, in 8 s"),
+        ({"took_s": None, "backends": []}, ""),
+        ({}, ""),
+    ],
+)
+def test_on_what_and_for_how_long_a_gate_ran_is_told_where_it_is_known(
+    tmp_path: Path, told: dict[str, Any], said: str
+) -> None:
+    assert on_and_for(told) == said
+    plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
+    (tmp_path / "gate.json").write_text(json.dumps(plain | told))
+    summary = read_gate(tmp_path)
+    assert on_and_for(asdict(summary)) == said
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
 
 
 def test_a_folder_that_nobody_may_look_into_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

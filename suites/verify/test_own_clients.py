@@ -67,12 +67,17 @@ def test_only_the_clients_of_others_are_an_excuse(spark: SparkSession) -> None:
 
 
 def test_the_release_s_own_client_ran_or_did_not(spark: SparkSession) -> None:
-    nobody, sent, both = (History("AAA").build() for _ in range(3))
+    nobody, sent, both, copied, read = (History("AAA").build() for _ in range(5))
     sent.scenario["producers"] = [{"name": "p", "client": "java"}]
     both.scenario |= {"producers": [{"name": "p", "client": "java"}], "readers": [{"name": "r", "client": "java"}]}
-    said = [[w for w in v.not_covered if "own Java client" in w] for v in verdicts(spark, [nobody, sent, both])]
+    copied.scenario["producers"] = [{"name": "p"}, {"name": "s", "client": "streams"}]
+    read.scenario |= {"producers": copied.scenario["producers"], "readers": both.scenario["readers"]}
+    histories = [nobody, sent, both, copied, read]
+    said = [[w for w in v.not_covered if "own Java client" in w] for v in verdicts(spark, histories)]
     assert said == [
         ["the release's own Java client: all load comes from librdkafka"],
         ["the release's own Java client: all that was read was read by librdkafka"],
         [],
+        ["the release's own Java client: but for Kafka Streams, all load comes from librdkafka"],
+        ["the release's own Java client: but for Kafka Streams, all load comes from librdkafka"],
     ]
