@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.faults import move_log_dirs, throttle
+from harness.faults import move_log_dirs, reconfigure, throttle
+from harness.faults.base import Injection
 from harness.faults.conduct import conduct, doubts
 from harness.faults.reconfigure import Reconfigure
 from harness.faults.recreate_topic import RecreateTopic
@@ -210,7 +212,10 @@ def test_a_reassignment_is_over_when_nobody_lists_it_and_all_are_in_sync() -> No
 
 
 @pytest.mark.parametrize(("acks", "told"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
-def test_settings_come_and_go_under_load_and_are_as_before_at_last(acks: bool, told: str) -> None:
+def test_settings_come_and_go_under_load_and_are_as_before_at_last(
+    monkeypatch: pytest.MonkeyPatch, acks: bool, told: str
+) -> None:
+    monkeypatch.setattr(reconfigure, "Injection", partial(Injection, deadline_s=2.0))
     copies, args = Copies(), {"topic": "t", "config": {"segment.bytes": 1000, "max.message.bytes": 900}}
     rows = conduct(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
     assert told in rows[0]["bite"]["because"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from harness.clusters.own_disks import OWN
 from harness.faults import bite, disk_failed, disk_stalled, power_loss
+from harness.faults.base import Injection
 from harness.faults.conduct import conduct, doubts
 from harness.faults.foresight import Foresight
 from harness.faults.process import injection
@@ -278,7 +280,9 @@ def test_a_broker_that_ends_of_one_disk_of_two_is_none_that_lives_on(cluster: Sc
 def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: bite.Bite(True, "acks stopped"))
     step = Step(do="disk_stalled", name="s", args={"node": "broker(1)", "freeze_s": 0.01, "thaw_s": 0.01, "for_s": 0.3})
-    ((_, text),) = doubts(played(cluster, step))
+    with monkeypatch.context() as soon:
+        soon.setattr(disk_stalled, "Injection", partial(Injection, deadline_s=1.0))
+        ((_, text),) = doubts(played(cluster, step))
     assert "acks do not stop for as little as 0.01 s" in text  # whatever else made them
     monkeypatch.setattr(disk_stalled, "STALL_S", 0.01)
     (row,) = played(cluster, step)
