@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,6 +18,46 @@ from harness.verify.case import Case
 from harness.verify.judge import judge_tables
 from harness.verify.tables import BUNDLE, Frames
 from suites.verify.history import Built
+
+log = logging.getLogger(__name__)
+
+
+class Entered:
+    """Histories that wait for their judgement, with those of every other module that pytest has collected: most of what
+    one costs does not depend on how many are judged. To be made when a module is imported; changed no more after that.
+    """
+
+    _waiting: ClassVar[list[Entered]] = []
+
+    def __init__(self, histories: Iterable[Built]) -> None:
+        self._histories = list(histories)
+        self._found: list[Verdict] | None = None
+        self._waiting.append(self)
+
+    def verdicts(self, spark: SparkSession) -> list[Verdict]:
+        """The verdict on each of these, in their order. Who asks first has all that wait judged."""
+        if self in self._waiting:
+            together = self._waiting.copy()
+            self._waiting.clear()
+            _judge_together(spark, together)
+        if self._found is None:
+            self._found = verdicts(spark, self._histories)
+        return self._found
+
+
+def _judge_together(spark: SparkSession, entered: Sequence[Entered]) -> None:
+    """Leaves all without a verdict if a history breaks the judge or one of its checks: then each is judged by itself,
+    and only who brought that history is told so."""
+    try:
+        found = verdicts(spark, [history for one in entered for history in one._histories])
+    except Exception:
+        log.exception("the histories cannot be judged together")
+        return
+    if any(doubt.name.startswith("check_failed") for verdict in found for doubt in verdict.doubts):
+        return
+    each = iter(found)
+    for one in entered:
+        one._found = list(islice(each, len(one._histories)))
 
 
 def verdicts(spark: SparkSession, histories: Sequence[Built]) -> list[Verdict]:

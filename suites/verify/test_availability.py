@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import verdicts
+from suites.verify.judging import Entered
 
 S: Final = 1000 * MS
 _STEP: Final = {"do": "kill", "is_fault": True, "resolved": {}, "events": []}
@@ -39,8 +39,8 @@ def broken(history: Built, *faults: tuple[str, float, float]) -> Built:
     return history
 
 
-def told(spark: SparkSession, history: Built) -> dict[str, Any]:
-    (verdict,) = verdicts(spark, [history])
+def told(spark: SparkSession, entered: Entered) -> dict[str, Any]:
+    (verdict,) = entered.verdicts(spark)
     found: dict[str, Any] = verdict.facts["availability"]
     return found
 
@@ -52,10 +52,12 @@ def waited(history: Built, called_s: dict[int, float]) -> Built:
     return history
 
 
+ACKED = waited(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), {3: 0.9, 4: 3.4})
+BY_WINDOW = Entered([broken(ACKED, ("kill", 1, 3))])
+
+
 def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(spark: SparkSession) -> None:
-    history = acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4)
-    history = broken(waited(history, {3: 0.9, 4: 3.4}), ("kill", 1, 3))
-    assert told(spark, history)["ack_ms"] == {
+    assert told(spark, BY_WINDOW)["ack_ms"] == {
         "before": {"acks": 3, "p50": 4.0, "p99": 4.0},
         "during": {"acks": 1, "p50": 1600.0, "p99": 1600.0},
         "after": {"acks": 2, "p50": 4.0, "p99": 100.0},
@@ -74,63 +76,82 @@ def given_after(history: Built, *delays_ms: float | None) -> Built:
     return history
 
 
+GIVEN = given_after(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), 20, 40, None, 30, 10, 10)
+READS_BY_WINDOW = Entered([broken(GIVEN, ("kill", 1, 3))])
+
+
 def test_reads_are_told_by_window_too(spark: SparkSession) -> None:
-    history = given_after(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), 20, 40, None, 30, 10, 10)
-    assert told(spark, broken(history, ("kill", 1, 3)))["read_ms"] == {
+    assert told(spark, READS_BY_WINDOW)["read_ms"] == {
         "before": {"records": 2, "p50": 20.0, "p99": 40.0},
         "during": {"records": 1, "p50": 30.0, "p99": 30.0},
         "after": {"records": 2, "p50": 10.0, "p99": 10.0},
     }
 
 
+SET_BY_NOBODY = broken(given_after(acked_at(0.1, 0.2), 20, 40), ("kill", 1, 3))
+SET_BY_NOBODY.run["timestamps"] = None
+WITHOUT_TIMES = Entered([SET_BY_NOBODY])
+
+
 def test_times_that_no_client_set_say_nothing_of_reads(spark: SparkSession) -> None:
-    history = broken(given_after(acked_at(0.1, 0.2), 20, 40), ("kill", 1, 3))
-    history.run["timestamps"] = None
-    assert told(spark, history)["read_ms"] == {}
+    assert told(spark, WITHOUT_TIMES)["read_ms"] == {}
+
+
+FAULTS = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
+AMONG_FAULTS = Entered([broken(waited(acked_at(0.1, 0.9, 4.0, 4.1, 6.0), {2: 0.95, 4: 4.6}), *FAULTS)])
 
 
 def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
-    history = acked_at(0.1, 0.9, 4.0, 4.1, 6.0)
-    faults = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
-    history = broken(waited(history, {2: 0.95, 4: 4.6}), *faults)
-    found = told(spark, history)
+    found = told(spark, AMONG_FAULTS)
     assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill"}
     assert found["without_acks_s"] == {"kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
+
+
+UNANSWERED = acked_at(0.1, 0.9, 5.0, 9.0, 9.1, 15.0)
+UNANSWERED.tables["ledger"][2].update(outcome="unknown", offset=None, called_ns=START_NS + S)
+GIVEN_UP = Entered([broken(waited(UNANSWERED, {3: 7.0}), ("kill", 1, 8.5))])
 
 
 def test_who_was_given_up_on_had_waited_too(spark: SparkSession) -> None:
     """Nothing is acknowledged for eight seconds; what was sent at their beginning was given up on, and not what ended
     them. What is sent in a pause is another matter."""
-    history = acked_at(0.1, 0.9, 5.0, 9.0, 9.1, 15.0)
-    history.tables["ledger"][2].update(outcome="unknown", offset=None, called_ns=START_NS + S)
-    found = told(spark, broken(waited(history, {3: 7.0}), ("kill", 1, 8.5)))
+    found = told(spark, GIVEN_UP)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill"}
     assert found["without_acks_s"] == {"kill": {"t/0": 8.0}}
 
 
+IDLE = Entered([broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3))])
+
+
 def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
     """Bursts with pauses between them: the partition is idle, not unavailable."""
-    found = told(spark, broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3)))
+    found = told(spark, IDLE)
     assert (found["longest_stall"], found["without_acks_s"]) == (None, {})
 
 
+REFUSED = acked_at(0.1, 0.2, 9.0)
+REFUSED.tables["ledger"][2].update(outcome="refused", offset=None, called_ns=START_NS + 3 * S)
+GIVEN_UP_AT_THE_END = Entered([broken(REFUSED, ("kill", 1, 8))])
+
+
 def test_what_is_given_up_on_at_the_end_was_waited_for(spark: SparkSession) -> None:
-    history = acked_at(0.1, 0.2, 9.0)
-    history.tables["ledger"][2].update(outcome="refused", offset=None, called_ns=START_NS + 3 * S)
-    found = told(spark, broken(history, ("kill", 1, 8)))
+    found = told(spark, GIVEN_UP_AT_THE_END)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill"}
 
 
-@pytest.mark.parametrize("windows", [None, {}], ids=["none", "empty"])
-def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, windows: Any) -> None:
+def _without_windows(windows: Any) -> Entered:
     history = waited(acked_at(0.1, 3.0), {1: 0.2})
     history.run["windows"] = windows
-    (verdict,) = verdicts(spark, [history])
-    found = verdict.facts["availability"]
+    return Entered([history])
+
+
+@pytest.mark.parametrize("entered", [_without_windows(None), _without_windows({})], ids=["none", "empty"])
+def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, entered: Entered) -> None:
+    found = told(spark, entered)
     assert (found["ack_ms"], found["longest_stall"]["s"]) == ({}, 2.8)
 
 
-def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: SparkSession) -> None:
+def _tier_caught_up() -> Built:
     history = broken(acked_at(0.1, 0.2), ("kill", 0.2, 1), ("away", 1, 3), ("full", 4, 7))
     for fault in history.steps[1:]:
         fault["do"] = "tier_outage"
@@ -139,10 +160,20 @@ def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: Spark
         | {"started_ns": START_NS + int(a * S), "ended_ns": START_NS + int(b * S), "healed_ns": None}
         for name, a, b in (("meanwhile", 2, 2.5), ("caught_up", 3.5, 5), ("later", 5.5, 6))
     ]
-    assert told(spark, history)["tier_caught_up_s"] == {"away": 2.0}
+    return history
+
+
+CAUGHT_UP = Entered([_tier_caught_up()])
+
+
+def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: SparkSession) -> None:
+    assert told(spark, CAUGHT_UP)["tier_caught_up_s"] == {"away": 2.0}
+
+
+MINUTE = Entered([waited(History("AA").build(), {1: 0})])
 
 
 def test_figures_decide_nothing(spark: SparkSession) -> None:
     """A minute without acks, and every record there: whether that may be is for a reader to say."""
-    (verdict,) = verdicts(spark, [waited(History("AA").build(), {1: 0})])
+    (verdict,) = MINUTE.verdicts(spark)
     assert verdict.status is Status.PASS

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 TEN_MINUTES_MS = 600_000
 
@@ -75,10 +75,12 @@ CASES: dict[str, tuple[Built, list[str]]] = {
 }
 
 
+ENTERED = Entered(built for built, _ in CASES.values())
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, list[str]]:
-    found = verdicts(spark, [built for built, _ in CASES.values()])
-    return {name: told(verdict) for name, verdict in zip(CASES, found, strict=True)}
+    return {name: told(verdict) for name, verdict in zip(CASES, ENTERED.verdicts(spark), strict=True)}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -11,7 +11,7 @@ from harness.model.internal_topics import OFFSETS
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 S = 1000 * MS
 
@@ -217,11 +217,13 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "a member's offset is in the log, as far as is known": (reset(here(), committed=1), ["skipped_read 2"], 0),
 }
 
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All of them at once."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

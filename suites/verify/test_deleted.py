@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import lose
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 OLD = "Told"  # the id of the topic that was deleted
 ASKED_NS = START_NS + 500 * MS
@@ -56,11 +56,13 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,7 +15,7 @@ from harness.model.verdict import Status, Verdict
 from harness.verify import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import Built, History
-from suites.verify.judging import verdicts
+from suites.verify.judging import Entered, verdicts
 
 
 def changed(edit: Callable[[Built], Any], text: str = "AAAA") -> Built:
@@ -210,11 +210,13 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -11,7 +11,7 @@ from harness.model.finding import Finding
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import append, contract, cut, lose, only_live, swap
 from suites.verify.history import START_NS, Built, Entry, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 LATER_NS = START_NS + 10**9
 # Of a partition that broker 9 has no replica of, told by mistake.
@@ -260,11 +260,13 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -311,27 +313,37 @@ def test_a_transaction_without_its_end_says_how_to_end_it(judged: dict[str, Verd
     assert verdict.status is Status.INCONCLUSIVE  # what lies beyond it nobody could read as committed
 
 
-def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
+def _given_again() -> Built:
     again = died(History("AAAA").build(), at_most_once=False)
     for offset in (1, 2):
         again.copy("observations", {"session": 1}, reader="grouped", offset=offset)
-    again.change("observations", {"session": 1}, reader="grouped", offset=3)
-    once = died(History("AAAA").build(), at_most_once=False)
-    counted = [verdict.facts["given_again"] for verdict in verdicts(spark, [again, once, History("AAAA").build()])]
+    return again.change("observations", {"session": 1}, reader="grouped", offset=3)
+
+
+AGAIN = Entered([_given_again(), died(History("AAAA").build(), at_most_once=False), History("AAAA").build()])
+
+
+def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
+    counted = [verdict.facts["given_again"] for verdict in AGAIN.verdicts(spark)]
     assert counted == [{"t/0": 1}, {}, {}]
 
 
-def test_what_a_group_is_shown_of_aborted_transactions_is_counted_by_its_isolation_alone(spark: SparkSession) -> None:
-    def grouped(text: str, isolation: str) -> Built:
-        history = History(text).build()
-        history.scenario["readers"] = [{"name": "peek", "group": "g", "isolation": isolation}]
-        return history
+def _grouped(text: str, isolation: str) -> Built:
+    history = History(text).build()
+    history.scenario["readers"] = [{"name": "peek", "group": "g", "isolation": isolation}]
+    return history
 
-    histories = [
-        grouped("A[AAA](AA)", "read_uncommitted"),
-        grouped("AA(AA)", "read_uncommitted"),
-        grouped("A[AAA](AA)", "read_committed"),
+
+SHOWN = Entered(
+    [
+        _grouped("A[AAA](AA)", "read_uncommitted"),
+        _grouped("AA(AA)", "read_uncommitted"),
+        _grouped("A[AAA](AA)", "read_committed"),
         History("A[AAA](AA)").build(),
     ]
-    shown = [verdict.facts["shown_undecided"] for verdict in verdicts(spark, histories)]
+)
+
+
+def test_what_a_group_is_shown_of_aborted_transactions_is_counted_by_its_isolation_alone(spark: SparkSession) -> None:
+    shown = [verdict.facts["shown_undecided"] for verdict in SHOWN.verdicts(spark)]
     assert shown == [{"t/0": 3}, {}, {}, {}]

@@ -23,7 +23,7 @@ from suites.verify.edits import (
     without_drain,
 )
 from suites.verify.history import RC, START_NS, Built, Entry, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 from suites.verify.operations import CASES as OF_ADMINS
 
 
@@ -318,11 +318,13 @@ CASES["the cluster does not come back"][0].run["recovered"] = {
     "last_seen": "t-0 isr [1]",
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

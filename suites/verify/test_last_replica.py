@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract, cut, only_live
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 LATER_NS = START_NS + 10**9
 
@@ -62,11 +62,13 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import hide, show
 from suites.verify.history import Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 
 def late(built: Built, *, epoch_each: bool = False, before: int = 2, after: int = 0, **frame: Any) -> Built:
@@ -53,10 +53,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
 }
 
+ENTERED = Entered(built for built, _, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [built for built, _, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 # Offset 4 is the marker, of the sixth millisecond; nothing was written in the third.
 TEXT: Final = "AA(AA)AA"
@@ -50,10 +50,12 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
 }
 
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    histories = [history for history, _ in CASES.values()]
-    return dict(zip(CASES, verdicts(spark, histories), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -102,10 +104,12 @@ EPOCHS: Final[dict[str, tuple[Built, list[str]]]] = {
 }
 
 
+EPOCHS_ENTERED = Entered(history for history, _ in EPOCHS.values())
+
+
 @pytest.fixture(scope="module")
 def judged_epochs(spark: SparkSession) -> dict[str, Verdict]:
-    histories = [history for history, _ in EPOCHS.values()]
-    return dict(zip(EPOCHS, verdicts(spark, histories), strict=True))
+    return dict(zip(EPOCHS, EPOCHS_ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", EPOCHS)
@@ -125,9 +129,11 @@ def test_a_finding_says_which_record_speaks_against_it(judged_epochs: dict[str, 
     assert none.detail == "of leader epoch 0, and the leader, asked for that, says there is none"
 
 
+UNANSWERED = Entered([asked(offset=None, timestamp_ms=None, error="NOT_LEADER_OR_FOLLOWER")])
+
+
 def test_no_answer_is_a_doubt(spark: SparkSession) -> None:
-    history = asked(offset=None, timestamp_ms=None, error="NOT_LEADER_OR_FOLLOWER")
-    (verdict,) = verdicts(spark, [history])
+    (verdict,) = UNANSWERED.verdicts(spark)
     assert verdict.status is Status.INCONCLUSIVE
     (doubt,) = verdict.doubts
     assert doubt.text == "10 questions about offsets of t/0 had no answer: NOT_LEADER_OR_FOLLOWER"

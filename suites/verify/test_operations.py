@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
 from suites.verify.history import START_NS
-from suites.verify.judging import verdicts
+from suites.verify.judging import Entered
 from suites.verify.operations import doubtful, operated
 
 DOUBTFUL = doubtful()
@@ -19,10 +19,13 @@ TOLD = {
 }
 
 
+HISTORIES = {**{name: history for name, (history, _) in DOUBTFUL.items()}, **TOLD}
+ENTERED = Entered(HISTORIES.values())
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    histories = {**{name: history for name, (history, _) in DOUBTFUL.items()}, **TOLD}
-    return dict(zip(histories, verdicts(spark, list(histories.values())), strict=True))
+    return dict(zip(HISTORIES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)

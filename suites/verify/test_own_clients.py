@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from suites.verify.edits import append
 from suites.verify.history import Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 from suites.verify.test_excuses import election, ones, second_epoch, turned
 
 
@@ -57,23 +57,27 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
 NOTED = ("librdkafka was told another offset", "the release's own client was told another offset with acks=1")
 
 
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
+
 def test_only_the_clients_of_others_are_an_excuse(spark: SparkSession) -> None:
-    judged = verdicts(spark, [history for history, _, _ in CASES.values()])
-    for (name, (_, condemning, forgiven)), verdict in zip(CASES.items(), judged, strict=True):
+    for (name, (_, condemning, forgiven)), verdict in zip(CASES.items(), ENTERED.verdicts(spark), strict=True):
         spared = [f for f in verdict.findings if not f.condemns]
         assert (told(verdict), sum(f.count for f in spared)) == (condemning, forgiven), name
         displaced = [note for note in verdict.notes if note.startswith("displaced: 1 records")]
         assert len(displaced) == (name in NOTED), name
 
 
+NOBODY, SENT, BOTH, COPIED, READ = (History("AAA").build() for _ in range(5))
+SENT.scenario["producers"] = [{"name": "p", "client": "java"}]
+BOTH.scenario |= {"producers": [{"name": "p", "client": "java"}], "readers": [{"name": "r", "client": "java"}]}
+COPIED.scenario["producers"] = [{"name": "p"}, {"name": "s", "client": "streams"}]
+READ.scenario |= {"producers": COPIED.scenario["producers"], "readers": BOTH.scenario["readers"]}
+WHO_RAN = Entered([NOBODY, SENT, BOTH, COPIED, READ])
+
+
 def test_the_release_s_own_client_ran_or_did_not(spark: SparkSession) -> None:
-    nobody, sent, both, copied, read = (History("AAA").build() for _ in range(5))
-    sent.scenario["producers"] = [{"name": "p", "client": "java"}]
-    both.scenario |= {"producers": [{"name": "p", "client": "java"}], "readers": [{"name": "r", "client": "java"}]}
-    copied.scenario["producers"] = [{"name": "p"}, {"name": "s", "client": "streams"}]
-    read.scenario |= {"producers": copied.scenario["producers"], "readers": both.scenario["readers"]}
-    histories = [nobody, sent, both, copied, read]
-    said = [[w for w in v.not_covered if "own Java client" in w] for v in verdicts(spark, histories)]
+    said = [[w for w in v.not_covered if "own Java client" in w] for v in WHO_RAN.verdicts(spark)]
     assert said == [
         ["the release's own Java client: all load comes from librdkafka"],
         ["the release's own Java client: all that was read was read by librdkafka"],

@@ -12,7 +12,7 @@ from harness.model.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import Edit, append, lose
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 Row = dict[str, Any]
 
@@ -201,10 +201,12 @@ CASES: dict[str, tuple[Built, list[str]]] = {
 del CASES["a processor that no contract names"][0].run["contract"]["processors"]
 IN_DOUBT = {"not done yet", "streams: nothing was made"}
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract, run_finished, start_at
 from suites.verify.history import MS, RC, RU, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 # Offset 4 is the marker of a commit, 7 and 8 are aborted, 9 is their marker.
 TEXT: Final = "AA(AA)AA[AA]AA"
@@ -108,10 +108,12 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "a run that died half way": (run_finished(probed(1, [3, 5]), finished=False), []),
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

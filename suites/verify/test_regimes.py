@@ -12,7 +12,7 @@ from harness.verify.regimes import ALWAYS_NS, PROPAGATION_NS, Regime, regimes
 from harness.verify.retention import Size, limits_of
 from suites.verify.edits import contract, cut, lose, start_at
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import case_of_history, told, verdicts
+from suites.verify.judging import Entered, case_of_history, told
 
 SECOND_NS = 1000 * MS
 LONG = "............"  # longer than the new value of a setting may take to arrive
@@ -179,11 +179,13 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    """All cases, judged together."""
-    return dict(zip(CASES, verdicts(spark, [history for history, _, _ in CASES.values()]), strict=True))
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

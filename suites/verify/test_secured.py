@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from harness.verify.secured import UNSECURED
 from suites.verify.history import BROKERS, Built, History
-from suites.verify.judging import verdicts
+from suites.verify.judging import Entered
 
 MAP = "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,DIRECT:PLAINTEXT"
 
@@ -82,10 +82,12 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
 from suites.verify.history import RC, RU, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 Row = dict[str, Any]
 S = 10**9
@@ -148,10 +148,12 @@ CASES: dict[str, tuple[Built, list[str]]] = {
 UNDRAINED = {"not done yet", "nobody told how far it is", "a lag that nobody knows"}
 UNSHARED = {"given to nobody, while answers were lost for long", "one short of the limit, when a broker died"}
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

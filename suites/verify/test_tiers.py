@@ -8,17 +8,21 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from harness.verify.tier_kept import Kept, kept_in_tier
 from harness.verify.tier_rows import Partition, Segment
-from suites.verify.judging import told, verdicts
+from suites.verify.history import Built
+from suites.verify.judging import Entered, told
 from suites.verify.tier_cases import CASES, doubtful
 from suites.verify.tiers import DELETED, DELETING, FINISHED, SEGMENTS, STARTED, tiered, wrote
 
 DOUBTFUL = doubtful()
 
 
+HISTORIES = {name: history for name, (history, _) in (DOUBTFUL | CASES).items()}
+ENTERED = Entered(HISTORIES.values())
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    histories = {name: history for name, (history, _) in (DOUBTFUL | CASES).items()}
-    return dict(zip(histories, verdicts(spark, list(histories.values())), strict=True))
+    return dict(zip(HISTORIES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -96,24 +100,34 @@ def test_the_share_that_was_read_from_it_is_told(judged: dict[str, Verdict]) -> 
     assert "tiered storage" not in judged["all is in the tier"].not_covered
 
 
+TAKES_ROOM = tiered(lambda h: wrote(h, "begun", STARTED, 9, "1:9"))
+TAKES_ROOM.copy("tier_objects", {"segment_id": "orphan"}, segment_id="first", look="end")
+TAKES_ROOM_ENTERED = Entered([TAKES_ROOM])
+
+
 def test_what_only_takes_room_is_a_note(spark: SparkSession) -> None:
-    history = tiered(lambda h: wrote(h, "begun", STARTED, 9, "1:9"))
-    history.copy("tier_objects", {"segment_id": "orphan"}, segment_id="first", look="end")
-    (verdict,) = verdicts(spark, [history])
+    (verdict,) = TAKES_ROOM_ENTERED.verdicts(spark)
     assert verdict.status is Status.PASS
     notes = " ".join(verdict.notes)
     assert "1 segments of t-0 have objects in the remote tier that no metadata claims" in notes
     assert "1 copies of t-0 began and were neither finished nor deleted" in notes
 
 
-@pytest.mark.parametrize(("gone", "doubted"), [(3, False), (2, True)])
-def test_only_of_a_topic_that_has_left_the_tier_no_object_is_wanted(
-    spark: SparkSession, gone: int, doubted: bool
-) -> None:
+def _without_objects(gone: int) -> Built:
+    """So many of the segments were deleted from the tier, and none is there."""
     history = tiered(begins=9)
     for segment in list(SEGMENTS)[:gone]:
         wrote(history, segment, DELETING)
         wrote(history, segment, DELETED)
-    history.drop("tier_objects")
-    (verdict,) = verdicts(spark, [history])
+    return history.drop("tier_objects")
+
+
+WITHOUT_OBJECTS = {gone: Entered([_without_objects(gone)]) for gone in (2, 3)}
+
+
+@pytest.mark.parametrize(("gone", "doubted"), [(3, False), (2, True)])
+def test_only_of_a_topic_that_has_left_the_tier_no_object_is_wanted(
+    spark: SparkSession, gone: int, doubted: bool
+) -> None:
+    (verdict,) = WITHOUT_OBJECTS[gone].verdicts(spark)
     assert any("not one object of t" in doubt.text for doubt in verdict.doubts) is doubted

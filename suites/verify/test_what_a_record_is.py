@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import Entered, told
 
 TEXT: Final = "AAAAAA"
 
@@ -76,10 +76,12 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "a clock was set": (own_times(*BACK, jump_ms=-2000, rate=1.0), []),
 }
 
+ENTERED = Entered(history for history, _ in CASES.values())
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [history for history, _ in CASES.values()]), strict=True))
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
