@@ -15,11 +15,10 @@ import click
 
 import reports
 from harness import doctor, judging, listing
+from harness.contract_options import settings_options
 from harness.evidence.seal import seal_directory
 from harness.exiting import guarded, open_streams, writable_folder, writable_here
 from harness.model.backend import AUTO, BACKENDS
-from harness.model.configuration import ACKS, COMMITS, ISOLATIONS, RESETS
-from harness.model.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import limits_of
@@ -252,27 +251,7 @@ def doctor_() -> Exit:
 
 
 @commands.command()
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
-@click.option("--idempotent/--no-idempotent", default=True, help="Of the producer. Default: it is.")
-@click.option("--retries", type=int, default=2**31 - 1, help="Of the producer. Default: without end.")
-@click.option("--in-flight", type=int, default=5, show_default=True, help="Requests of the producer at a time.")
-@click.option("--transactional", is_flag=True, help="The producer writes in transactions.")
-@click.option("--transaction-version", type=click.IntRange(0, 2), default=2, show_default=True, help="KIP-890.")
-@click.option("--id-outlives", is_flag=True, help="transactional.id.expiration.ms is above its longest pause.")
-@click.option("--isolation", type=click.Choice(ISOLATIONS), default="read_committed", show_default=True)
-@click.option("--commits", type=click.Choice(COMMITS), default="after", show_default=True, help="Of the consumer.")
-@click.option("--reset", type=click.Choice(RESETS), default="latest", show_default=True, help="auto.offset.reset.")
-@click.option("--stays", is_flag=True, help="Somebody is in the consumer's group all the while.")
-@click.option("--rf", "replicas", type=int, default=3, show_default=True, help="Replication factor.")
-@click.option("--min-isr", type=int, default=1, show_default=True, help="min.insync.replicas.")
-@click.option("--unclean", is_flag=True, help="unclean.leader.election.enable=true.")
-@click.option("--elr", is_flag=True, help="eligible.leader.replicas.version=1 (KIP-966).")
-@click.option("--flush-messages", type=int, default=-1, help="Default: the system decides.")
-@click.option("--flush-ms", type=int, default=-1, help="Default: the system decides.")
-@click.option("--flush-scheduler-ms", type=int, default=-1, help="log.flush.scheduler.interval.ms. Default: never.")
-@click.option("--retention-ms", type=int, default=RETENTION_MS_DEFAULT, show_default=True)
-@click.option("--retention-bytes", type=int, default=-1, show_default=True)
-@click.option("--compacted", is_flag=True, help="cleanup.policy=compact.")
+@settings_options
 @click.option("--bootstrap", metavar="HOST:PORT", help="Topics of this cluster, in place of a topic as described.")
 @click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these. Default: all.")
 @click.option(
@@ -284,6 +263,7 @@ def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:
     """What a configuration promises: what may be lost, when, why, and which setting mends it.
 
     With --bootstrap of the topics of a live cluster, the worst first; it is asked for its settings and nothing else.
+    Defaults are those of Kafka 4.x, but where an option says what Kafka's own is.
     """
     from harness import explaining  # the brokers' libraries
 

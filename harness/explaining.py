@@ -4,47 +4,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
+from harness import explaining_live as of_cluster
 from harness.kafka.client_config import client_config
-from harness.kafka.live import LiveTopic, live_topics
+from harness.kafka.live import live_topics
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.effects import Effect, Promise
+from harness.model.effects import Promise
 from harness.model.errors import BadInput
 from harness.model.promises import promises
+from harness.telling import as_plain, consumer, effects, producer, reasons
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
-_TOPIC: Final = frozenset(field.name for field in fields(TopicSettings)) - {
-    "deletes",
-    "delete_retention_ms",
-    "compaction_lag_ms",
-    "append_time",
-    "keeps_offsets",
-}
-_BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE})
+# Settings of a topic that have an option of their name; what the others are made of.
+_MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets"})
+_SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
+_MAKE: Final = frozenset({"cleanup_policy", "compacted", "min_compaction_lag_ms", "timestamp_type"})
+_OF_TRANSACTIONS: Final = frozenset({"transaction_version", "id_outlives"})
+_OF_DELETION: Final = frozenset({"retention_ms", "retention_bytes"})
+_OF_COMPACTION: Final = frozenset({"delete_retention_ms", "min_compaction_lag_ms"})
+_ELR_OFF: Final = "with ELR, which is on by default in clusters formatted by 4.1 or later (--elr)"
+_ELR_ON: Final = "without ELR, as in clusters formatted before 4.1 that did not turn it on"
 
 
 def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[str]:
     """What the command's options ask for, by their names. `said`: those that were not left to their defaults."""
+    _refuse_idle(said & _OF_TRANSACTIONS, given["transactional"], "say --transactional, too")
     client = ClientSettings(**{name: given[name] for name in _CLIENT})
     bootstrap, config_file = given["bootstrap"], given["command_config"]
     if bootstrap is None:
         if foreign := sorted(said & {"topic", "command_config"}):
             raise BadInput(f"{_options(foreign)}: which cluster? say --bootstrap HOST:PORT")
-        topic = _topic(given)
+        topic = _topic(given, said)
         return [json.dumps(as_plain(topic, client), indent=1)] if as_json else explained(topic, client)
-    if foreign := sorted(said & _TOPIC):
+    if foreign := sorted(said & (_SAME | _MAKE)):
         raise BadInput(f"{_options(foreign)}: with --bootstrap the cluster tells; leave it out")
     topics = live_topics(bootstrap, {} if config_file is None else client_config(config_file), given["topic"])
     if as_json:
-        return [json.dumps([live_as_plain(topic, client) for topic in worst_first(topics, client)], indent=1)]
-    return live_explained(bootstrap, topics, client)
+        worst_first = of_cluster.worst_first(topics, client)
+        return [json.dumps([of_cluster.live_as_plain(topic, client) for topic in worst_first], indent=1)]
+    return of_cluster.live_explained(bootstrap, topics, client)
 
 
-def _topic(given: Mapping[str, Any]) -> TopicSettings:
-    settings = {name: given[name] for name in _TOPIC}
-    return TopicSettings(**settings, deletes=not given["compacted"])
+def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
+    if {"compacted", "cleanup_policy"} <= said:
+        raise BadInput("--compacted is --cleanup-policy compact: say one of them")
+    policy = "compact" if given["compacted"] else given["cleanup_policy"]
+    _refuse_idle(said & _OF_DELETION, "delete" in policy, "say --cleanup-policy compact,delete, too")
+    _refuse_idle(said & _OF_COMPACTION, "compact" in policy, "say --cleanup-policy compact, too")
+    return TopicSettings(
+        **{name: given[name] for name in _SAME},
+        deletes="delete" in policy,
+        compacted="compact" in policy,
+        compaction_lag_ms=given["min_compaction_lag_ms"],
+        append_time=given["timestamp_type"] == "LogAppendTime",
+    )
+
+
+def _refuse_idle(said: Set[str], effective: bool, instead: str) -> None:
+    """Options that would change nothing."""
+    if said and not effective:
+        raise BadInput(f"{_options(sorted(said))}: it changes nothing here; {instead}")
 
 
 def _options(names: Sequence[str]) -> str:
@@ -53,93 +74,16 @@ def _options(names: Sequence[str]) -> str:
 
 def explained(topic: TopicSettings, client: ClientSettings) -> list[str]:
     """Lines about one configuration, the worst that can happen first."""
-    lines = [f"{topic}; a producer with {client}"]
+    lines = [f"{topic}; a producer with {producer(client)}; a consumer that {consumer(client)}"]
+    turned = {p.event: p for p in promises(replace(topic, elr=not topic.elr), client)}
     for promise in promises(topic, client):
-        lines += ["", f"{_effects(promise)}: {promise.event.happens}", *_reasons(promise)]
+        lines += ["", f"{effects(promise)}: {promise.event.happens}", *reasons(promise)]
+        lines += _otherwise(promise, turned.get(promise.event), topic)
     return lines
 
 
-def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, Any]]:
-    """The same as plain JSON types."""
-    return [asdict(promise) for promise in promises(topic, client)]
-
-
-def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
-    """A topic of a cluster as plain JSON types; `avoidable` as in `avoidable`."""
-    return {
-        "topic": topic.name,
-        "internal": topic.internal,
-        "settings": asdict(topic.settings),
-        "below_min_isr_now": topic.short,
-        "avoidable": [promise.event.name for promise in avoidable(topic, client)],
-        "promises": as_plain(topic.settings, client),
-    }
-
-
-def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[LiveTopic]:
-    """Those whose settings leave most to lose come first, and of these the ones that take no record now."""
-
-    def badness(topic: LiveTopic) -> tuple[list[int], int]:
-        return [promise.severity for promise in avoidable(topic, client)], len(topic.short)
-
-    return sorted(topics, key=lambda topic: (badness(topic), topic.name), reverse=True)
-
-
-def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
-    """What may be lost or unavailable here, and would not be with three replicas of which two must be in sync; of
-    __consumer_offsets whatever else there is: every group stands on it."""
-    good = {p.event: p.severity for p in promises(_good(topic.settings), client)}
-    here = promises(topic.settings, client)
-    bad = [p for p in here if _BAD & set(p.effects) or topic.settings.keeps_offsets]
-    return [p for p in bad if p.severity > good.get(p.event, 0)]
-
-
-def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
-    """Lines about the topics of a cluster, the worst first; what settings do not spare any topic stands at the end."""
-    count = f"{len(topics)} topic{'s' if len(topics) != 1 else ''}"
-    lines = [f"{count} of {bootstrap}, as if written to by a producer with {client}"]
-    if not all(topic.elr_known for topic in topics):
-        lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
-    well = []
-    for topic in worst_first(topics, client):
-        bad = avoidable(topic, client)
-        if not bad and not topic.short:
-            well.append(topic.name)
-            continue
-        lines += ["", f"{topic.name}: {topic.settings}"]
-        if topic.short:
-            lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
-        for promise in bad:
-            lines += [f"  {_effects(promise)} when {promise.event.happens}", *_reasons(promise, "    ")]
-    if well:
-        lines += ["", f"as safe as three replicas of which two must be in sync: {', '.join(sorted(well))}"]
-    if topics:
-        lines += ["", *_of_any(topics[0].settings, client)]
-    return lines
-
-
-def _good(topic: TopicSettings) -> TopicSettings:
-    """What it could have at the price of three copies, and without a flush of each record."""
-    return replace(topic, replicas=3, min_isr=2, unclean=False)
-
-
-def _of_any(topic: TopicSettings, client: ClientSettings) -> list[str]:
-    lines = ["what the settings above do not spare any topic:"]
-    for promise in promises(_good(topic), client):
-        if _BAD & set(promise.effects):
-            lines.append(f"  {_effects(promise)} when {promise.event.happens}: {promise.which}")
-    return lines
-
-
-def _listed(partitions: Sequence[int], most: int = 8) -> str:
-    shown = ", ".join(map(str, partitions[:most]))
-    return shown if len(partitions) <= most else f"{shown} and {len(partitions) - most} more"
-
-
-def _effects(promise: Promise) -> str:
-    return " and ".join(effect.value for effect in promise.effects)
-
-
-def _reasons(promise: Promise, indent: str = "  ") -> list[str]:
-    lines = [f"{indent}{promise.which}", f"{indent}because: {promise.why} ({promise.source})"]
-    return lines + ([f"{indent}mend by: {', '.join(promise.mend)}"] if promise.mend else [])
+def _otherwise(promise: Promise, turned: Promise | None, topic: TopicSettings) -> list[str]:
+    """Where eligible leader replicas decide."""
+    if turned is None or turned.effects == promise.effects:
+        return []
+    return [f"  {_ELR_ON if topic.elr else _ELR_OFF}: {effects(turned)}"]

@@ -32,7 +32,7 @@ from harness.model.contract import (
     unless_never,
 )
 from harness.model.errors import BadInput
-from harness.model.internal_topics import OFFSETS
+from harness.model.internal_topics import OFFSETS, OWN
 
 DEADLINE_S: Final = 15.0
 _TRY_S: Final = 1.0
@@ -70,7 +70,7 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
     return [
         LiveTopic(
             name=name,
-            internal=name.startswith("__"),
+            internal=name in OWN,
             settings=replace(
                 _settings(configs[name], _replicas(chosen[name]), broker, bool(level)), keeps_offsets=name == OFFSETS
             ),
@@ -169,14 +169,18 @@ def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], 
         min_isr=int(config.get(MIN_INSYNC, "1")),
         unclean=config.get("unclean.leader.election.enable") == "true",
         elr=elr,
-        flush_messages=unless_never(config.get("flush.messages", "")),
+        flush_messages=_at_least(1, unless_never(config.get("flush.messages", ""))),  # 2.x let it be 0
         flush_ms=unless_never(config.get("flush.ms", "")),
         flush_scheduler_ms=unless_never(broker.get(FLUSH_LOOKS, "")),
         retention_ms=int(config.get("retention.ms", "-1")),
-        retention_bytes=int(config.get("retention.bytes", "-1")),
+        retention_bytes=_at_least(0, int(config.get("retention.bytes", "-1"))),  # any number below 0 is no limit
         deletes="delete" in policy,
         compacted="compact" in policy,
         compaction_lag_ms=int(config.get(MIN_COMPACTION_LAG, 0)),
         append_time=timestamp_type(config.get(TIMESTAMP_TYPE, "")) == APPEND_TIME,
         delete_retention_ms=int(config.get(DELETE_RETENTION, DELETE_RETENTION_MS_DEFAULT)),
     )
+
+
+def _at_least(least: int, value: int) -> int:
+    return max(least, value) if value >= 0 else -1

@@ -21,13 +21,16 @@ ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted"
 COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 # Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).
 IN_FLIGHT_MAX: Final = 5
+RETRIES_MAX: Final = 2**31 - 1
+_NEVER: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
     """-1 = never, or without limit. elr: eligible leader replicas are remembered (KIP-966), a feature of the cluster.
 
-    The defaults are Kafka's own, but for the replication factor, which is that of a topic worth asking about.
+    The defaults are Kafka's own but for the replication factor, which is that of a topic worth asking about, and for
+    elr, which is on in clusters that 4.1 or later formatted.
     """
 
     replicas: int = 3
@@ -49,6 +52,20 @@ class TopicSettings:
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:
             raise BadInput("a topic has a replication factor and a min.insync.replicas of 1 or more")
+        limits = {
+            "flush.messages": (self.flush_messages, 1),
+            "flush.ms": (self.flush_ms, 0),
+            "log.flush.scheduler.interval.ms": (self.flush_scheduler_ms, 0),
+            "retention.ms": (self.retention_ms, 0),
+            "retention.bytes": (self.retention_bytes, 0),
+        }
+        for name, (value, least) in limits.items():
+            if value < least and value != _NEVER:
+                raise BadInput(f"{name} is {least} or more, or {_NEVER} for never or without limit, and not {value}")
+        whole = {"delete.retention.ms": self.delete_retention_ms, "min.compaction.lag.ms": self.compaction_lag_ms}
+        for name, value in whole.items():
+            if value < 0:
+                raise BadInput(f"{name} is 0 or more, and not {value}")
 
     def __str__(self) -> str:
         words = [f"{self.replicas} replica{'s' if self.replicas > 1 else ''}", f"min.insync.replicas={self.min_isr}"]
@@ -97,11 +114,14 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Of who writes and who reads. retries = 0: a producer that sends each record once."""
+    """Of who writes and who reads. retries = 0: a producer that sends each record once.
+
+    The producer's defaults are Kafka's own; its consumer would read_uncommitted and commit automatically.
+    """
 
     acks: Acks = "all"
     idempotent: bool = True
-    retries: int = 2**31 - 1
+    retries: int = RETRIES_MAX
     in_flight: int = 5
     transactional: bool = False
     transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch

@@ -8,6 +8,9 @@ from harness.model.scenario import ClusterShape, Topic
 
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
+# Those that brokers alone write to, with acks=all whatever clients ask for: the last two are of share groups (KIP-932)
+# and of the remote tier (KIP-405).
+OWN: Final = (OFFSETS, TRANSACTIONS, "__share_group_state", "__remote_log_metadata")
 # The setting that says how many partitions each has, and what it is in clusters of the harness.
 PARTITIONS: Final = {
     OFFSETS: ("offsets.topic.num.partitions", 10),

@@ -38,12 +38,15 @@ MODULES: dict[str, set[str]] = {
     "judging": {"model", "evidence", "kafka", "verify", "options"},
     "listing": {"model", "kafka", "clusters", "faults", "scenarios", "verify", "options"},
     "doctor": {"model", "kafka", "clusters"},
-    "explaining": {"model", "kafka"},
+    "contract_options": {"model"},
+    "telling": {"model"},
+    "explaining_live": {"model", "kafka", "telling"},
+    "explaining": {"model", "kafka", "telling", "explaining_live"},
     "configured": {"model", "kafka"},
 }
 RUN = {*ROOMS, "options", "judging", "configured"}
 CHAOS = {*RUN, "run"}
-CLI = {*CHAOS, "regression", "contracts", "chaos", "exiting", "listing", "doctor", "explaining"}
+CLI = {*CHAOS, "regression", "contracts", "chaos", "exiting", "listing", "doctor", "explaining", "contract_options"}
 ROOMS |= {**MODULES, "chaos": CHAOS, "cli": CLI}
 # What run.py was split into; all of it sits on run's level.
 RUN_PARTS = {

@@ -1,0 +1,151 @@
+"""The topics of a cluster in words: what each may lose that three replicas would keep, and what these do not spare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from harness.kafka.live import LiveTopic
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.effects import Effect, Promise
+from harness.model.internal_topics import OFFSETS, OWN, TRANSACTIONS
+from harness.model.promises import promises
+from harness.telling import as_plain, consumer, effects, mended, producer, reasons
+
+_BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE, Effect.RETURNED})
+# An application that fails in the evening is mended by the next one: what is deleted before that, it may never see.
+SHORT_H: Final = 24
+_SHORT_MS: Final = SHORT_H * 3_600_000
+_GROWS_OLD: Final = "grows_old"
+# Coordinators write with acks=all and send again until it is there, whatever producers of others do.
+_COORDINATOR: Final = ClientSettings()
+_GOES_WITH: Final[Mapping[str, str]] = dict(
+    zip(
+        OWN,
+        (
+            "what groups have committed: they begin again at an earlier commit, or by auto.offset.reset",
+            "the ends of transactions and the epochs of their producers: what was acknowledged as committed may abort, "
+            "one that is open may hang, and a zombie that was fenced may write again",
+            "what share groups have accepted: it is given again",
+            "which segments lie in the remote tier: what brokers do not know of there they cannot read",
+        ),
+        strict=True,
+    )
+)
+assert {OFFSETS, TRANSACTIONS} <= _GOES_WITH.keys()
+
+
+def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
+    """A topic of a cluster as plain JSON types; `avoidable` as in `avoidable`."""
+    return {
+        "topic": topic.name,
+        "internal": topic.internal,
+        "settings": asdict(topic.settings),
+        "below_min_isr_now": topic.short,
+        "avoidable": [promise.event.name for promise in avoidable(topic, client)],
+        "promises": as_plain(topic.settings, _writer(topic, client)),
+    }
+
+
+def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[LiveTopic]:
+    """Those whose settings leave most to lose come first, and of these the ones that take no record now."""
+
+    def badness(topic: LiveTopic) -> tuple[list[int], int]:
+        return [promise.severity for promise in avoidable(topic, client)], len(topic.short)
+
+    return sorted(topics, key=lambda topic: (badness(topic), topic.name), reverse=True)
+
+
+def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
+    """What may be lost, back or unavailable here, and would not be with three replicas of which two must be in sync; of
+    __consumer_offsets whatever else there is: every group stands on it. And what is deleted within SHORT_H."""
+    good = {p.event: p.severity for p in promises(_good(topic.settings), _writer(topic, client))}
+    here = promises(topic.settings, _writer(topic, client))
+    bad = [p for p in here if _BAD & set(p.effects) or topic.settings.keeps_offsets]
+    worse = [p for p in bad if p.severity > good.get(p.event, 0)]
+    return worse + [_too_soon(p) for p in here if p.event.name == _GROWS_OLD and _short(topic.settings)]
+
+
+def _writer(topic: LiveTopic, client: ClientSettings) -> ClientSettings:
+    """Who writes to it."""
+    return _COORDINATOR if topic.internal else client
+
+
+def _good(topic: TopicSettings) -> TopicSettings:
+    """What it could have at the price of three copies."""
+    return replace(topic, replicas=3, min_isr=2, unclean=False)
+
+
+def _short(topic: TopicSettings) -> bool:
+    return topic.deletes and 0 <= topic.retention_ms < _SHORT_MS
+
+
+def _too_soon(promise: Promise) -> Promise:
+    which = f"{promise.which}: before a consumer that stands still for {SHORT_H} h is there again"
+    return replace(promise, which=which, mend=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
+
+
+def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
+    """Lines about the topics of a cluster, the worst first; what settings do not spare them stands at the end."""
+    lines = _head(bootstrap, topics, client)
+    well = []
+    for topic in worst_first(topics, client):
+        bad = avoidable(topic, client)
+        if not bad and not topic.short:
+            well.append(topic)
+            continue
+        lines += ["", f"{topic.name}: {topic.settings}"]
+        if topic.internal:
+            lines.append(f"  with it goes {_GOES_WITH[topic.name]}")
+        if topic.short:
+            lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
+        for promise in bad:
+            lines += [f"  {effects(promise)} when {promise.event.happens}", *reasons(promise, "    ")]
+    if well:
+        names = ", ".join(sorted(topic.name for topic in well))
+        lines += ["", f"as safe as three replicas of which two must be in sync: {names}"]
+        lines += [f"  with {topic.name} goes {_GOES_WITH[topic.name]}" for topic in well if topic.internal]
+    return [*lines, *_of_all(topics, client), *_by_size(topics)]
+
+
+def _head(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
+    count = f"{len(topics)} topic{'s' if len(topics) != 1 else ''}"
+    lines = [f"{count} of {bootstrap}, as if written to by a producer with {producer(client)}"]
+    lines.append(f"and read by a consumer that {consumer(client)}")
+    if own := [topic.name for topic in topics if topic.internal]:
+        lines.append(f"{', '.join(own)}: written by brokers, with acks=all, whatever producers do")
+    if not all(topic.elr_known for topic in topics):
+        lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
+    return lines
+
+
+def _of_all(topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
+    """What is left to lose with three replicas of which two must be in sync: of which topics, where not of all."""
+    found: dict[Promise, list[str]] = {}
+    for topic in topics:
+        for promise in promises(_good(topic.settings), _writer(topic, client)):
+            if _BAD & set(promise.effects):
+                found.setdefault(promise, []).append(topic.name)
+    lines = []
+    for promise, names in sorted(found.items(), key=lambda item: -item[0].severity):
+        of = "" if len(names) == len(topics) else f", of {_listed(names)}"
+        lines.append(f"  {effects(promise)} when {promise.event.happens}{of}: {promise.which}")
+        lines += mended(promise, "    ")
+    return ["", "what three replicas do not spare them, of which two must be in sync:", *lines] if lines else []
+
+
+def _by_size(topics: Sequence[LiveTopic]) -> list[str]:
+    """For how long that keeps a record its load decides, which nobody is asked about."""
+    names = [topic.name for topic in topics if topic.settings.deletes and topic.settings.retention_bytes >= 0]
+    said = "deleted beyond retention.bytes, however young, read or not"
+    return (
+        ["", f"{said}: {_listed(names)}", f"  mend by: retention.bytes=-1, or as much as comes in {SHORT_H} h"]
+        if names
+        else []
+    )
+
+
+def _listed(things: Sequence[object], most: int = 8) -> str:
+    shown = ", ".join(map(str, things[:most]))
+    return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
