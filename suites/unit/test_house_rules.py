@@ -63,6 +63,12 @@ def test_tox_and_suites_stand_on_one_release() -> None:
     assert set(re.findall(r"--kafka (\S+)", ci)) == {release}
 
 
+def test_ci_plays_all_of_tox_run() -> None:
+    ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    played = {env for envs in re.findall(r"tox run [^\n]*?-e ([\w,]+)", ci) for env in envs.split(",")}
+    assert set(_tox()["tox"]["env_list"].split(", ")) <= played
+
+
 def _tox() -> ConfigParser:
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
