@@ -255,11 +255,17 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
         named = ", ".join(
             f"{stall['s']:.1f} s {stall['place']}"
             + (f" in {name}" if len(told) > 1 else "")
-            + (f" ({stall['fault']})" if stall["fault"] else "")
+            + (f" ({_during(stall)})" if stall["fault"] else "")
             for name, stall in worst
         )
         lines.append((f"  longest without acks: {named}", "dim"))
     return lines
+
+
+def _during(stall: Mapping[str, Any]) -> str:
+    """The fault that it is put down to, and which others were open."""
+    others = stall.get("also_open")
+    return f"{stall['fault']}, with {', '.join(others)} open" if others else str(stall["fault"])
 
 
 def _share(part: int, whole: int, what: str) -> str:

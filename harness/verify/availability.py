@@ -8,7 +8,7 @@ given the record, which it asks for a few times a second.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from harness.verify.tables import BUNDLE, PLACE, frame
 STALL_S: Final = 0.5  # without acks of a partition that somebody waits for: shorter ones are a client's batches
 _BUCKET_NS: Final = 10**8
 _NS: Final = 10**9
+BETWEEN: Final = "between faults"
 WINDOWS: Final = ("before", "during", "after")
 
 
@@ -63,24 +64,27 @@ def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
     return found
 
 
-def figures(case: Case, known: Waits) -> dict[str, Any]:
-    """As they stand in a verdict: milliseconds, seconds, and each stall with its fault."""
-    by_fault: dict[str, dict[str, float]] = defaultdict(dict)
+def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]:
+    """As they stand in a verdict: milliseconds, seconds, and each stall with its fault. places: that records were sent
+    to; what had no stall during a fault stands there with 0."""
+    none = dict.fromkeys(sorted({_named(place) for place in places}), 0.0)
+    by_fault = {step["name"]: dict(none) for step in case.steps if step["is_fault"] and step["started_ns"] is not None}
     for stall in known.stalls:
-        silent = by_fault[_fault_of(stall, case.steps) or "between faults"]
-        where = f"{stall.place[0]}/{stall.place[2]}"
-        silent[where] = round(silent.get(where, 0.0) + stall.seconds, 3)
+        silent = by_fault.setdefault(_fault_of(stall, case.steps) or BETWEEN, dict(none))
+        silent[_named(stall.place)] = round(silent.get(_named(stall.place), 0.0) + stall.seconds, 3)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
     return {
         "ack_ms": _in_ms("acks", known.acks),
         "read_ms": _in_ms("records", known.reads),
         "longest_stall": longest
         and {
-            "place": f"{longest.place[0]}/{longest.place[2]}",
+            "place": _named(longest.place),
             "s": round(longest.seconds, 3),
             "fault": _fault_of(longest, case.steps),
+            "also_open": _also_open([longest], case.steps),
         },
         "without_acks_s": {fault: dict(sorted(by.items())) for fault, by in by_fault.items()},
+        "also_open": _shared(known.stalls, case.steps),
         "tier_caught_up_s": dict(_caught_up(case.steps)),
     }
 
@@ -103,16 +107,42 @@ def _in_ms(what: str, latencies: Mapping[str, tuple[int, int, int]]) -> dict[str
     }
 
 
+def _named(place: Place) -> str:
+    return f"{place[0]}/{place[2]}"
+
+
 def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
     """Of the faults that were open for most of it the latest: what had been broken long before did not stop acks."""
+    shared = _open_during(stall, steps)
+    most = max(shared.values(), default=0)
+    return max((of for of, ns in shared.items() if 2 * ns >= most), default=(0, None))[1]
+
+
+def _open_during(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], int]:
+    """By when it began and its name, for how long each fault was open while a partition stalled, in ns."""
     shared = {
         (step["started_ns"], step["name"]): min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
         - max(stall.from_ns, step["started_ns"])
         for step in steps
         if step["is_fault"] and step["started_ns"] is not None
     }
-    most = max(shared.values(), default=0)
-    return max((of for of, ns in shared.items() if ns > 0 and 2 * ns >= most), default=(0, None))[1]
+    return {of: ns for of, ns in shared.items() if ns > 0}
+
+
+def _also_open(stalls: Iterable[Stall], steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Other faults than the one that stalls are put down to, which were open during any of them, in order."""
+    others = {of: None for stall in stalls for of in _open_during(stall, steps) if of[1] != _fault_of(stall, steps)}
+    return list(dict.fromkeys(name for _, name in sorted(others)))
+
+
+def _shared(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By fault that stalls are put down to, which others were open as well."""
+    by_fault: dict[str, list[Stall]] = defaultdict(list)
+    for stall in stalls:
+        if fault := _fault_of(stall, steps):
+            by_fault[fault].append(stall)
+    told = {fault: _also_open(its, steps) for fault, its in by_fault.items()}
+    return {fault: others for fault, others in told.items() if others}
 
 
 def _reads(given: Prepared) -> DataFrame:

@@ -164,6 +164,10 @@ def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> 
     assert "  live reads took p50/p99: during 120/410 ms" in said
     assert "  the remote tier had caught up after its healing by: 2.0 s (outage)" in said
     assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
+    shared = slowed("a", 4.14)
+    shared.facts["availability"]["longest_stall"]["also_open"] = ["followers", "slow"]
+    said = text_of(gate_summary(ran("a", Status.PASS)), shared).splitlines()
+    assert "  longest without acks: 4.1 s plain/0 (kill_leader, with followers, slow open)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
     said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
     told = ", ".join(f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d")))

@@ -103,8 +103,21 @@ AMONG_FAULTS = Entered([broken(waited(acked_at(0.1, 0.9, 4.0, 4.1, 6.0), {2: 0.9
 
 def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
     found = told(spark, AMONG_FAULTS)
-    assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill"}
-    assert found["without_acks_s"] == {"kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
+    others = ["slow", "cut", "flap"]
+    assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill", "also_open": others}
+    none = {fault: {"t/0": 0.0} for fault in others}
+    assert found["without_acks_s"] == {**none, "kill": {"t/0": 3.05}, "between faults": {"t/0": 1.4}}
+    assert found["also_open"] == {"kill": others}
+
+
+NOT_OPEN = (("over", 0.1, 0.95), ("kill", 1.3, 4.5), ("later", 4.0, 4.5))
+ALONE = Entered([broken(waited(acked_at(0.1, 0.9, 4.0), {2: 0.95}), *NOT_OPEN)])
+
+
+def test_what_was_over_or_had_not_begun_was_not_open(spark: SparkSession) -> None:
+    found = told(spark, ALONE)
+    assert (found["longest_stall"]["also_open"], found["also_open"]) == ([], {})
+    assert found["without_acks_s"] == {"over": {"t/0": 0.0}, "kill": {"t/0": 3.05}, "later": {"t/0": 0.0}}
 
 
 UNANSWERED = acked_at(0.1, 0.9, 5.0, 9.0, 9.1, 15.0)
@@ -116,7 +129,7 @@ def test_who_was_given_up_on_had_waited_too(spark: SparkSession) -> None:
     """Nothing is acknowledged for eight seconds; what was sent at their beginning was given up on, and not what ended
     them. What is sent in a pause is another matter."""
     found = told(spark, GIVEN_UP)
-    assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill"}
+    assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill", "also_open": []}
     assert found["without_acks_s"] == {"kill": {"t/0": 8.0}}
 
 
@@ -126,7 +139,7 @@ IDLE = Entered([broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3))])
 def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
     """Bursts with pauses between them: the partition is idle, not unavailable."""
     found = told(spark, IDLE)
-    assert (found["longest_stall"], found["without_acks_s"]) == (None, {})
+    assert (found["longest_stall"], found["without_acks_s"]) == (None, {"kill": {"t/0": 0.0}})
 
 
 REFUSED = acked_at(0.1, 0.2, 9.0)
@@ -136,7 +149,7 @@ GIVEN_UP_AT_THE_END = Entered([broken(REFUSED, ("kill", 1, 8))])
 
 def test_what_is_given_up_on_at_the_end_was_waited_for(spark: SparkSession) -> None:
     found = told(spark, GIVEN_UP_AT_THE_END)
-    assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill"}
+    assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill", "also_open": []}
 
 
 def _without_windows(windows: Any) -> Entered:

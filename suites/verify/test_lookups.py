@@ -63,6 +63,9 @@ def test_each_wrong_answer_is_named_and_nothing_else(name: str, judged: dict[str
     verdict, expected = judged[name], CASES[name][1]
     assert told(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
+    assert any(
+        said.startswith("answers of leaders about times and epochs, of topics that") for said in verdict.not_covered
+    )
 
 
 def test_a_finding_says_what_was_asked_and_what_was_answered(judged: dict[str, Verdict]) -> None:
