@@ -31,7 +31,8 @@ def weakened(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
 
 
 def test_weakened_twin_fails_with_its_kind(scenario: str, weakened: GateResult) -> None:
-    weakening = scenarios.load(scenario).weakening
+    declared = scenarios.load(scenario)
+    weakening = declared.weakening
     assert weakening is not None, "a scenario without a weakening is no coverage"
     outcome = next(r for r in weakened.summary.results if r.name == scenario)
     if outcome.bundle is None:
@@ -41,3 +42,7 @@ def test_weakened_twin_fails_with_its_kind(scenario: str, weakened: GateResult) 
     said = f"{weakening.what}: {verdict.status.name}, {sorted(kinds)}, doubts {[d.text for d in verdict.doubts]}"
     assert verdict.status is Status.FAIL, said
     assert set(weakening.expect) <= kinds, said
+    if declared.matrix is not None:
+        made = {topic for p in declared.producers if p.processes for topic in p.topics}
+        at = {finding.topic for finding in verdict.findings if finding.condemns}
+        assert at & {*declared.matrix.topics, *made}, f"{said}: of no cell of its column, but of {sorted(map(str, at))}"
