@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.contract import APPEND_TIME, ID_FORGOTTEN, READER_AWAY, Contract, contract_of, has_epoch_each
+from harness.model.contract import (
+    APPEND_TIME,
+    ID_FORGOTTEN,
+    PRODUCER_EXPIRATION,
+    READER_AWAY,
+    Contract,
+    contract_of,
+    has_epoch_each,
+)
 from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
 from harness.model.version import numbers_of
 
@@ -21,9 +29,13 @@ OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
 _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 # What depends on what its producer speaks.
 _OF_PROTOCOL: Final = frozenset({"end_comes_late"})
-# What depends on a setting of brokers.
-_OF_BROKERS: Final = {"transactional_id_expires": "transactional.id.expiration.ms"}
 _RESETS: Final = {"error": "none"}  # librdkafka's word, which scenarios have, as Kafka's
+# What depends on a setting of brokers.
+_OF_BROKERS: Final = {
+    "transactional_id_expires": "transactional.id.expiration.ms",
+    "producer_expires_unanswered": PRODUCER_EXPIRATION,
+}
+_DELIVERY_MS: Final = 120_000  # Kafka's own delivery.timeout.ms; a column that is about it sets it
 ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 
 
@@ -36,7 +48,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
         return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
     if event in OF_RESETS:
         stays = ", stays in its group" if client.stays else ""
-        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}"
+        limit = "" if settings.retention_ms >= 0 else "; retention.ms=-1"
+        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}{limit}"
     if event in OF_OFFSETS:
         return f"{client.consumer}; __consumer_offsets: {settings}"
     spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
@@ -68,7 +81,10 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)
-    client = replace(_client(producer, group), stays=group is not None and group.group not in _left(scenario))
+    stays = group is not None and group.group not in _left(scenario)
+    waits_ms = int(producer.config.get("delivery.timeout.ms", _DELIVERY_MS))
+    remembered = _declared(scenario).producer_expiration_ms > waits_ms
+    client = replace(_client(producer, group), stays=stays, remembered=remembered)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
         outlives = producer.name not in _forgotten(scenario)

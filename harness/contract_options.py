@@ -44,6 +44,11 @@ _PRODUCER: Final = (
         is_flag=True,
         help="transactional.id.expiration.ms is above the longest pause. Default: it is not; Kafka's own is 7 days.",
     ),
+    click.option(
+        "--remembered",
+        is_flag=True,
+        help="producer.id.expiration.ms is above delivery.timeout.ms. Default: it is not; Kafka's own: 1 day, 2 minutes.",
+    ),
 )
 _CONSUMER: Final = (
     click.option(

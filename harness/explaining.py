@@ -31,6 +31,8 @@ _ELR_ON: Final = "without ELR, as in clusters formatted before 4.1 that did not 
 def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[str]:
     """What the command's options ask for, by their names. `said`: those that were not left to their defaults."""
     _refuse_idle(said & _OF_TRANSACTIONS, given["transactional"], "say --transactional, too")
+    remembers = given["idempotent"] and not given["transactional"]
+    _refuse_idle(said & {"remembered"}, remembers, "say --idempotent, without --transactional")
     client = ClientSettings(**{name: given[name] for name in _CLIENT})
     bootstrap, config_file = given["bootstrap"], given["command_config"]
     if bootstrap is None:

@@ -126,6 +126,7 @@ class ClientSettings:
     transactional: bool = False
     transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch
     id_outlives: bool = False  # transactional.id.expiration.ms is above the producer's longest pause
+    remembered: bool = False  # producer.id.expiration.ms is above its delivery.timeout.ms
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
     reset: Reset = "latest"

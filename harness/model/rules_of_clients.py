@@ -85,6 +85,9 @@ def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSetting
     del topic
     if not client.idempotent or client.transactional:
         return None
+    if client.remembered:
+        why = "the producer gives a request up before the broker forgets the sequences by which it would know it"
+        return kept(event, why, "KIP-91; KIP-854", "each acknowledged record once, in order")
     return Promise(
         event=event,
         effects=(Effect.DUPLICATED,),

@@ -77,6 +77,7 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is 0 or more, and not -1"),
         (["--transaction-version", "1"], "--transaction-version: it changes nothing here; say --transactional, too"),
         (["--id-outlives"], "--id-outlives: it changes nothing here; say --transactional, too"),
+        (["--remembered", "--no-idempotent"], "--remembered: it changes nothing here; say --idempotent, without"),
         (
             ["--compacted", "--retention-ms", "5"],
             "--retention-ms: it changes nothing here; say --cleanup-policy compact,",
@@ -118,6 +119,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (["--transactional"], "transactional, transaction.version 2; "),
         (["--transactional", "--transaction-version", "1"], "transactional, transaction.version 1; "),
         (["--transactional", "--id-outlives"], "transaction.version 2, an id that outlives its pauses; "),
+        (["--remembered"], "acks=all, idempotent, remembered for longer than it waits; "),
         (["--retries", "5"], "acks=all, idempotent, retries=5; "),
         (["--flush-ms", "0"], "flush.ms=0, for which nobody looks; "),
         (["--flush-ms", "0", "--flush-scheduler-ms", "1000"], "on disk within 1000 ms; "),
@@ -158,7 +160,7 @@ def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.C
 
 def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     helped = " ".join(" ".join(told(capsys, "--help")).split())
-    for option in ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives"):
+    for option in ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered"):
         assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
     options = [o for o in cli.commands.commands["contract"].params if isinstance(o, click.Option)]
     settings = options[: [o.name for o in options].index("bootstrap")]
