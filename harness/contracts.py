@@ -235,8 +235,10 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
 
 
 def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
-    """For how long the partition of a topic that had no ack for longest had none during the fault."""
-    silent: Mapping[str, float] = verdict.facts["availability"]["without_acks_s"].get(matrix.fault, {})
+    """For how long the partition of a topic that had no ack for longest had none during the fault; or where it is about
+    them no commit of its group."""
+    what = "without_commits_s" if matrix.at(topic) in OF_OFFSETS else "without_acks_s"
+    silent: Mapping[str, float] = verdict.facts["availability"].get(what, {}).get(matrix.fault, {})
     return max((s for place, s in silent.items() if place.rpartition("/")[0] == topic), default=0.0)
 
 

@@ -43,11 +43,12 @@ class Stall:
 @dataclass(slots=True)
 class Waits:
     """Of one bundle. acks, reads: by window, how many and their 50th and 99th percentile in ns; stalls: of STALL_S or
-    more."""
+    more; commits: the same of groups, between two commits that were acknowledged."""
 
     acks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     reads: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     stalls: list[Stall] = field(default_factory=list)
+    commits: list[Stall] = field(default_factory=list)
 
 
 def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
@@ -59,19 +60,22 @@ def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
     for number, latencies in _latencies(_reads(given).join(windows, BUNDLE)):
         found[number].reads = latencies
     for row in _stalls(given.ledger).collect():
-        place = row["topic"], row["topic_id"], row["partition"]
-        found[row[BUNDLE]].stalls.append(Stall(place, row["from_ns"], row["to_ns"]))
+        found[row[BUNDLE]].stalls.append(_stall(row))
+    for row in _commits(given).collect() if any(case.contract.readers for case in given.cases) else ():
+        found[row[BUNDLE]].commits.append(_stall(row))
     return found
+
+
+def _stall(row: Any) -> Stall:
+    return Stall((row["topic"], row["topic_id"], row["partition"]), row["from_ns"], row["to_ns"])
 
 
 def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]:
     """As they stand in a verdict: milliseconds, seconds, and each stall with its fault. places: that records were sent
     to; what had no stall during a fault stands there with 0."""
     none = dict.fromkeys(sorted({_named(place) for place in places}), 0.0)
-    by_fault = {step["name"]: dict(none) for step in case.steps if step["is_fault"] and step["started_ns"] is not None}
-    for stall in known.stalls:
-        silent = by_fault.setdefault(_fault_of(stall, case.steps) or BETWEEN, dict(none))
-        silent[_named(stall.place)] = round(silent.get(_named(stall.place), 0.0) + stall.seconds, 3)
+    faults = {step["name"]: none for step in case.steps if step["is_fault"] and step["started_ns"] is not None}
+    without_acks = faults | _by_fault(known.stalls, case.steps)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
     return {
         "ack_ms": _in_ms("acks", known.acks),
@@ -83,10 +87,20 @@ def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]
             "fault": _fault_of(longest, case.steps),
             "also_open": _also_open([longest], case.steps),
         },
-        "without_acks_s": {fault: dict(sorted(by.items())) for fault, by in by_fault.items()},
+        "without_acks_s": {fault: dict(sorted((none | by).items())) for fault, by in without_acks.items()},
         "also_open": _shared(known.stalls, case.steps),
+        "without_commits_s": _by_fault(known.commits, case.steps),
         "tier_caught_up_s": dict(_caught_up(case.steps)),
     }
+
+
+def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Their seconds, by fault and by "topic/partition"."""
+    by_fault: dict[str, dict[str, float]] = defaultdict(dict)
+    for stall in stalls:
+        silent = by_fault[_fault_of(stall, steps) or BETWEEN]
+        silent[_named(stall.place)] = round(silent.get(_named(stall.place), 0.0) + stall.seconds, 3)
+    return {fault: dict(sorted(by.items())) for fault, by in by_fault.items()}
 
 
 def _caught_up(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
@@ -209,3 +223,20 @@ def _stalls(ledger: DataFrame) -> DataFrame:
     columns = [*PLACE, "from_ns", "to_ns"]
     gaps = between.select(*columns).unionByName(ends.select(*columns))
     return gaps.where(F.col("to_ns") - F.col("from_ns") >= int(STALL_S * _NS))
+
+
+def _commits(given: Prepared) -> DataFrame:
+    """Gaps between two commits of a group that were acknowledged, from when there was something to commit: a record was
+    acknowledged at the offset that the first of them tells."""
+    acked = given.offset_commits.where((F.col("outcome") == Outcome.ACKED.value) & F.col("txn_id").isNull())
+    in_order = Window.partitionBy(*PLACE, "group").orderBy("returned_ns")
+    gaps = acked.select(
+        *PLACE,
+        F.lag("offset").over(in_order).alias("offset"),
+        F.lag("returned_ns").over(in_order).alias("committed_ns"),
+        F.col("returned_ns").alias("to_ns"),
+    ).where(F.col("to_ns") - F.col("committed_ns") >= int(STALL_S * _NS))
+    records = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
+    first = records.select(*PLACE, "offset", F.col("returned_ns").alias("acked_ns"))
+    since = gaps.join(first, [*PLACE, "offset"]).withColumn("from_ns", F.greatest("committed_ns", "acked_ns"))
+    return since.select(*PLACE, "from_ns", "to_ns").where(F.col("to_ns") - F.col("from_ns") >= int(STALL_S * _NS))

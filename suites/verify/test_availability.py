@@ -190,3 +190,24 @@ def test_figures_decide_nothing(spark: SparkSession) -> None:
     """A minute without acks, and every record there: whether that may be is for a reader to say."""
     (verdict,) = MINUTE.verdicts(spark)
     assert verdict.status is Status.PASS
+
+
+def committed_at(history: Built, *commits: tuple[int, float]) -> Built:
+    """A group's commits of these offsets were acknowledged at these seconds."""
+    like = history.rows("offset_commits")[0]
+    at = [(offset, START_NS + int(s * S)) for offset, s in commits]
+    history.tables["offset_commits"] = [
+        like | {"offset": offset, "called_ns": ns - MS, "returned_ns": ns} for offset, ns in at
+    ]
+    return history
+
+
+def test_a_group_waits_from_when_it_has_something_to_commit(spark: SparkSession) -> None:
+    """The record at offset 2 was acknowledged a second after 2 was committed, and the commit of it came at 8 s."""
+    history = committed_at(acked_at(0.1, 0.2, 2.0), (2, 1.0), (3, 8.0))
+    assert told(spark, broken(history, ("kill", 1.5, 9)))["without_commits_s"] == {"kill": {"t/0": 6.0}}
+
+
+def test_a_group_that_has_committed_everything_does_not_wait(spark: SparkSession) -> None:
+    history = committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))
+    assert told(spark, broken(history, ("kill", 1.5, 9)))["without_commits_s"] == {}
