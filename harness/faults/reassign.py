@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness.faults.base import Action, Bite, Done, PartitionsExpr, PartitionView, Place
+from harness.faults.base import Action, Bite, Done, Fault, Injection, PartitionsExpr, PartitionView, Place
 from harness.faults.bite import named
+from harness.faults.elect import DEADLINE_S, await_leaders
 from harness.faults.foresight import MOVE, Foresight
+from harness.faults.move_leaders import next_order
 from harness.faults.stage import Stage
 from harness.faults.waits import isr_not_full
 from harness.model.errors import BadInput
@@ -84,6 +88,44 @@ class Reassign(Action):
         return Done(
             resolved={"waited_s": round(time.monotonic() - started, 3), "moves": seen},
             bite=Bite(bool(moved), because, seen),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReassignAway(Fault):
+    """Takes partitions off the broker that leads them, so that the next in sync leads; healing has it follow again.
+
+    Nothing is copied before: who is in sync is taken for as good as the leader is.
+    """
+
+    do: ClassVar[str] = "reassign_away"
+    on: PartitionsExpr
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
+            raise BadInput(f"on: {alone[0]} has one replica, and nobody else to lead; give it replicas = 2 or more")
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        places = stage.places(self.on)
+        before = stage.states(places)
+        left = {p: [b for b in next_order(s, ()) if b != s.leader] for p, s in before.items()}
+        stage.admin.reassign(left)
+        try:
+            after = await_leaders(stage, places, lambda s: s.leader in left[s.topic, s.partition], "another leader")
+            seen = {f"{t}/{p}": {"leader": [before[t, p].leader, s.leader]} for (t, p), s in after.items()}
+            bite = Bite(True, f"{named(places)} left the broker that led", seen)
+            yield Injection(resolved=seen, probe=lambda: bite)
+        finally:
+            again = {p: [*replicas, before[p].leader] for p, replicas in left.items()}
+            stage.admin.reassign(again)
+        wait_for(
+            lambda: {f"{t}/{p}": str(s) for (t, p), s in stage.states(places).items() if not whole(s, again[t, p])},
+            until=lambda pending: not pending,
+            deadline_s=DEADLINE_S,
+            what="the broker that led to follow, in sync",
+            interval_s=0.1,
         )
 
 

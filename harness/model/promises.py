@@ -13,12 +13,18 @@ from harness.model import rules_of_brokers as brokers
 from harness.model import rules_of_clients as clients
 from harness.model import rules_of_deletion as deletion
 from harness.model import rules_of_offsets as offsets
+from harness.model import rules_of_requests as requests
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
 _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (Event("leader_dies", "the leader's process dies, whoever follows it is in sync"), brokers.leader_dies),
     (Event("leader_moves", "the leader moves as planned, followers are slow"), brokers.leader_moves),
+    (
+        Event("leader_taken_away", "the leader's replica is reassigned to others, followers are slow"),
+        brokers.leader_moves,
+    ),
+    (Event("leader_shut_down", "the leader is shut down in good order, followers are slow"), brokers.leader_moves),
     (Event("replica_down", "one replica is down"), brokers.replica_down),
     (
         Event("last_in_sync_dies", "the last replica in sync dies, others are up"),
@@ -39,6 +45,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         Event("answer_lost_leader_dies", "an answer is lost, and the leader dies before its request is sent again"),
         clients.answer_lost_leader_dies,
     ),
+    (Event("request_fails", "a request fails, and those behind it in flight do not"), requests.request_fails),
     (
         Event("gives_up", "a failover lasts longer than the producer waits (delivery.timeout.ms)"),
         clients.gives_up,
@@ -50,7 +57,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (
         Event(
             "producer_expires_unanswered",
-            "answers to an idempotent producer are lost for longer than producer.id.expiration.ms",
+            "answers to an idempotent producer are lost for long, and what it sent is sent again",
         ),
         clients.expires_unanswered,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_END, Consumer, Message
+from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -49,6 +49,16 @@ class Absence:
     over: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(slots=True)
+class Pause:
+    """Ordered by a step. paused_ns: when it had committed and paused what it has, None = not yet. over: it may go on.
+    resumed: it has."""
+
+    paused_ns: int | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+    resumed: bool = False
+
+
 class MortalReader(GroupReader):
     """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
     has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
@@ -59,6 +69,7 @@ class MortalReader(GroupReader):
         self._dead = False
         self._restart: Restart | None = None
         self._absence: Absence | None = None
+        self._pause: Pause | None = None
         self._at_end = False
 
     def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
@@ -71,10 +82,29 @@ class MortalReader(GroupReader):
         self._absence = ordered = Absence()
         return ordered
 
+    def pause(self) -> Pause:
+        """From another thread: it commits what it has processed and pauses its partitions, and is a member still."""
+        self._pause = ordered = Pause()
+        return ordered
+
     def die(self, records: int) -> Death:
         """From another thread: it holds what it is given from now on until that is so many records, and dies."""
         self._death = Death(records)
         return self._death
+
+    def _turn(self, consumer: Consumer) -> None:
+        ordered = self._pause
+        if ordered is not None and ordered.over.is_set():
+            self._pause = None
+            # Where it has to begin elsewhere than it stopped, its client's auto.offset.reset says where.
+            self.resets.assigned({place: self._observer.next_offset.get(place, 0) for place in self._mine})
+            consumer.resume([TopicPartition(*place) for place in self._mine])
+            ordered.resumed = True
+        elif ordered is not None and ordered.paused_ns is None:
+            consumer.pause([TopicPartition(*place) for place in self._mine])
+            self._commit(consumer)
+            ordered.paused_ns = now_ns()
+        super()._turn(consumer)
 
     def _process(self, consumer: Consumer, records: list[Message]) -> None:
         death = self._death

@@ -51,3 +51,16 @@ def test_a_group_is_deleted_while_nobody_is_in_it(play: Play, admin: AdminView) 
     assert away["bite"]["seen"]["state"] == "Empty"
     assert [e["outcome"] for e in deleted["events"] if e["kind"] == "group_deleted"] == ["acked"]
     assert admin.group_state("readers") == "Stable"
+
+
+def test_a_member_that_pauses_stays_in_its_group_and_commits_nothing(play: Play, admin: AdminView) -> None:
+    _, paused, *_ = play(
+        ("begun", {"do": "wait_commits", "group": "readers"}),
+        ("paused", {"do": "reader_paused", "group": "readers"}),
+        ("longer", {"do": "hold", "seconds": 8}),  # than its session
+        ("resumed", {"do": "heal", "fault": "paused"}),
+        ("again", {"do": "wait_commits", "group": "readers"}),
+    )
+    assert paused["bite"]["held"]
+    assert paused["bite"]["seen"]["state"] == "Stable"
+    assert admin.group_state("readers") == "Stable"

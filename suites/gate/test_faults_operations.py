@@ -180,3 +180,16 @@ def test_a_processor_dies_at_its_work_and_its_zombie_is_fenced(play: Play) -> No
 
 def test_a_processor_that_is_given_nothing_lives(play: Play) -> None:
     assert "the processor of workers was given 0 of 20 records" in play.doubt(FALLS, RISES)
+
+
+def test_who_led_is_taken_off_a_partition_and_follows_again(play: Play, admin: AdminView) -> None:
+    before = {s.partition: s.leader for s in admin.partitions(["moved"])}
+    away, *_ = play(
+        ("away", {"do": "reassign_away", "on": ["moved/*"]}),
+        ("acks", {"do": "wait_acks", "on": ["moved/*"], "records": 100}),
+        ("back", {"do": "heal", "fault": "away"}),
+    )
+    assert away["bite"]["held"]
+    for state in admin.partitions(["moved"]):
+        assert state.leader != before[state.partition]
+        assert {state.leader, before[state.partition]} == set(state.replicas) == set(state.isr)

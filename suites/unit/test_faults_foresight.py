@@ -145,6 +145,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "reassign", shift = 3', "nothing moves"),
         ('do = "reassign", on = ["plain/*"]', "every broker has a replica already"),
         ('do = "move_leaders", on = ["one/0"]', "one has one replica"),
+        ('do = "reassign_away", on = ["one/0"]', "one has one replica"),
     ],
 )
 def test_steps_that_could_only_fail_late_or_never_bite_are_refused(step: str, told: str) -> None:
