@@ -47,7 +47,7 @@ _PRODUCER: Final = (
     click.option(
         "--remembered",
         is_flag=True,
-        help="producer.id.expiration.ms is above delivery.timeout.ms. Default: it is not; Kafka's own: 1 day, 2 minutes.",
+        help="producer.id.expiration.ms is above delivery.timeout.ms. Default: it is not; Kafka's own are.",
     ),
 )
 _CONSUMER: Final = (

@@ -84,6 +84,14 @@ def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pyt
     assert not fewer.holds
 
 
+def test_a_group_whose_coordinator_is_down_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for share in (0.8, 0.2):
+        judged = verdict(scenario := COLUMNS["contract_offsets_wait"])
+        judged.facts["availability"]["without_commits_s"] = {"kill_leader": {"counted/0": share * OPEN_S}}
+        (cell,) = cells(scenario, judged, monkeypatch).values()
+        assert (cell.holds, Effect.UNAVAILABLE in cell.seen) == (share > 0.5, share > 0.5)
+
+
 def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     skipped = lost("latest", 100, Kind.SKIPPED_READ)
     missed = {"earliest": 200, "latest": 200}
@@ -93,9 +101,11 @@ def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypa
         "earliest": "200 deleted as configured",
         "latest": "100 skipped, 200 deleted as configured",
         "none": "stopped with an error",
+        "unlimited": "kept",
     }
     assert all(cell.holds for cell in told.values())
     assert told["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
+    assert told["unlimited"].row.endswith(", read_committed; retention.ms=-1")
 
 
 LOST_50 = (lost("zero", 50), lost("one", 50))

@@ -160,7 +160,8 @@ def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.C
 
 def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     helped = " ".join(" ".join(told(capsys, "--help")).split())
-    for option in ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered"):
+    own = ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered")
+    for option in own:
         assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
     options = [o for o in cli.commands.commands["contract"].params if isinstance(o, click.Option)]
     settings = options[: [o.name for o in options].index("bootstrap")]
