@@ -199,15 +199,19 @@ def committed_at(history: Built, *commits: tuple[int, float]) -> Built:
     history.tables["offset_commits"] = [
         like | {"offset": offset, "called_ns": ns - MS, "returned_ns": ns} for offset, ns in at
     ]
-    return history
+    member = {"reader": "grouped", "group": "g", "at_most_once": False, "reset": ""}
+    history.run["contract"]["readers"] = {"grouped": member}
+    return broken(history, ("kill", 1.5, 9))
+
+
+HELD_UP = Entered([committed_at(acked_at(0.1, 0.2, 2.0), (2, 1.0), (3, 8.0))])
+IN_TIME = Entered([committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))])
 
 
 def test_a_group_waits_from_when_it_has_something_to_commit(spark: SparkSession) -> None:
     """The record at offset 2 was acknowledged a second after 2 was committed, and the commit of it came at 8 s."""
-    history = committed_at(acked_at(0.1, 0.2, 2.0), (2, 1.0), (3, 8.0))
-    assert told(spark, broken(history, ("kill", 1.5, 9)))["without_commits_s"] == {"kill": {"t/0": 6.0}}
+    assert told(spark, HELD_UP)["without_commits_s"] == {"kill": {"t/0": 6.0}}
 
 
 def test_a_group_that_has_committed_everything_does_not_wait(spark: SparkSession) -> None:
-    history = committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))
-    assert told(spark, broken(history, ("kill", 1.5, 9)))["without_commits_s"] == {}
+    assert told(spark, IN_TIME)["without_commits_s"] == {}
