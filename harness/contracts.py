@@ -71,10 +71,18 @@ class Cell:
     @property
     def holds(self) -> bool:
         """Whether what was seen is what was promised, no less and no more, in a run that proved something."""
-        worst_seen = next((effect for effect in Effect if effect in self.seen), Effect.KEPT)
         promised = self.promised.effects
-        as_many = self.exactly is None or self.seen.get(worst_seen, 0) == self.exactly
-        return self.status is Status.PASS and worst_seen is promised[0] and set(self.seen) <= set(promised) and as_many
+        as_many = self.exactly is None or self.counted == self.exactly
+        return self.status is Status.PASS and self._worst is promised[0] and set(self.seen) <= set(promised) and as_many
+
+    @property
+    def counted(self) -> float:
+        """Records of the worst effect that was seen, or seconds."""
+        return self.seen.get(self._worst, 0)
+
+    @property
+    def _worst(self) -> Effect:
+        return next((effect for effect in Effect if effect in self.seen), Effect.KEPT)
 
     @property
     def text(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import confluent_kafka
@@ -246,10 +246,16 @@ class Member(Protocol):
 def behind(members: Sequence[Member], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
     """How many offsets up to the highest acknowledged ones a group was not given yet, or has not committed yet, by
     partition; those only."""
+    return left([(m.spec.topics, m.committed if committed else m.positions) for m in members], acked)
+
+
+def left(
+    reading: Collection[tuple[Collection[str], Mapping[Place, int]]], acked: Mapping[Place, int]
+) -> dict[str, int]:
+    """The same of anybody, by the topics and the next offsets of who reads them together."""
     missing: dict[str, int] = {}
     for (topic, partition), offset in acked.items():
-        at = [(m.committed if committed else m.positions) for m in members if topic in m.spec.topics]
-        told = [positions.get((topic, partition), 0) for positions in at]
+        told = [positions.get((topic, partition), 0) for topics, positions in reading if topic in topics]
         if told and max(told) <= offset:
             missing[f"{topic}/{partition}"] = offset + 1 - max(told)
     return missing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admin import AdminLoop
+from harness.workload.catching_up import let_catch_up
 from harness.workload.group import GroupReader, behind
 from harness.workload.java_process import JavaClients
 from harness.workload.loop_of import Loop, ProcessingLoop, loop_of
@@ -36,7 +36,6 @@ from harness.workload.streams import Numbers
 from harness.workload.transactions import TransactionLoop
 
 _CLOSE_MARGIN_S: Final = 10.0
-_CATCH_UP_S: Final = 5.0
 
 
 class Load:
@@ -136,7 +135,7 @@ class Load:
 
     def stop_readers(self) -> None:
         """Lets readers catch up for a few seconds, then ends them. One that hung, died or saw nothing is a doubt."""
-        self._catch_up()
+        let_catch_up(self._readers.values(), self.meters.highest_acked())
         for reader in self._readers.values():
             reader.stop()
         for name, reader in self._readers.items():
@@ -387,11 +386,3 @@ class Load:
     def _doubt(self, name: str, text: str | None) -> None:
         if text is not None:
             self._doubts.append({"name": name, "text": text})
-
-    def _catch_up(self) -> None:
-        """Until no reader moves any more, or for a few seconds: what they miss, the drain reads anyway."""
-        give_up_at_s = time.monotonic() + _CATCH_UP_S
-        seen, then = -1, sum(reader.seen for reader in self._readers.values())
-        while seen != then and time.monotonic() < give_up_at_s:
-            time.sleep(0.5)  # two looks at the same counters, apart
-            seen, then = then, sum(reader.seen for reader in self._readers.values())
