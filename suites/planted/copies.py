@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -25,15 +25,35 @@ Row = dict[str, Any]
 
 
 class Original:
-    """The bundle of the real run, its Parquet parts read once for all copies."""
+    """The bundle of the real run, its tables read once for all copies.
+
+    `together` is what copies are made of: the same with one part a table. A run leaves fifty parts, and opening one of
+    them takes a seal, and each scan of the judge, longer than its rows.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        read = {table: sorted((path / table).glob("*.parquet")) for table in TABLES}
         self.parts = {
-            file.relative_to(path).as_posix(): pq.read_table(file)
-            for table in TABLES
-            for file in sorted((path / table).glob("*.parquet"))
+            f"{table}/all-0.parquet": pa.concat_tables([pq.read_table(file) for file in files])
+            for table, files in read.items()
+            if files
         }
+        self._asked: dict[Hashable, list[Row]] = {}
+        self.together = path.with_name(f"{path.name}-together")
+        self._put_together()
+
+    def _put_together(self) -> None:
+        shutil.copytree(self.path, self.together, copy_function=os.link)
+        for name, part in self.parts.items():
+            shutil.rmtree((self.together / name).parent)
+            (self.together / name).parent.mkdir()
+            write_parquet(part, self.together / name)
+        reserved = sorted((self.together / "reservations").iterdir())
+        text = "".join(file.read_text() for file in reserved)
+        for file in reserved:
+            file.unlink()
+        (self.together / "reservations" / "all.jsonl").write_text(text)
 
     @cached_property
     def documents(self) -> dict[str, Any]:
@@ -41,15 +61,14 @@ class Original:
         return {file.stem: json.loads(file.read_text()) for file in self.path.glob("*.json")}
 
     def rows(self, table: str, **wanted: Any) -> list[Row]:
-        """Rows that match, of all parts, ordered by place and offset where the table has them."""
-        found = [
-            row
-            for name, part in self.parts.items()
-            if name.startswith(f"{table}/")
-            for row in part.filter(_matching(part, wanted)).to_pylist()
-        ]
-        order = [c for c in ("topic", "partition", "offset", "base_offset") if c in TABLES[table]]
-        return sorted(found, key=lambda row: [-1 if row[c] is None else row[c] for c in order])
+        """Rows that match, ordered by place and offset where the table has them. Most are asked for by many plants."""
+        key = (table, frozenset((c, frozenset(v) if _is_several(v) else v) for c, v in wanted.items()))
+        if key not in self._asked:
+            order = [c for c in ("topic", "partition", "offset", "base_offset") if c in TABLES[table]]
+            part = self.parts.get(f"{table}/all-0.parquet", arrow_schema(table).empty_table())
+            found = part.filter(_matching(part, wanted)).to_pylist()
+            self._asked[key] = sorted(found, key=lambda row: [-1 if row[c] is None else row[c] for c in order])
+        return [dict(row) for row in self._asked[key]]
 
 
 class Copy:
@@ -96,7 +115,7 @@ class Copy:
 
     def reserved_by(self, client: str, stream: int) -> None:
         """Another client reserved the sequences of a stream: those tables are lines of JSON."""
-        for file in sorted((self.original.path / "reservations").iterdir()):
+        for file in sorted((self.original.together / "reservations").iterdir()):
             rows = [json.loads(line) for line in file.read_text().splitlines()]
             if any(row["stream"] == stream for row in rows):
                 changed = [row | ({"client": client} if row["stream"] == stream else {}) for row in rows]
@@ -112,7 +131,7 @@ class Copy:
 
     def sealed(self) -> Bundle:
         """Writes the copy: files that did not change are links to the original's."""
-        shutil.copytree(self.original.path, self.path, copy_function=os.link)
+        shutil.copytree(self.original.together, self.path, copy_function=os.link)
         for name in self._parts.keys() | self.original.parts.keys():
             part = self._parts[name]
             if part is not self.original.parts.get(name):
@@ -144,9 +163,13 @@ def _matching(part: pa.Table, wanted: Mapping[str, Any]) -> pa.ChunkedArray:
     return mask
 
 
+def _is_several(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str)
+
+
 def _is(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
     if value is None:
         return pc.is_null(column)
-    if isinstance(value, Collection) and not isinstance(value, str):
+    if _is_several(value):
         return pc.is_in(column, pa.array(sorted(value), column.type))
     return pc.equal(column, pa.scalar(value, column.type))
