@@ -107,7 +107,9 @@ def _members(case: Case) -> list[tuple[str, str]]:
     if not case.run.get("groups_resume"):
         return []
     # Members of a share group are given what is left, not what comes next: see checks.shared.
-    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r.get("protocol") != SHARE]
+    shares = {share.group for share in case.contract.shares.values()}
+    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
+    readers = [r for r in readers if r.get("protocol") != SHARE]
     groups = [r["group"] for r in readers]
     return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
 

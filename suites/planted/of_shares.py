@@ -5,9 +5,10 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Original
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
-from suites.planted.plants import plant, records
+from suites.planted.plants import forget, plant, records
 
 TOPIC = "tasks"
+READER = "sharer"
 LIMIT = 5  # share.delivery.count.limit of brokers
 
 
@@ -29,6 +30,24 @@ def _again(copy: Copy, record: Record, answers: list[str | None], outcome: str |
             for n, answer in enumerate(answers)
         ],
     )
+
+
+@plant
+def given_to_nobody(copy: Copy) -> Expected:
+    """Its member is seen to go past it, which alone says nothing: the group is found to have left it out, once."""
+    gone = _given(copy.original)
+    copy.drop("deliveries", **gone.at)
+    forget(copy, gone, kinds=["live"], reader=READER)
+    return fails(of(Kind.SKIPPED_READ, gone))
+
+
+@plant
+def near_skipped_read_given_to_another_member(copy: Copy) -> Expected:
+    """Its member goes past it in the midst of a session, for another one has it."""
+    other = _given(copy.original)
+    for table in ("deliveries", "observations"):
+        copy.change(table, {"reader": "another"}, **other.at, reader=READER)
+    return passes()
 
 
 @plant

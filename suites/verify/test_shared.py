@@ -68,6 +68,18 @@ def shares(
     return history
 
 
+def observed(history: Built, *offsets: int, reader: str = "worker") -> Built:
+    """What a member observed, all of it in one session, as who does not tell runs of offsets apart would write it."""
+    for row in [row for row in history.rows("observations", reader="live-rc") if row["offset"] in offsets]:
+        history.tables["observations"].append(row | {"reader": reader})
+    return history
+
+
+def by(reader: str, offset: int, history: Built) -> Built:
+    """Another member was given it."""
+    return history.change("deliveries", {"reader": reader}, offset=offset)
+
+
 def all_of(offsets: Sequence[int], way: str = "yes") -> list[tuple[int, str]]:
     return [(offset, way) for offset in offsets]
 
@@ -125,7 +137,23 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "written when nobody asked any more": (asked_early(shares("AAA", *FIRST)), []),
     "the drain's own": (by_sentinel(shares("AAA")), []),
     "a group that no contract names": (without_contract(shares("AAA", *FIRST)), []),
+    "a member passes what another one is given": (by("other", 1, observed(shares("AAA", *all_of(range(3))), 0, 2)), []),
+    "unknown, and nobody is known to have been given what is above": (shares("AU", (0, "yes")), []),
     # --- not legal
+    "seen by its member alone to be left out": (
+        observed(shares("AAA", (0, "yes"), (2, "yes")), 0, 2),
+        ["skipped_read 1"],
+    ),
+    "passed by a reader of no share group that is judged": (
+        observed(by("other", 1, without_contract(shares("AAA", *all_of(range(3))))), 0, 2),
+        ["skipped_read 1"],
+    ),
+    "passed by who is in no share group": (
+        observed(shares("AAA", *all_of(range(3))), 0, 2, reader="r"),
+        ["skipped_read 1"],
+    ),
+    "unknown, below what was given": (shares("AUU", (0, "yes"), (2, "yes")), ["skipped_read 1"]),
+    "unknown all of it, below what was given": (shares("UU", (1, "yes")), ["skipped_read 1"]),
     "given to nobody": (shares("AAA", *FIRST), ["skipped_read 1"]),
     "given to nobody, in the middle": (shares("AAA", (0, "yes"), (2, "yes")), ["skipped_read 1"]),
     "given to nobody, and the group is past it": (shares("AAA", (0, "yes"), lag=1, start=2), ["skipped_read 1"]),

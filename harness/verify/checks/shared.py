@@ -71,15 +71,28 @@ def shared(given: Prepared) -> DataFrame:
     )
 
 
+def members(given: Prepared) -> DataFrame:
+    """By place, who was given records there as a member of a share group that `shared` judges."""
+    rows = [
+        (n, s.group, topic) for n, c in enumerate(given.cases) for s in c.contract.shares.values() for topic in s.topics
+    ]
+    groups = F.broadcast(frame(given.spark, {"group": "string", "topic": "string"}, rows))
+    return given.deliveries.join(groups, [BUNDLE, "group", "topic"], "left_semi").select(*PLACE, "reader").distinct()
+
+
 def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
-    """One row a record and group. Left out is what may have come to be there, or to be shown, only afterwards."""
+    """One row a record and group. Left out is what may have come to be there, or to be shown, only afterwards: above
+    all that was acknowledged, and all that a member was given, before the coordinator was asked."""
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.join(stands.select(*PLACE, "asked_ns").distinct(), PLACE).where("returned_ns <= asked_ns")
     written = acked.groupBy(*PLACE).agg(F.max("offset").alias("written"))
+    shared_out = given.deliveries.join(stands.select(*_SHARE, "asked_ns"), _SHARE).where("given_ns <= asked_ns")
+    reached = shared_out.groupBy(*_SHARE).agg(F.max("offset").alias("reached"))
     shown = given.observations.where("kind = 'drain'").join(stands, [*PLACE, "isolation"])
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     shown = shown.join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
-    shown = shown.join(F.broadcast(written), PLACE).where("offset <= written")
+    shown = shown.join(F.broadcast(written), PLACE, "left").join(F.broadcast(reached), _SHARE, "left")
+    shown = shown.where("offset <= greatest(written, reached)")
     undecided = given.ledger.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)).select(*RECORD)
     shown = shown.join(undecided, RECORD, "left_anti")
     return shown.select(*_GIVEN, "stream", "seq", "limit", "unseen", "done", "start").distinct()
