@@ -16,6 +16,7 @@ from harness.model.contract import (
     contract_of,
     has_epoch_each,
 )
+from harness.model.internal_topics import TIER_METADATA
 from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
 from harness.model.version import numbers_of
 
@@ -25,6 +26,8 @@ _OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
 OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
 # What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
 OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
+# What depends on the topic that tells of the remote tier.
+OF_TIER: Final = frozenset({"tier_metadata_leader_alone_dies"})
 # What depends on how the records are read, as well.
 _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
 # What depends on what its producer speaks.
@@ -52,6 +55,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
         return f"auto.offset.reset={client.reset}{stays}, {client.consumer}{limit}"
     if event in OF_OFFSETS:
         return f"{client.consumer}; __consumer_offsets: {settings}"
+    if event in OF_TIER:
+        return f"{client}; {TIER_METADATA}: {settings}"
     spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
     kept = f", {_OF_BROKERS[event]}={scenario.shape.config[_OF_BROKERS[event]]}" if event in _OF_BROKERS else ""
@@ -105,17 +110,21 @@ def _forgotten(scenario: Scenario) -> set[str]:
     return {str(step.args.get("producer")) for step in scenario.steps if step.do == ID_FORGOTTEN}
 
 
-def offsets_settings(scenario: Scenario, topic: TopicSettings) -> TopicSettings:
-    """Of __consumer_offsets, in the cluster of a topic."""
-    offsets = _declared(scenario).offsets
-    assert offsets is not None
+def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSettings:
+    """Those that an event hangs on: of a topic, or of the one of Kafka's own that its cluster keeps things in."""
+    if event not in OF_OFFSETS | OF_TIER:
+        return topic
+    contract = _declared(scenario)
+    internal = contract.offsets if event in OF_OFFSETS else contract.tier
+    assert internal is not None
     return TopicSettings(
-        replicas=offsets.replicas,
-        min_isr=offsets.min_insync_replicas,
-        unclean=offsets.unclean_election,
+        replicas=internal.replicas,
+        min_isr=internal.min_insync_replicas,
+        unclean=internal.unclean_election,
         elr=topic.elr,
         deletes=False,
-        keeps_offsets=True,
+        keeps_offsets=event in OF_OFFSETS,
+        keeps_tier=event in OF_TIER,
     )
 
 

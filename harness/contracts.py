@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import run, scenarios
-from harness.configured import OF_OFFSETS, OF_RESETS, offsets_settings, row_of, settings_of
+from harness.configured import OF_RESETS, row_of, settings_at, settings_of
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX
@@ -23,6 +23,7 @@ from harness.model.effects import Effect, Event, Promise, told
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
 from harness.model.finding import Kind
+from harness.model.internal_topics import UNTOLD_OF
 from harness.model.promises import promises
 from harness.model.scenario import Matrix, Scenario
 from harness.model.scenario_toml import hint
@@ -190,7 +191,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
     for topic in matrix.topics:
         settings, client = settings_of(scenario, topic, version)
         event = matrix.at(topic)
-        settings = offsets_settings(scenario, settings) if event in OF_OFFSETS else settings
+        settings = settings_at(event, scenario, settings)
         promise = next((p for p in promises(settings, client) if p.event.name == event), None)
         if promise is None:
             raise BadInput(f"scenario {scenario.name}: matrix: {event} does not concern topic {topic}")
@@ -228,7 +229,11 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 effect = Effect.DELETED
             if (finding.excused_by or "").startswith(ARCHIVED_AT):
                 effect = Effect.ARCHIVED
-            counts = finding.kind is Kind.LOST or (finding.kind in _SEEN and effect is not Effect.DELETED)
+            if (finding.excused_by or "").startswith(UNTOLD_OF):
+                effect = Effect.LOST  # however it shows
+            counts = finding.kind is Kind.LOST or (
+                finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
+            )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
     figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
     if promise.event.name in OF_RESETS:

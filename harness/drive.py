@@ -288,7 +288,7 @@ def _settle_and_drain(
     plan = DrainPlan(
         bootstrap=_way_of_records(record),
         targets=load.targets,
-        copies=truth.copies_of(record.snapshots[-1]),
+        copies=truth.copies_of(record.snapshots[-1], tier.joints()),
         run=record.task.run,
         seed=record.task.seed,
         access=record.access,

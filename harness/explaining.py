@@ -18,7 +18,7 @@ from harness.telling import as_plain, consumer, effects, producer, reasons
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
 # Settings of a topic that have an option of their name; what the others are made of.
-_MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets"})
+_MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets", "keeps_tier"})
 _SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
 _MAKE: Final = frozenset({"cleanup_policy", "compacted", "min_compaction_lag_ms", "timestamp_type"})
 _OF_TRANSACTIONS: Final = frozenset({"transaction_version", "id_outlives"})

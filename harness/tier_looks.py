@@ -82,6 +82,19 @@ class TierLooks:
         if name == END:
             self._write_metadata(known, self._metadata())
 
+    def joints(self) -> dict[Place, list[int]]:
+        """Offsets at which a copied segment begins, or what a replica has itself, in their order; of a storage of the
+        user's those that were fetched for the last look."""
+        if not self._topics:
+            return {}
+        found: dict[Place, set[int]] = {}
+        for one in self._objects():
+            if one.kind == tier_store.LOG:
+                found.setdefault((one.topic, one.partition), set()).add(one.base_offset)
+        for (topic, partition, _), replica in self._admin.tiered_replicas(self._names).items():
+            found.setdefault((topic, partition), set()).add(replica.local_log_start)
+        return {place: sorted(offsets) for place, offsets in found.items()}
+
     # --- waiting ---
 
     def _still_there(self) -> set[str]:
@@ -132,7 +145,8 @@ class TierLooks:
                     continue
                 where = f"{replica.topic}-{replica.partition} of broker {broker}"
                 highest, active = told[key].highest_tiered, bases[-1]
-                if highest is not None and highest + 1 < active:
+                # What it has no more of, whoever has a copy, leaves it no more.
+                if highest is not None and max(highest + 1, bases[0]) < active:
                     pending.append(f"{where}: in the tier up to {highest}, rolled up to {active - 1}")
                 elif len(bases) > 1 and self._keeps_one(replica.topic):
                     pending.append(f"{where}: segments {bases} are still there")

@@ -21,14 +21,15 @@ def observer(cluster: Cluster) -> AdminView:
     )
 
 
-def copies_of(snapshot: Mapping[str, Any]) -> list[Copy]:
-    """Every partition of a snapshot with the log of each replica that answered."""
+def copies_of(snapshot: Mapping[str, Any], joints: Mapping[tuple[str, int], Sequence[int]] | None = None) -> list[Copy]:
+    """Every partition of a snapshot with the log of each replica that answered; `joints` as in `Copy`, by place."""
     return [
         Copy(
             topic=row["topic"],
             partition=row["partition"],
             leader=row["leader"],
             logs={log["broker"]: (log["log_start"], log["log_end"]) for log in row["logs"]},
+            joints=tuple((joints or {}).get((row["topic"], row["partition"]), ())),
         )
         for row in snapshot["partitions"]
     ]

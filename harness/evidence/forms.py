@@ -63,6 +63,7 @@ _CONTRACT: Final = {
         "unclean_election": "bool",
         "retention_minutes?": "int",
     },
+    "tier?": {"partitions": "int", "replicas": "int", "min_insync_replicas": "int", "unclean_election": "bool"},
     "producer_expiration_ms?": "int",
     "start_checkpoint_ms?": "int",
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
@@ -178,6 +179,7 @@ _EVENTS: Final = Kinds(
         "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
         "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
+        "tiered_seen": {**_EVENT, "below": "int"},
         "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },
 )
@@ -244,6 +246,7 @@ _READS: Final = [
         "position": "int",
         "reached": "bool",
         "stuck_reason": "string?",
+        "holes?": [{"from_offset": "int", "to_offset": "int"}],
         "served_by?": ["int"],
     }
 ]

@@ -39,19 +39,29 @@ def added(state: PartitionView, wanted: list[int]) -> bool:
 class Reassign(Action):
     """Moves every replica of partitions `shift` brokers onward, and waits until the new ones are all in sync.
 
-    With wait = false it is done when the move is under way, and `wait_reassigned` waits for the rest.
+    With `to` it makes these brokers the replicas, whose first one is preferred to lead, and where they are that already
+    it disturbs nothing. With wait = false it is done when the move is under way, and `wait_reassigned` waits for the
+    rest.
     """
 
     do: ClassVar[str] = "reassign"
+    internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     shift: int = 1
+    to: tuple[int, ...] = ()
     wait: bool = True
     deadline_s: Deadline = 60.0
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
         brokers = plan.scenario.shape.brokers
+        if self.to:
+            if wrong := sorted(set(self.to) - set(range(1, brokers + 1))):
+                raise BadInput(f"to: there is no broker {wrong[0]}; brokers are 1 to {brokers}")
+            if len(set(self.to)) < len(self.to):
+                raise BadInput(f"to: {list(self.to)} names a broker twice")
+            return
         if self.shift % brokers == 0:
             raise BadInput(f"shift: {self.shift} goes round all {brokers} brokers, and nothing moves; give 1")
         if all(t.replicas == brokers for t in plan.topics_of(self.on)):
@@ -62,7 +72,8 @@ class Reassign(Action):
     def perform(self, stage: Stage) -> Done:
         places = stage.places(self.on)
         before = {p: list(s.replicas) for p, s in stage.states(places).items()}
-        wanted = {p: shifted(replicas, self.shift, stage.cluster.brokers) for p, replicas in before.items()}
+        onward = {p: shifted(replicas, self.shift, stage.cluster.brokers) for p, replicas in before.items()}
+        wanted = {place: list(self.to) for place in before} if self.to else onward
         started = time.monotonic()
         stage.admin.reassign(wanted)
         stands = whole if self.wait else added
@@ -88,6 +99,7 @@ class Reassign(Action):
         return Done(
             resolved={"waited_s": round(time.monotonic() - started, 3), "moves": seen},
             bite=Bite(bool(moved), because, seen),
+            idle=bool(self.to) and not moved,
         )
 
 

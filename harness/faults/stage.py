@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.faults.base import AdminView, ClusterView, LoadView, PartitionView, Place
 from harness.faults.targets import parse_nodes, resolve
-from harness.kafka.tier import METADATA_TOPIC, metadata_partition
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
+from harness.model.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
 from harness.model.scenario import Topic
 from harness.model.scenario_rules import partition_of
 from harness.model.waiting import wait_for
@@ -120,8 +120,9 @@ class Stage:
 
     def tier_metadata(self, place: Place) -> int:
         """The leader of the partition of __remote_log_metadata that tells of a partition's segments."""
-        told_by = metadata_partition(self.partition(place).topic_id, place[1])
-        return self.partition((METADATA_TOPIC, told_by)).leader
+        partitions = {topic.name: topic.partitions for topic in self.internal}.get(TIER_METADATA, TIER_PARTITIONS[1])
+        told_by = metadata_partition(self.partition(place).topic_id, place[1], partitions)
+        return self.partition((TIER_METADATA, told_by)).leader
 
     def nodes_of(self, step: str) -> tuple[int, ...]:
         if step not in self.victims:

@@ -27,11 +27,15 @@ _FAILED: Final = r"Error occurred while copying log segments of partition|Copy f
 
 @dataclass(frozen=True, kw_only=True)
 class WaitTiered(Action):
-    """Waits until all that each partition had rolled when the wait began is in the remote tier."""
+    """Waits until all that each partition had rolled when the wait began is in the remote tier.
+
+    With deleted = true: and until no replica has any of it itself any more.
+    """
 
     do: ClassVar[str] = "wait_tiered"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
+    deleted: bool = False
     deadline_s: Deadline = 90.0
 
     def foresee(self, plan: Foresight) -> None:
@@ -44,12 +48,15 @@ class WaitTiered(Action):
         started = time.monotonic()
 
         def behind() -> dict[str, str]:
-            reached = _reached(stage, places)
+            reached = _begin(stage, places) if self.deleted else _reached(stage, places)
             late = [place for place in places if reached[place] < rolled[place]]
-            return {f"{t}/{p}": f"in the tier below {reached[t, p]} of {rolled[t, p]}" for t, p in late}
+            where = "deleted" if self.deleted else "in the tier"
+            return {f"{t}/{p}": f"{where} below {reached[t, p]} of {rolled[t, p]}" for t, p in late}
 
         what = "rolled segments to be in the remote tier"
         wait_for(behind, until=lambda late: not late, deadline_s=self.deadline_s, what=what, interval_s=POLL_S)
+        for (topic, partition), end in rolled.items():
+            stage.record_event("tiered_seen", topic=topic, partition=partition, below=end)
         ends = {f"{topic}/{partition}": end for (topic, partition), end in rolled.items()}
         return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
 
@@ -157,6 +164,15 @@ def _reached(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
     told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
     return {
         place: max((_in_the_tier(r) for (t, p, _), r in told.items() if (t, p) == place), default=0) for place in places
+    }
+
+
+def _begin(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
+    """Where the replica begins that keeps most of each partition itself."""
+    told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
+    return {
+        place: min((r.local_log_start for (t, p, _), r in told.items() if (t, p) == place), default=0)
+        for place in places
     }
 
 

@@ -32,7 +32,7 @@ from harness.model.contract import (
     unless_never,
 )
 from harness.model.errors import BadInput
-from harness.model.internal_topics import OFFSETS, OWN
+from harness.model.internal_topics import OFFSETS, OWN, TIER_METADATA
 
 DEADLINE_S: Final = 15.0
 _TRY_S: Final = 1.0
@@ -72,7 +72,9 @@ def live_topics(bootstrap: str, config: Mapping[str, str], names: Sequence[str] 
             name=name,
             internal=name in OWN,
             settings=replace(
-                _settings(configs[name], _replicas(chosen[name]), broker, bool(level)), keeps_offsets=name == OFFSETS
+                _settings(configs[name], _replicas(chosen[name]), broker, bool(level)),
+                keeps_offsets=name == OFFSETS,
+                keeps_tier=name == TIER_METADATA,
             ),
             isr={number: len(partition.isrs) for number, partition in chosen[name].partitions.items()},
             elr_known=level is not None,

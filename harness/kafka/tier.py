@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka.partitioner.default import murmur2
-
-from harness.kafka.ids import uuid_of
+from harness.model.internal_topics import TIER_METADATA, TIER_PARTITIONS, TIER_REPLICAS
 from harness.model.user_storage import UserStorage
 
-METADATA_TOPIC: Final = "__remote_log_metadata"
+METADATA_TOPIC: Final = TIER_METADATA
 # The first release that has it, early access then (KIP-405).
 SINCE: Final = (3, 6)
 FAULTY: Final = "durability.FaultyStorage"
@@ -27,7 +24,6 @@ S3_SECRET: Final = "durability-of-a-run"
 # Within the store, beside what the tier itself makes there: what FaultyStorage is told to do, and what it did.
 ORDERS: Final = "orders"
 TOLD: Final = "told"
-_METADATA_PARTITIONS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +41,6 @@ class Tier:
     user: UserStorage | None = None
 
 
-def metadata_partition(topic_id: str, partition: int) -> int:
-    """The partition of METADATA_TOPIC that tells of a partition's segments.
-
-    RemoteLogMetadataTopicPartitioner in Kafka's storage module: a hash of the topic's id, not of its name.
-    """
-    most, least = struct.unpack(">QQ", uuid_of(topic_id).bytes)
-    hashed = 1
-    for part in (_java_hash(least), _java_hash(most), partition):  # Objects.hash
-        hashed = (31 * hashed + part) & 0xFFFFFFFF
-    told_by: int = murmur2(struct.pack(">I", hashed)) & 0x7FFFFFFF
-    return told_by % _METADATA_PARTITIONS
-
-
-def _java_hash(number: int) -> int:
-    """Of a long, as its 64 bits."""
-    return (number ^ (number >> 32)) & 0xFFFFFFFF
-
-
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
     """For every node: a controller that is not told of the tier refuses topics that are to have one.
 
@@ -72,8 +50,8 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
         "remote.log.storage.system.enable": "true",
         **_manager(tier),
         "remote.log.metadata.manager.listener.name": listener,
-        "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, brokers)),
-        "rlmm.config.remote.log.metadata.topic.num.partitions": str(_METADATA_PARTITIONS),
+        TIER_REPLICAS: str(min(3, brokers)),
+        TIER_PARTITIONS[0]: str(TIER_PARTITIONS[1]),
         "remote.log.manager.task.interval.ms": "500",
         # A copy that failed is tried again after this, up to that; the defaults are 500 ms and 30 s.
         "remote.log.manager.task.retry.backoff.ms": "500",

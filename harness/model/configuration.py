@@ -48,6 +48,7 @@ class TopicSettings:
     compaction_lag_ms: int = 0  # for so long a record stays that was written again
     append_time: bool = False  # records bear the time at which their leader got them, and not the producer's
     keeps_offsets: bool = False  # is __consumer_offsets
+    keeps_tier: bool = False  # is __remote_log_metadata
 
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:

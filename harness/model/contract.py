@@ -13,7 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.model.internal_topics import OFFSETS, internal_topics
+from harness.model.internal_topics import OFFSETS, TIER_METADATA, InternalContract, internal_topics
 from harness.model.scenario import AUTO_AHEAD, JAVA, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import is_tiered
 from harness.model.version import numbers_of
@@ -150,13 +150,9 @@ class ProcessorContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsContract:
+class OffsetsContract(InternalContract):
     """Of __consumer_offsets, and so of what groups commit."""
 
-    partitions: int
-    replicas: int
-    min_insync_replicas: int
-    unclean_election: bool
     retention_minutes: int = OFFSETS_RETENTION_DEFAULT  # of what a group has committed that nobody is in
 
 
@@ -201,6 +197,7 @@ class Contract:
     group_deletions: tuple[str, ...] = ()
     offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
     shares: dict[str, ShareContract] = field(default_factory=dict)
+    tier: InternalContract | None = None  # of what tells of the remote tier; None as of `offsets`
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
         """Whether a declared step changes one of these settings of a topic."""
@@ -264,8 +261,12 @@ def contract_of(scenario: Scenario) -> Contract:
         producer_expiration_ms=int(scenario.shape.config.get(PRODUCER_EXPIRATION, PRODUCER_EXPIRATION_MS_DEFAULT)),
         start_checkpoint_ms=int(scenario.shape.config.get(START_CHECKPOINT, START_CHECKPOINT_MS_DEFAULT)),
         processors={p.name: _processor_contract(p.name, p.processes) for p in scenario.producers if p.processes},
-        offsets=_offsets_contract(scenario),
+        offsets=OffsetsContract(
+            **asdict(_internal_contract(scenario, OFFSETS)),
+            retention_minutes=int(scenario.shape.config.get(OFFSETS_RETENTION, OFFSETS_RETENTION_DEFAULT)),
+        ),
         shares={group: _share_contract(scenario, group) for group in scenario.share_groups},
+        tier=_internal_contract(scenario, TIER_METADATA) if scenario.shape.tier else None,
     )
 
 
@@ -279,6 +280,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         deletions=tuple(plain.get("deletions") or ()),
         group_deletions=tuple(plain.get("group_deletions") or ()),
         offsets=OffsetsContract(**_known(OffsetsContract, plain["offsets"])) if plain.get("offsets") else None,
+        tier=InternalContract(**_known(InternalContract, plain["tier"])) if plain.get("tier") else None,
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},
         processors={
             n: ProcessorContract(**_known(ProcessorContract, p)) for n, p in (plain.get("processors") or {}).items()
@@ -330,17 +332,16 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
     )
 
 
-def _offsets_contract(scenario: Scenario) -> OffsetsContract:
-    topic = next(topic for topic in internal_topics(scenario.shape) if topic.name == OFFSETS)
+def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
+    topic = next(topic for topic in internal_topics(scenario.shape) if topic.name == name)
     by_settings = replace(scenario, permits=replace(scenario.permits, unclean_election=False))
     promised = _topic_contract(topic, scenario.shape.config, by_settings)
-    asked = any(OFFSETS in str(step.args.get("on")) for step in scenario.steps if step.do == ELECT_UNCLEAN)
-    return OffsetsContract(
+    asked = any(name in str(step.args.get("on")) for step in scenario.steps if step.do == ELECT_UNCLEAN)
+    return InternalContract(
         partitions=topic.partitions,
         replicas=promised.replicas,
         min_insync_replicas=promised.min_insync_replicas,
         unclean_election=promised.unclean_election or (asked and scenario.permits.unclean_election),
-        retention_minutes=int(scenario.shape.config.get(OFFSETS_RETENTION, OFFSETS_RETENTION_DEFAULT)),
     )
 
 

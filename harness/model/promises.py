@@ -14,6 +14,7 @@ from harness.model import rules_of_clients as clients
 from harness.model import rules_of_deletion as deletion
 from harness.model import rules_of_offsets as offsets
 from harness.model import rules_of_requests as requests
+from harness.model import rules_of_tier as tier
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
@@ -78,6 +79,13 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     ),
     (Event("offsets_expire", "a group commits nothing for longer than offsets.retention.minutes"), offsets.expire),
     (Event("falls_behind", "nobody reads for longer than records are kept"), offsets.falls_behind),
+    (
+        Event(
+            "tier_metadata_leader_alone_dies",
+            "who tells of the remote tier dies, alone in sync, others are up, and brokers start anew",
+        ),
+        tier.metadata_leader_alone_dies,
+    ),
     (Event("grows_old", "records grow old, or the log grows long"), deletion.grows_old),
     (Event("born_old", "records bear times that are too old when they are sent"), deletion.born_old),
     (

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
-from harness.model.internal_topics import offsets_partition
+from harness.model.internal_topics import OFFSETS, offsets_partition
 from harness.model.outcome import Outcome
 from harness.verify.case import Case
 from harness.verify.offsets import skipped_by_reset, unclean_elections
@@ -70,7 +70,7 @@ def _begun(case: Case) -> list[tuple[Any, ...]]:
 
 def _forgotten(case: Case) -> list[tuple[Any, ...]]:
     """All that groups read whose offsets were in a log that an unclean election replaced."""
-    elected = {partition for partition, *_ in unclean_elections(case)}
+    elected = {partition for partition, *_ in unclean_elections(case, OFFSETS)}
     offsets = case.contract.offsets
     return [
         (None, None, reader.reader, 0, EVERY)

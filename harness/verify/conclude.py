@@ -25,6 +25,7 @@ from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
 from harness.verify.tier_kept import ever_copied
 from harness.verify.tier_rows import Tier
+from harness.verify.tier_untold import gaps_excused, holes
 from harness.verify.trimmed import back_after_kill, returned
 
 # What this harness does not try, whatever the scenario: said in every verdict.
@@ -70,8 +71,10 @@ def conclude(known: Seen) -> Verdict:
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in told), *_cut_off(told))
-    findings = (*standing(case), *operations.findings, *seam.findings, *of_records)
+    gaps = gaps_excused(case, known.tier, seam.findings)
+    findings = (*standing(case), *operations.findings, *gaps, *of_records)
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
+    doubts += holes(case, known.tier)
     lost, excused = _losses(told)
     promised = known.counts.total("promised")
     return Verdict(

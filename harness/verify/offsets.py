@@ -66,7 +66,7 @@ def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
-    for partition, epoch, since_ns, at_ns, in_sync_ns in unclean_elections(case):
+    for partition, epoch, since_ns, at_ns, in_sync_ns in unclean_elections(case, OFFSETS):
         if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", at_ns)):
             continue
         alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
@@ -126,16 +126,16 @@ def _log_start(case: Case, row: Mapping[str, Any]) -> int:
     return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
 
 
-def unclean_elections(case: Case) -> Iterator[tuple[int, int, int, int, int]]:
-    """(partition of __consumer_offsets, leader epoch, after when, until when, when it was in sync at last) of leaders
-    that were not in sync then; 0 = nobody saw it so."""
+def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, int, int]]:
+    """(partition of a topic of Kafka's own, leader epoch, after when, until when, when it was in sync at last) of
+    leaders that were not in sync then; 0 = nobody saw it so."""
     for event, step in case.events("unclean_election"):
-        if event["topic"] == OFFSETS:
-            # The step begins while the partition has no leader, and nobody takes a commit.
+        if event["topic"] == topic:
+            # The step begins while the partition has no leader, and nobody takes a record.
             began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
             yield event["partition"], event["leader_epoch"], began_ns, began_ns, 0
     for event, _ in case.events("internal_leader_change"):
-        if event["topic"] == OFFSETS and event.get("clean") is False and event["new_leader"] >= 0:
+        if event["topic"] == topic and event.get("clean") is False and event["new_leader"] >= 0:
             since_ns, in_sync_ns = event["since_ns"], event.get("in_sync_ns") or 0
             yield event["partition"], event["leader_epoch"], since_ns, event["at_ns"], in_sync_ns
 

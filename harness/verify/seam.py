@@ -43,7 +43,7 @@ MEANINGS: Final[Mapping[Kind, str]] = {
     Kind.TIER_STATE: "A broker wrote of a copy what cannot follow on what it wrote before.",
 }
 # What every finished copy has; an index of transactions only where the metadata does not say that it is empty.
-_ALWAYS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
+OBJECTS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
 _TXN_INDEX: Final = "txnindex"
 # RemoteLogSegmentState.isValidTransition in Kafka; a state that is told again is none.
 _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
@@ -121,7 +121,7 @@ class _Told:
         for row in last_look(self.partition.replicas):
             lineage, start, highest = lineage_of(row["epochs"]), row["local_log_start"], row["highest_tiered"]
             for low, high in (
-                _uncovered(finished, lineage, start, highest + 1) if lineage and highest is not None else ()
+                uncovered(finished, lineage, start, highest + 1) if lineage and highest is not None else ()
             ):
                 said.setdefault((low, high), []).append(row["broker"])
         for (low, high), brokers in sorted(said.items()):
@@ -147,7 +147,7 @@ class _Told:
         missing: dict[tuple[int, int], list[int]] = {}
         for row in replicas:
             lineage = lineage_of(row["epochs"])
-            for low, high in _uncovered(copied, lineage, start, row["local_log_start"]) if lineage else ():
+            for low, high in uncovered(copied, lineage, start, row["local_log_start"]) if lineage else ():
                 missing.setdefault((low, high), []).append(row["broker"])
         return missing
 
@@ -196,7 +196,7 @@ class _Told:
 
     def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[str]:
         found = {row["kind"]: row for row in last_look(rows)}
-        wanted = [*_ALWAYS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
+        wanted = [*OBJECTS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
         for kind in wanted:
             if kind not in found:
                 yield f".{kind} is not there, and the metadata says {segment.state}"
@@ -270,7 +270,7 @@ class _Told:
         )
 
 
-def _uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
+def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
     """From and to without the last, of [start, end) what none of the copies has of the lineage."""
     at = start
     for low, high in sorted(piece for segment in copied for piece in agreed(segment, lineage)):

@@ -43,12 +43,15 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
     phases = [by_phase[phase] for phase in FINAL_PHASES if phase in by_phase]
     if not phases:
         return
+    holes = {place_of(read): hole["to_offset"] for read in case.reads for hole in read.get("holes") or []}
     last, first = ({place_of(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
     for read in case.reads:
         what = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
         starts = [log["log_start"] for log in last.get(place_of(read), {}).get("logs", [])]
         ends = [log["log_end"] for log in first.get(place_of(read), {}).get("logs", [])]
-        if starts and read["start"] > max(starts):
+        # Who follows is read behind the last hole that its leader's copy was seen to have.
+        begins = max([*starts, holes.get(place_of(read), 0) if read["kind"] == "replica" else 0])
+        if starts and read["start"] > begins:
             text = f"{what} began at {read['start']}, and no replica's log starts above {max(starts)}"
             yield Doubt("read_late", text)
         if ends and read["position"] < max(ends) and read["reached"]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
+from harness.workload import holes
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
 from harness.workload.readers import EOF, JUMPS, Jumps, ReadingDesk, begin_at, serving_brokers, split
@@ -31,12 +32,14 @@ _NOBODY: Final = -1  # in statistics: no broker serves the partition now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One partition as it stood when everything was healed. `logs`: (log start, log end) by broker."""
+    """One partition as it stood when everything was healed. `logs`: (log start, log end) by broker; `joints`: see
+    `holes.Holes`."""
 
     topic: str
     partition: int
     leader: int
     logs: Mapping[int, tuple[int, int]]
+    joints: tuple[int, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -65,6 +68,7 @@ class Read:
     sentinel_offset: int | None
     position: int = -1
     stuck_reason: str | None = None
+    holes: list[tuple[int, int]] = field(default_factory=list)  # from and to without the last, out of range for good
     served_by: set[int] = field(default_factory=set)
 
     @property
@@ -80,7 +84,8 @@ class Read:
     def as_row(self) -> dict[str, Any]:
         """Plain JSON types."""
         row = {column.name: getattr(self, column.name) for column in fields(self)}
-        return row | {"served_by": sorted(self.served_by), "reached": self.reached}
+        holes = [{"from_offset": low, "to_offset": high} for low, high in self.holes]
+        return row | {"served_by": sorted(self.served_by), "reached": self.reached, "holes": holes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,11 @@ class CopyReader:
         self._statistics = 0
         self._cancelled = threading.Event()
         self._jumps = Jumps()
+        # Who follows may be told of a copy later than who leads, and is left alone for longer.
+        lasts_s = holes.HOLE_S if broker is None else 2 * holes.HOLE_S
+        self._holes = holes.Holes({copy.place: copy.joints for copy in copies}, lasts_s)
+        self._over: dict[Place, tuple[int, int]] = {}  # the hole that a read tries to begin behind
+        self._ended: set[Place] = set()
         whose = "leader" if broker is None else f"replica-{broker}"
         self.name = f"{whose}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
@@ -149,6 +159,10 @@ class CopyReader:
     def failed(self) -> list[Place]:
         """Partitions that were not read to the target, or not from the copy that was meant alone."""
         return [place for place, read in self.reads.items() if not read.reached or self._misserved(read)]
+
+    def unsure(self) -> list[Place]:
+        """What failed, and partitions with a hole, which another try may find to be none."""
+        return [*self.failed(), *(place for place, read in self.reads.items() if read.reached and read.holes)]
 
     def _misserved(self, read: Read) -> bool:
         return self.broker is not None and read.served_by != {self.broker}
@@ -246,7 +260,7 @@ class CopyReader:
     def _read(self, consumer: Consumer, observer: Observer) -> None:
         observer.new_session(list(self.reads))
         started_s = progress_s = time.monotonic()
-        while missing := [read for read in self.reads.values() if read.position < read.target]:
+        while missing := [r for r in self.reads.values() if r.position < r.target and r.place not in self._ended]:
             if self._turn(consumer, observer):
                 progress_s = time.monotonic()
             now_s = time.monotonic()
@@ -262,23 +276,45 @@ class CopyReader:
         observer.observe(records)
         moved = False
         for place, offset in observer.next_offset.items() if records else ():
-            moved |= offset > self.reads[place].position
-            self.reads[place].position = max(self.reads[place].position, offset)
+            moved |= self._came_to(self.reads[place], offset)
         for event in events:
             moved |= self._on_event(consumer, observer, event)
         return moved
 
     def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
         if read := self._jumped(event):
-            # Retention moved the log's start: what is left is read from where it begins now.
-            self._jumps.go_on(consumer, observer, read.place, read.position)
+            if (joint := self._holes.behind(read.place, read.position)) is not None:
+                self._over_hole(consumer, observer, read, joint)
+            else:
+                # Retention moved the log's start: what is left is read from where it begins now.
+                self._over.pop(read.place, None)
+                self._jumps.go_on(consumer, observer, read.place, read.position)
             return False
         error, topic = event.error(), event.topic()
         if topic is None or error is None or error.name() != EOF:
             return False
         read = self.reads[topic, int(event.partition() or 0)]
-        before, read.position = read.position, max(read.position, int(event.offset() or 0))
-        return read.position > before
+        return self._came_to(read, int(event.offset() or 0))
+
+    def _came_to(self, read: Read, offset: int) -> bool:
+        """Whether that is further than ever. A hole it is only where the log went on behind it."""
+        if offset <= read.position:
+            return False
+        if (hole := self._over.pop(read.place, None)) is not None:
+            read.holes.append(hole)
+        read.position = offset
+        return True
+
+    def _over_hole(self, consumer: Consumer, observer: Observer, read: Read, joint: int) -> None:
+        """The leader's copy is read on behind it. Another one's ends here, since it is the leader that answers then; a
+        second try begins behind the hole."""
+        if self.broker is not None:
+            self._ended.add(read.place)
+            self._give_up([read], "before a hole")
+            return
+        observer.new_session([read.place])
+        self._over[read.place] = max(read.position, read.start), joint
+        begin_at(consumer, read.place, joint)
 
     def _give_up(self, missing: list[Read], why: str) -> None:
         for read in missing:

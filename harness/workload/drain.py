@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -64,14 +64,15 @@ def drain(
     progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
     _run_all(reads, bundle)
     rows = _rows_of(reads)
-    give_up_at = time.monotonic() + _RETRIES_DEADLINE_S
-    again = {read: places for read in reads if (places := read.failed())}
+    give_up_at, behind = time.monotonic() + _RETRIES_DEADLINE_S, dict[Place, int]()
+    again = {read: places for read in reads if (places := read.unsure())}
     for attempt in range(1, _RETRIES_MAX + 1):
         if not again or time.monotonic() > give_up_at:
             break
         names = ", ".join(read.name for read in again)
-        progress(f"reading again where these stopped short or met another broker: {names}")
-        reads = [_again(plan, sentinels, read, places, attempt, bundle) for read, places in again.items()]
+        progress(f"reading again where these stopped short, met another broker or a hole: {names}")
+        behind |= {place: row.holes[-1][1] for (_, _, place), row in rows.items() if row.holes}
+        reads = [_again(plan, sentinels, read, places, attempt, bundle, behind) for read, places in again.items()]
         _run_all(reads, bundle, parallel=len(reads))  # of little, or of something that waits
         now = _rows_of(reads)
         again = {read: places for read in reads if (places := _unsettled(read, rows))}
@@ -80,12 +81,15 @@ def drain(
 
 
 def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], Read]) -> list[Place]:
-    """Where it failed, but for what stopped short at the very offset where the try before it did: that stays so."""
-    failed = read.failed()
-    return [p for p in failed if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
+    """Where it failed, but for what stopped short at the very offset where the try before it did, or met the same
+    holes: that stays so."""
+    unsure = read.unsure()
+    return [p for p in unsure if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
 
 
 def _same_end(read: Read, before: Read) -> bool:
+    if read.reached:
+        return read.holes == before.holes
     return 0 <= read.position < read.target and read.position == before.position
 
 
@@ -124,12 +128,20 @@ def _again(
     failed: Sequence[Place],
     attempt: int,
     bundle: BundleWriter,
+    behind: Mapping[Place, int],
 ) -> CopyReader:
-    """A whole new read of what failed. A leader may take a reader back from a follower for a moment, or die."""
+    """A whole new read of what failed. A leader may take a reader back from a follower for a moment, or die. What
+    follows begins behind the last hole that its leader's copy has."""
+    copies = [copy for copy in plan.copies if copy.place in failed]
     if before.broker is None:
         count_as_live(bundle, before.name, failed)
-    copies = [copy for copy in plan.copies if copy.place in failed]
+    else:
+        copies = [_from(copy, behind.get(copy.place, 0)) for copy in copies]
     return _reader(plan, copies, sentinels, before.broker, before.isolation, attempt=attempt)
+
+
+def _from(copy: Copy, offset: int) -> Copy:
+    return replace(copy, logs={broker: (max(start, offset), end) for broker, (start, end) in copy.logs.items()})
 
 
 def count_as_live(bundle: BundleWriter, reader: str, places: Sequence[Place]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.model.contract import OffsetsContract, TopicContract, contract_from_dict, contract_of
 from harness.model.errors import BadInput
+from harness.model.internal_topics import InternalContract
 from harness.model.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Step, Topic
 from harness.model.scenario_rules import check
 
@@ -105,6 +106,27 @@ def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
     old = told.as_dict()
     del old["offsets"]
     assert contract_from_dict(old).offsets is None
+
+
+def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_it() -> None:
+    config = {
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
+        "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+    }
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    assert contract_of(scenario).tier is None
+    by_default = contract_of(replace(scenario, shape=ClusterShape(tier="local"))).tier
+    assert by_default == InternalContract(partitions=5, replicas=3, min_insync_replicas=2, unclean_election=False)
+    told = contract_of(replace(scenario, shape=ClusterShape(tier="local", config=config)))
+    assert told.tier == InternalContract(partitions=1, replicas=2, min_insync_replicas=1, unclean_election=True)
+    assert contract_from_dict(told.as_dict()) == told
+    old = told.as_dict()
+    del old["tier"]
+    assert contract_from_dict(old).tier is None
 
 
 def test_an_unclean_election_that_is_permitted_elsewhere_is_none_of_offsets() -> None:

@@ -32,6 +32,7 @@ ANSWERS = COLUMNS["contract_answer_lost"]
 READER = COLUMNS["contract_reader_dies"]
 BEHIND = COLUMNS["contract_falls_behind"]
 UNCLEAN_OFFSETS = COLUMNS["contract_offsets_unclean"]
+UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
 PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
@@ -90,6 +91,15 @@ def test_a_group_whose_coordinator_is_down_commits_nothing(monkeypatch: pytest.M
         judged.facts["availability"]["without_commits_s"] = {"kill_leader": {"counted/0": share * OPEN_S}}
         (cell,) = cells(scenario, judged, monkeypatch).values()
         assert (cell.holds, Effect.UNAVAILABLE in cell.seen) == (share > 0.5, share > 0.5)
+
+
+def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    excused = replace(lost("counted", 3000), excused_by="unclean election of __remote_log_metadata/0 in epoch 1")
+    found = [replace(excused, kind=kind) for kind in (Kind.LOST, Kind.SKIPPED_READ, Kind.TIER_GAP)]
+    (cell,) = cells(UNTOLD, verdict(UNTOLD, *found), monkeypatch).values()
+    assert (cell.holds, cell.text) == (True, "3,000 lost")
+    (cell,) = cells(UNTOLD, verdict(UNTOLD, *found[:1], lost("counted", 1, Kind.SKIPPED_READ)), monkeypatch).values()
+    assert not cell.holds
 
 
 def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

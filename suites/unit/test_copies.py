@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
+from harness.workload import holes
 from harness.workload.copies import Copy, CopyReader, Patience, Read
 from harness.workload.producer import Target
 from harness.workload.readers import ReadingDesk, serving_brokers
@@ -186,6 +188,57 @@ def test_what_is_only_read_once_more_is_no_progress() -> None:
     assert not any(moved)
     begin = OFFSET_BEGINNING
     assert [at for at in consumer.assigned if at != -1] == [begin, begin, 8, begin, 8, 8, 8, begin]
+
+
+def holed(
+    broker: int | None, monkeypatch: pytest.MonkeyPatch, *, jumps: int, comes_to: int
+) -> tuple[CopyReader, list[int]]:
+    """A read that stands at 7, is told so often that it is out of range, and is then given what lies before another
+    offset; and where it begins after each answer."""
+    monkeypatch.setattr(holes, "HOLE_S", 0.0)
+    copies = [replace(COPY, joints=(5, 20, 30))]
+    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=broker, patience=Patience())
+    consumer = Scripted(copy)
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    copy.reads[PLACE].position = 7
+    jump = event(KafkaError._AUTO_OFFSET_RESET)
+    for _ in range(jumps):
+        consumer.polls = [([jump], statistics(1, 0))]
+        copy._turn(cast(Any, consumer), observer)
+    observer.next_offset[PLACE] = comes_to
+    consumer.polls = [([Message(topic="t", partition=0, offset=comes_to - 1)], statistics(1, 0))]
+    copy._turn(cast(Any, consumer), observer)
+    return copy, [at for at in consumer.assigned if at != -1]
+
+
+def test_behind_a_hole_the_leaders_copy_is_read_from_the_next_joint_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy, assigned = holed(None, monkeypatch, jumps=2, comes_to=42)
+    assert assigned == [20, 30]
+    assert copy.reads[PLACE].as_row()["holes"] == [{"from_offset": 7, "to_offset": 30}]
+    assert copy.reads[PLACE].reached
+    assert (copy.failed(), copy.unsure()) == ([], [PLACE])
+
+
+def test_what_is_read_from_the_start_after_all_was_no_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = holed(None, monkeypatch, jumps=3, comes_to=42)
+    assert assigned == [20, 30, OFFSET_BEGINNING]
+    assert copy.reads[PLACE].as_row()["holes"] == []
+    assert copy.unsure() == []
+
+
+def test_where_nothing_comes_from_behind_it_is_no_hole_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, _ = holed(None, monkeypatch, jumps=2, comes_to=7)
+    assert (copy.reads[PLACE].holes, copy.failed()) == ([], [PLACE])
+
+
+def test_before_a_hole_another_copy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = holed(2, monkeypatch, jumps=3, comes_to=7)
+    assert not {20, 30} & set(assigned)
+    assert copy.reads[PLACE].holes == []
+    assert copy.failed() == [PLACE]
+    assert "is stuck at offset 7 of 42 before a hole" in (copy.reads[PLACE].stuck_reason or "")
 
 
 @pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])

@@ -110,6 +110,46 @@ def test_what_stops_twice_at_the_same_offset_is_not_read_a_third_time(
     assert (row["reader"], row["position"], row["reached"]) == ("leader-committed-again1", 4, False)
 
 
+def test_a_second_try_at_a_follower_begins_behind_the_hole_of_its_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(monkeypatch, replica_2_committed=1)
+    serve = cluster.serve
+
+    def holed(reader: CopyReader, observations: TableWriter) -> None:
+        serve(reader, observations)
+        if reader.broker is None:
+            reader.reads["t", 0].holes = [(4, 6)]
+
+    monkeypatch.setattr(cluster, "serve", holed)
+    rows = drain(PLAN, BundleWriter(tmp_path / "bundle"), Numbers(), lambda _: None)
+    starts = {(row["reader"], row["partition"]): row["start"] for row in rows}
+    assert starts["replica-2-committed-again1", 0] == 6
+    assert starts["replica-2-committed", 1] == 0
+    assert starts[AGAIN, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("met", "tries"), [([[(4, 6)], []], 1), ([[(4, 6)], [(4, 6)]], 1), ([[(2, 3)], [(4, 6)], []], 2)]
+)
+def test_a_hole_counts_that_another_try_meets_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, met: list[list[tuple[int, int]]], tries: int
+) -> None:
+    cluster = Cluster(monkeypatch)
+    serve, left = cluster.serve, list(met)
+
+    def holed(reader: CopyReader, observations: TableWriter) -> None:
+        serve(reader, observations)
+        if reader.broker is None and reader.isolation == "read_committed":
+            reader.reads["t", 0].holes = left.pop(0)
+
+    monkeypatch.setattr(cluster, "serve", holed)
+    row = drained(BundleWriter(tmp_path))[1, "committed", 0]
+    assert [name for name, _ in cluster.tries[3:]] == [f"{LEADER}-again{n + 1}" for n in range(tries)]
+    assert row["reached"]
+    assert row["holes"] == [{"from_offset": low, "to_offset": high} for low, high in met[-1]]
+
+
 def test_no_try_begins_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "_RETRIES_DEADLINE_S", -1.0)
     cluster = Cluster(monkeypatch, leader_committed=1)

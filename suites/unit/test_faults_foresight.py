@@ -143,6 +143,8 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "cut", src = "controller", dst = "broker(1)"', "call no brokers"),
         ('do = "cut", src = "broker(1)", dst = "broker(1)"', "no node has a link to itself"),
         ('do = "reassign", shift = 3', "nothing moves"),
+        ('do = "reassign", to = [1, 9]', "there is no broker 9"),
+        ('do = "reassign", to = [2, 2]', "names a broker twice"),
         ('do = "reassign", on = ["plain/*"]', "every broker has a replica already"),
         ('do = "move_leaders", on = ["one/0"]', "one has one replica"),
         ('do = "reassign_away", on = ["one/0"]', "one has one replica"),

@@ -107,9 +107,12 @@ def stage(tmp_path: Path) -> Any:
         server_log=lambda _: log,
         log_directories=lambda _: [tmp_path / "b1"],
     )
+    told: list[dict[str, Any]] = []
     return SimpleNamespace(
         cluster=cluster,
         admin=admin,
+        told=told,
+        record_event=lambda kind, **facts: told.append({"kind": kind, **facts}),
         topics=(FAR, NEAR),
         path=path,
         log=log,
@@ -189,8 +192,19 @@ def test_the_wait_is_over_when_what_was_rolled_is_there(stage: Any, highest: int
     stage.admin.told = {("far", 0, 1): TieredReplica(0, 0, 9, -1 if highest else None)}
     with pytest.raises(HarnessTimeout, match="in the tier below 0 of 3"):
         WaitTiered(deadline_s=0.01).perform(stage)
+    assert stage.told == []
     stage.admin.told = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
     assert WaitTiered(deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
+    assert stage.told == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
+
+
+def test_the_wait_for_deletion_is_over_when_no_replica_has_it(stage: Any) -> None:
+    (in_part, whole) = (TieredReplica(0, 0, 9, 2), TieredReplica(0, 3, 9, 2))
+    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): in_part}
+    with pytest.raises(HarnessTimeout, match="deleted below 0 of 3"):
+        WaitTiered(deleted=True, deadline_s=0.01).perform(stage)
+    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): whole}
+    assert WaitTiered(deleted=True, deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
 
 
 @pytest.mark.parametrize(("reached", "left"), [(-1, 2), (2, 1)])

@@ -37,6 +37,18 @@ def test_there_are_as_many_partitions_as_the_brokers_settings_say() -> None:
     ]
 
 
+def test_with_a_tier_there_is_a_topic_that_tells_of_it() -> None:
+    config = {
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
+    }
+    told = [internal_topics(ClusterShape(tier="local", config=settings))[-1] for settings in ({}, config)]
+    assert [(t.name, t.partitions, t.replicas) for t in told] == [
+        ("__remote_log_metadata", 5, 3),
+        ("__remote_log_metadata", 1, 2),
+    ]
+
+
 def test_a_step_has_the_partition_in_place_of_the_group() -> None:
     place = f"__consumer_offsets/{offsets_partition('readers', 10)}"
     scenario = read(

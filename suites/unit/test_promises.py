@@ -19,6 +19,7 @@ ONE = replace(PLAIN, acks="1")
 NONE = replace(PLAIN, acks="0")
 ATOMIC = ClientSettings(transactional=True)
 KEEPS = {"keeps_offsets": True}
+TELLS = {"keeps_tier": True}
 EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="none")
 SHARES = replace(ALL, commits="share")
 
@@ -45,6 +46,12 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 2}, []),
         ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
+        ("tier_metadata_leader_alone_dies", ALL, {}, []),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS, ["kept"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"unclean": True}, ["kept"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"min_isr": 1}, ["kept"]),
+        ("tier_metadata_leader_alone_dies", NONE, TELLS | {"min_isr": 1, "unclean": True}, ["lost"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"replicas": 1, "min_isr": 1}, []),
         ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
         ("transactional_id_expires", replace(ATOMIC, id_outlives=True), {}, ["kept"]),
         ("transactional_id_expires", replace(ALL, id_outlives=True), {}, []),
@@ -212,6 +219,18 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
     ("event", "client", "topic", "mended"),
     [
         ("offsets_leader_alone_dies", ALL, KEEPS | {"unclean": True}, (ALL, KEEPS)),
+        (
+            "tier_metadata_leader_alone_dies",
+            ALL,
+            TELLS | {"unclean": True, "min_isr": 1},
+            (ALL, TELLS | {"min_isr": 2}),
+        ),
+        (
+            "tier_metadata_leader_alone_dies",
+            ALL,
+            TELLS | {"unclean": True, "min_isr": 1},
+            (ALL, TELLS | {"min_isr": 1}),
+        ),
         ("leader_dies", ONE, {}, (ALL, {})),
         ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, (ALL, {})),
         ("returns_short", ALL, {"min_isr": 1, "elr": False}, (ALL, {})),

@@ -85,6 +85,18 @@ def test_at_rest_is_who_keeps_the_active_segment_alone(tmp_path: Path) -> None:
     assert looks(Brokers(tmp_path, (40,)), told(39, 40)).at_rest().ok
 
 
+def test_what_a_replica_has_no_more_of_does_not_have_to_go_to_the_tier(tmp_path: Path) -> None:
+    """Where nobody tells of the copies any more."""
+    assert looks(Brokers(tmp_path, (40,)), told(9, 40)).at_rest().ok
+
+
+def test_a_log_goes_on_where_a_copy_begins_or_what_a_replica_has_itself(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (40,))
+    store(brokers, b"", base=20)
+    store(brokers, b"", base=0)
+    assert looks(brokers, told(9, 40)).joints() == {("far", 0): [0, 20, 40]}
+
+
 @pytest.mark.parametrize("highest", [39, None])
 def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path: Path, highest: int | None) -> None:
     brokers = Brokers(tmp_path, (30, 40))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.faults.registry import check_steps
-from harness.kafka.tier import metadata_partition
 from harness.model.errors import BadInput
+from harness.model.internal_topics import metadata_partition
 from harness.model.scenario import Step
 from harness.scenarios import load
 
@@ -24,7 +24,13 @@ from harness.scenarios import load
     ],
 )
 def test_it_goes_by_a_hash_of_the_topic_s_id(topic_id: str, partition: int, told_by: int) -> None:
-    assert metadata_partition(topic_id, partition) == told_by
+    assert metadata_partition(topic_id, partition, 5) == told_by
+    assert metadata_partition(topic_id, partition, 1) == 0
+
+
+def test_what_is_no_topic_id_is_said() -> None:
+    with pytest.raises(ValueError, match="'AAAA' is no topic id"):
+        metadata_partition("AAAA", 0, 5)
 
 
 def test_of_what_is_in_no_tier_nobody_tells() -> None:

@@ -58,7 +58,7 @@ def test_what_is_gone_is_told_with_what_the_tier_had_of_it(judged: dict[str, Ver
     (gone,) = judged["expired by size, one too many"].findings
     assert gone.detail == "the log starts at offset 3, further than anything permits; all had been in the remote tier"
     (gone,) = judged["deleted by size before it was copied"].findings
-    assert gone.detail.endswith("; 3 of these offsets were never copied to the remote tier")
+    assert gone.detail.endswith("; no metadata of the remote tier tells of a finished copy of 3 of these offsets")
     assert (gone.offset_first, gone.offset_last) == (3, 8)
 
 

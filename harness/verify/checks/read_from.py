@@ -17,6 +17,7 @@ from harness.verify.prepared import Prepared, at_place, is_committed
 from harness.verify.rows import found
 from harness.verify.tables import BUNDLE, PLACE
 
+DENIED: Final = "denied"  # how it shows that a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
 
 
@@ -52,11 +53,12 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
 
 
 def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
-    """An offset of the log, above its start and below what the drain came to, that a leader calls out of range."""
+    """An offset of the log, above its start and below what the drain came to, that a leader calls out of range: the one
+    behind what it gave."""
     rows = at_place(reads.where("told = 'out_of_range' AND asked >= log_start_after"), given.places.drop("log_start"))
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
-    rows = rows.where(F.col("asked") < position)
-    return found(rows, Kind.SKIPPED_READ, "denied", offset="asked", stream=None, seq=None, other="log_start_after")
+    rows = rows.withColumn("denied", F.coalesce(F.col("last") + 1, F.col("asked"))).where(F.col("denied") < position)
+    return found(rows, Kind.SKIPPED_READ, DENIED, offset="denied", stream=None, seq=None, other="log_start_after")
 
 
 def _given_wrongly(seen: DataFrame, probes: DataFrame) -> DataFrame:

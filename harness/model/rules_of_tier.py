@@ -1,0 +1,31 @@
+"""What is promised of the remote tier: brokers know what it has from __remote_log_metadata, under its settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.effects import Event, Promise, kept, lost
+
+_SOURCE: Final = "KIP-405; KIP-1235"
+
+
+def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """A broker deletes a segment when it has read that its copy is finished; that is acknowledged by the ISR, whatever
+    the clients' acks."""
+    del client
+    if not topic.keeps_tier or topic.replicas == 1:
+        return None
+    if topic.min_isr > 1:
+        why = "a leader alone acknowledges no copy, and who is not told of one keeps the segment"
+        return kept(event, why, _SOURCE)
+    if not topic.unclean:
+        return kept(event, "nobody who may lack a word of a copy is elected", "KIP-405; KIP-106")
+    return lost(
+        event,
+        "what brokers had deleted of segments whose copies its leader alone had acknowledged",
+        "the copies are there, and no broker that reads the topic anew finds a word of them",
+        _SOURCE,
+        "remote.log.metadata.topic.min.isr=2",
+        "unclean.leader.election.enable=false",
+    )
