@@ -70,7 +70,9 @@ def shares(
 
 def observed(history: Built, *offsets: int, reader: str = "worker") -> Built:
     """What a member observed, all of it in one session, as who does not tell runs of offsets apart would write it."""
-    for row in [row for row in history.rows("observations", reader="live-rc") if row["offset"] in offsets]:
+    seen = [row for row in history.rows("observations", reader="live") if row["offset"] in offsets]
+    assert len(seen) == len(offsets)
+    for row in seen:
         history.tables["observations"].append(row | {"reader": reader})
     return history
 
