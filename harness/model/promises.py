@@ -70,6 +70,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         Event("transactional_id_expires", "a transactional producer pauses between two transactions"),
         clients.transactional_id_expires,
     ),
+    (
+        Event("transactional_id_taken", "a second producer comes with the transactional.id of one that lives"),
+        clients.id_taken,
+    ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
     (Event("reader_fails", "an application fails on a record whenever it is given it"), clients.reader_fails),

@@ -185,12 +185,25 @@ def end_comes_late(event: Event, topic: TopicSettings, client: ClientSettings) -
         return kept(event, why, "KIP-890", "each transaction as its client was told")
     return Promise(
         event=event,
-        effects=(Effect.SHOWN,),
-        which="what the next transaction had written by then: kept by an old commit, dropped by an old abort",
+        effects=(Effect.LOST, Effect.SHOWN),
+        which="what the next transaction had written by then: an old abort drops it, though it commits; an old commit "
+        "keeps it, though it aborts",
         why="its transactions share one epoch, so that a broker cannot tell which of them is to end",
         source="KIP-890",
         mend=("transaction.version=2 (from 4.0), and a client that speaks it",),
     )
+
+
+def id_taken(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Of two that live with one id the later one works, and the earlier one is a zombie."""
+    if not client.transactional:
+        return None
+    why = "who comes later gets a newer epoch: what the earlier one has open is aborted, and it is fenced"
+    fenced = kept(
+        event, why, f"KIP-98, fencing; {REFERENCE}, transactional.id", "each transaction as its client was told"
+    )
+    shown = aborts(event, topic, client) if client.isolation == "read_uncommitted" else None
+    return shown or fenced
 
 
 def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:

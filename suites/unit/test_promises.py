@@ -152,7 +152,10 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("producer_expires_unanswered", ATOMIC, {}, []),
         ("end_comes_late", ALL, {}, []),
         ("end_comes_late", ATOMIC, {}, ["kept"]),
-        ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, ["aborted records shown"]),
+        ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, ["lost", "aborted records shown"]),
+        ("transactional_id_taken", ALL, {}, []),
+        ("transactional_id_taken", ATOMIC, {}, ["kept"]),
+        ("transactional_id_taken", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
         ("transaction_aborts", ALL, {}, []),
         ("transaction_aborts", ATOMIC, {}, ["kept"]),
         ("transaction_aborts", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
@@ -244,6 +247,7 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
         ("last_in_sync_dies", ALL, {"min_isr": 1, "elr": False}, (ALL, {"min_isr": 2, "elr": True})),
         ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1, "elr": False}, (ALL, KEEPS)),
         ("gives_up", replace(PLAIN, acks="1"), {}, (ALL, {})),
+        ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, (ATOMIC, {})),
     ],
 )
 def test_what_mends_it_does(
