@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import run, scenarios
-from harness.configured import OF_RESETS, row_of, settings_at, settings_of
+from harness.configured import OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX

@@ -126,6 +126,15 @@ _EVENTS: Final = Kinds(
     "kind",
     {
         "unclean_election": {**_EVENT, "leader_epoch": "int", "log_end?": "int"},
+        "transaction_aborted": {
+            **_EVENT,
+            "topic_id": "string",
+            "producer": "string",
+            "producer_id": "int",
+            "start_offset": "int",
+            "coordinator": "string",
+            "asked_ns": "int",
+        },
         "delete_records": {**_EVENT, "before_offset": "int"},
         "tier_off": {**_EVENT, "before_offset": "int"},
         "leader_change": {

@@ -22,7 +22,7 @@ def stepped(plan: Foresight, producer: str) -> None:
         raise BadInput(f'producer: {producer} writes by itself; give it when = "steps"')
 
 
-def _transactional(plan: Foresight, producer: str) -> None:
+def transactional(plan: Foresight, producer: str) -> None:
     """BadInput for a producer that has none of what the step is about."""
     if plan.producer(producer).transactions is None:
         raise BadInput(f"producer: {producer} has no transactions; give it transactions = {{}}")
@@ -67,7 +67,7 @@ class WaitIdForgotten(Action):
 
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
-        _transactional(plan, self.producer)
+        transactional(plan, self.producer)
 
     def perform(self, stage: Stage) -> Done:
         asked = stage.transactional_id(self.producer)
@@ -94,7 +94,7 @@ class EndTransaction(Action):
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`."""
         stepped(plan, self.producer)
-        _transactional(plan, self.producer)
+        transactional(plan, self.producer)
 
     def perform(self, stage: Stage) -> Done:
         wanted = TxnOutcome.COMMITTED if self.commit else TxnOutcome.ABORTED

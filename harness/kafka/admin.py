@@ -16,6 +16,7 @@ from harness.kafka import (
     admin_features,
     admin_groups,
     admin_log_dirs,
+    admin_markers,
     admin_offsets,
     admin_ops,
     admin_quorum,
@@ -312,6 +313,10 @@ class AdminView:
         """Transactions by transactional id, as coordinators have them; all of them without `ids`."""
         chosen = list(admin_groups.list_transactions(self._wire)) if ids is None else list(ids)
         return admin_groups.describe_transactions(self._wire, chosen) if chosen else {}
+
+    def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None:
+        """Aborts what a producer has open on a partition, past its coordinator (KIP-664). Kafka's error, or None."""
+        return admin_markers.abort(self._wire, leader, producer)
 
     # --- evidence ---
 

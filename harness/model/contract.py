@@ -75,6 +75,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 ELECT_UNCLEAN: Final = "elect_unclean"  # the kind of step that has one elected who is not in sync
 ID_FORGOTTEN: Final = "wait_id_forgotten"  # the kind of step that waits until a transactional.id has expired
+ABORT_TRANSACTION: Final = "abort_transaction"  # the kind of step by which an operator ends what nobody else would
 READER_AWAY: Final = "reader_away"  # the kind of step by which nobody is in a group for a while
 DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has no offsets
 RECREATE_TOPIC: Final = "recreate_topic"

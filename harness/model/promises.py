@@ -15,6 +15,7 @@ from harness.model import rules_of_deletion as deletion
 from harness.model import rules_of_offsets as offsets
 from harness.model import rules_of_requests as requests
 from harness.model import rules_of_tier as tier
+from harness.model import rules_of_transactions as transactions
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, Rule
 
@@ -75,6 +76,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         clients.id_taken,
     ),
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
+    (
+        Event("transaction_end_alone", "a leader dies that alone has the end of a transaction, and others are up"),
+        transactions.end_alone_dies,
+    ),
     (Event("reader_dies", "a consumer dies between two commits"), clients.reader_dies),
     (Event("reader_fails", "an application fails on a record whenever it is given it"), clients.reader_fails),
     (

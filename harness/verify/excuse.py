@@ -21,6 +21,7 @@ from harness.verify.forgotten import written_after_expiry
 from harness.verify.last_replica import lost_tails
 from harness.verify.late_ends import KINDS as OF_LATE_ENDS
 from harness.verify.late_ends import late_ends
+from harness.verify.lost_markers import by_hand, hidden_by_hand
 from harness.verify.offsets import offsets_excused, skipped_by_reset
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared
@@ -67,7 +68,13 @@ def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     joined = rows.join(F.broadcast(of_kind), [BUNDLE, "kind"], "left")
     holding = F.filter("clauses", holds)
     why = F.when(F.size(holding) > 0, F.array_min(F.transform(holding, lambda c: c["why"])))
-    return _within_exact_numbers(joined.withColumn("excused_by", why).drop("clauses"), given)
+    by_clauses = joined.withColumn("excused_by", why).drop("clauses")
+    return _within_exact_numbers(_hidden_by_hand(by_clauses, given), given)
+
+
+def _hidden_by_hand(rows: DataFrame, given: Prepared) -> DataFrame:
+    aborted = [(n, one) for n, case in enumerate(given.cases) for one in by_hand(case, _permitted_elections(case))]
+    return hidden_by_hand(rows, given, aborted) if aborted else rows
 
 
 def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:

@@ -52,6 +52,20 @@ def test_the_end_of_a_transaction_comes_after_it_has_ended(play: Play) -> None:
     assert held["errors"] == ["INVALID_TXN_STATE"]
 
 
+def test_what_has_ended_everywhere_hangs_nowhere(play: Play) -> None:
+    _, _, ended, aborted, _ = play.rows(
+        ("half", HALF),
+        ("kept", END),
+        ("ended", {"do": "wait_ended", "producer": "held"}),
+        ("aborted", {"do": "abort_transaction", "producer": "held", "on": "held/0"}),
+    )
+    assert ended["resolved"]["state"] == "CompleteCommit"
+    assert aborted["bite"]["because"] == "nothing of held hangs on held/0"
+    marks = aborted["bite"]["seen"]
+    assert marks["last_stable_offset"] == marks["high_watermark"]
+    assert aborted["events"] == []
+
+
 def test_records_come_a_second_time(play: Play) -> None:
     late, *rows = play(
         ("late", OF_STEADY),

@@ -113,6 +113,39 @@ def lost_transaction(copy: Copy) -> Expected:
 
 
 @plant
+def lost_transaction_that_an_operator_aborted(copy: Copy) -> Expected:
+    """Its end was there, and no unclean election took it: that somebody aborted it besides excuses nothing."""
+    parts = transaction(copy.original, "committed")
+    gone = _both(parts)
+    forget(copy, *gone, isolation=COMMITTED)
+    with copy.document("steps") as steps:
+        for part in parts.values():
+            steps[-1]["events"].append(_aborted(copy, part[0], steps[-1]["ended_ns"]))
+    return fails(of(Kind.LOST, *gone))
+
+
+def _aborted(copy: Copy, first: Record, at_ns: int) -> Row:
+    """An operator ended the transaction that begins with a record, once its coordinator was done with it."""
+    batches = copy.original.rows("batches", topic=first.topic, partition=first.partition)
+    mine = next(b for b in batches if b["base_offset"] <= first.offset <= b["last_offset"])
+    return {
+        "kind": "transaction_aborted",
+        "topic": first.topic,
+        "topic_id": first.topic_id,
+        "partition": first.partition,
+        "producer": "payments",
+        "producer_id": mine["producer_id"],
+        "producer_epoch": mine["producer_epoch"],
+        "start_offset": first.offset,
+        "leader": mine["broker"],
+        "coordinator": "CompleteCommit",
+        "outcome": "acked",
+        "asked_ns": at_ns,
+        "at_ns": at_ns,
+    }
+
+
+@plant
 def near_torn_transaction_of_unknown_end_and_absent(copy: Copy) -> Expected:
     parts = transaction(copy.original, "committed")
     _ended(copy, parts, "unknown")
