@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
-from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.configuration import RETRIES_MAX, ClientSettings, TopicSettings
 from harness.model.contract import (
     APPEND_TIME,
     ID_FORGOTTEN,
@@ -66,7 +66,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
     """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
     it; of a processor that reads it, how that one commits."""
-    promised = _declared(scenario).topics[topic]
+    contract = _declared(scenario)
+    promised = contract.topics[topic]
     producer = next(p for p in scenario.producers if topic in p.topics)
     settings = TopicSettings(
         replicas=promised.replicas,
@@ -88,7 +89,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     processor = _processor_of(scenario, topic)
     stays = group is not None and group.group not in _left(scenario)
     waits_ms = int(producer.config.get("delivery.timeout.ms", _DELIVERY_MS))
-    remembered = _declared(scenario).producer_expiration_ms > waits_ms
+    remembered = contract.producer_expiration_ms > waits_ms
     client = replace(_client(producer, group), stays=stays, remembered=remembered)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
@@ -138,7 +139,7 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
     return ClientSettings(
         acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
         idempotent=producer.idempotent or transactional,
-        retries=int(producer.config.get("retries", 2**31 - 1)),
+        retries=int(producer.config.get("retries", RETRIES_MAX)),
         in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
         transactional=transactional,
         **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from harness.model.configuration import ACKS, COMMITS, ISOLATIONS, RESETS
+from harness.model.configuration import ACKS, COMMITS, ISOLATIONS, RESETS, RETRIES_MAX
 from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,7 +29,9 @@ class _Reset(click.Choice[str]):
 _PRODUCER: Final = (
     click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="Of the producer."),
     click.option("--idempotent/--no-idempotent", default=True, help="enable.idempotence. Default: it is."),
-    click.option("--retries", type=int, default=2**31 - 1, help="Of the producer. Default: without end (2147483647)."),
+    click.option(
+        "--retries", type=int, default=RETRIES_MAX, help=f"Of the producer. Default: without end ({RETRIES_MAX})."
+    ),
     click.option("--in-flight", type=int, default=5, show_default=True, help="max.in.flight.requests.per.connection."),
     click.option("--transactional", is_flag=True, help="The producer writes in transactions. Default: it does not."),
     click.option(

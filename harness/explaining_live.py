@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.kafka.live import LiveTopic
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Effect, Promise
-from harness.model.internal_topics import OFFSETS, OWN, TRANSACTIONS
+from harness.model.internal_topics import OFFSETS, SHARE_STATE, TIER_METADATA, TRANSACTIONS
 from harness.model.promises import promises
 from harness.telling import as_plain, consumer, effects, mended, producer, reasons
 
@@ -20,20 +20,13 @@ _SHORT_MS: Final = SHORT_H * 3_600_000
 _GROWS_OLD: Final = "grows_old"
 # Coordinators write with acks=all and send again until it is there, whatever producers of others do.
 _COORDINATOR: Final = ClientSettings()
-_GOES_WITH: Final[Mapping[str, str]] = dict(
-    zip(
-        OWN,
-        (
-            "what groups have committed: they begin again at an earlier commit, or by auto.offset.reset",
-            "the ends of transactions and the epochs of their producers: what was acknowledged as committed may abort, "
-            "one that is open may hang, and a zombie that was fenced may write again",
-            "what share groups have accepted: it is given again",
-            "which segments lie in the remote tier: what brokers do not know of there they cannot read",
-        ),
-        strict=True,
-    )
-)
-assert {OFFSETS, TRANSACTIONS} <= _GOES_WITH.keys()
+_GOES_WITH: Final[Mapping[str, str]] = {
+    OFFSETS: "what groups have committed: they begin again at an earlier commit, or by auto.offset.reset",
+    TRANSACTIONS: "the ends of transactions and the epochs of their producers: what was acknowledged as committed may "
+    "abort, one that is open may hang, and a zombie that was fenced may write again",
+    SHARE_STATE: "what share groups have accepted: it is given again",
+    TIER_METADATA: "which segments lie in the remote tier: what brokers do not know of there they cannot read",
+}
 
 
 def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:

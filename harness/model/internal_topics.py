@@ -13,10 +13,11 @@ from harness.model.scenario import ClusterShape, Topic
 
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
+SHARE_STATE: Final = "__share_group_state"
 TIER_METADATA: Final = "__remote_log_metadata"
 # Those that brokers alone write to, with acks=all whatever clients ask for: the last two are of share groups (KIP-932)
 # and of the remote tier (KIP-405).
-OWN: Final = (OFFSETS, TRANSACTIONS, "__share_group_state", TIER_METADATA)
+OWN: Final = (OFFSETS, TRANSACTIONS, SHARE_STATE, TIER_METADATA)
 # The setting that says how many partitions each has, and what it is in clusters of the harness.
 PARTITIONS: Final = {
     OFFSETS: ("offsets.topic.num.partitions", 10),
