@@ -29,7 +29,7 @@ class Acks(Protocol):
     """What settling needs of a load."""
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
-        """Acked records of a partition since an epoch nanosecond."""
+        """Acked records of a partition that were produced since an epoch nanosecond."""
         ...
 
 

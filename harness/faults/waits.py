@@ -211,7 +211,7 @@ class WaitHealthy(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitAcks(Action):
-    """Waits until each partition got so many acks since this step began."""
+    """Waits until so many records of each partition that were produced since this step began are acked."""
 
     do: ClassVar[str] = "wait_acks"
     on: PartitionsExpr = ()

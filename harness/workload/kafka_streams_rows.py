@@ -142,7 +142,7 @@ class Rows:
             }
         )
         if outcome is Outcome.ACKED:
-            self._desk.meters.acked(place, 1, self._spec.mean_bytes, offset, at_ns)
+            self._desk.meters.acked(place, [at_ms * _MS_NS], self._spec.mean_bytes, offset, at_ns)
         elif error is not None:
             self._desk.meters.failed(error, unknown=outcome is Outcome.UNKNOWN)
 

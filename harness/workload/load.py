@@ -207,8 +207,8 @@ class Load:
         return Replay(self._bootstrap, until, self._access)
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
-        """Acks reported for a partition since then, to the 100 ms."""
-        return self.meters.acks_since((topic, partition), since_ns)
+        """Acked records of a partition that were handed over since then, less up to 100 ms of them."""
+        return self.meters.answered_since((topic, partition), since_ns)
 
     def last_ack_ns(self, topic: str, partition: int) -> int:
         """When a partition's last ack was reported, in epoch nanoseconds; 0 = never."""

@@ -11,6 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from harness.workload.payload import Int64s
+
 BUCKET_NS: Final = 100_000_000
 NONE: Final = -1
 
@@ -32,6 +36,7 @@ class Meters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._acks: dict[Place, Counter[int]] = defaultdict(Counter)
+        self._answered: dict[Place, Counter[int]] = defaultdict(Counter)  # acked records, by when they were handed over
         self._acked: Counter[Place] = Counter()
         self._bytes: Counter[Place] = Counter()
         self._last_ack_ns: dict[Place, int] = {}
@@ -40,10 +45,18 @@ class Meters:
         self._unknown = 0
         self._retries: dict[str, int] = {}
 
-    def acked(self, place: Place, count: int, value_bytes: int, highest_offset: int, at_ns: int) -> None:
-        """Counts acks that were reported at `at_ns`; `highest_offset` is -1 where none was told."""
+    def acked(
+        self, place: Place, called_ns: Sequence[int] | Int64s, value_bytes: int, highest_offset: int, at_ns: int
+    ) -> None:
+        """Counts acks that were reported at `at_ns` for records handed over at `called_ns`, one time a record.
+
+        `highest_offset` is -1 where none was told.
+        """
+        handed, counts = np.unique(np.asarray(called_ns, np.int64) // BUCKET_NS, return_counts=True)
+        count = int(counts.sum())
         with self._lock:
             self._acks[place][at_ns // BUCKET_NS] += count
+            self._answered[place].update(dict(zip(handed.tolist(), counts.tolist(), strict=True)))
             self._acked[place] += count
             self._bytes[place] += value_bytes
             self._last_ack_ns[place] = at_ns
@@ -66,11 +79,15 @@ class Meters:
             buckets = list(self._acks[place].items()) if place in self._acks else []
         return [sum(n for b, n in buckets if start <= b * BUCKET_NS < end) for start, end in windows]
 
-    def acks_since(self, place: Place, since_ns: int) -> int:
-        """Acks from the bucket that holds `since_ns` on."""
+    def answered_since(self, place: Place, since_ns: int) -> int:
+        """Acked records that were handed over at `since_ns` or later, less those of its own bucket.
+
+        An ack alone says nothing of the time after `since_ns`: it may be that of a record which every replica had by
+        then, reported late.
+        """
         with self._lock:
-            buckets = list(self._acks[place].items()) if place in self._acks else []
-        return sum(n for bucket, n in buckets if bucket >= since_ns // BUCKET_NS)
+            buckets = list(self._answered[place].items()) if place in self._answered else []
+        return sum(n for bucket, n in buckets if bucket * BUCKET_NS >= since_ns)
 
     def last_ack_ns(self, place: Place) -> int:
         """When the last ack of a partition was reported, in epoch nanoseconds; 0 = never."""

@@ -344,13 +344,14 @@ class RecordingProducer:
     def _count(
         self, stream: Stream, sequences: Int64s, error: str | None, offsets: Int64s, at_ns: int, outcome: Outcome
     ) -> None:
-        count, place = len(sequences), (stream.topic, stream.partition)
+        place = (stream.topic, stream.partition)
         if outcome is Outcome.ACKED:
             current = stream.topic_id == self.desk.targets[stream.topic].topic_id
             highest = max(int(offsets.max()), NONE) if current else NONE
-            self.desk.meters.acked(place, count, count * self.spec.mean_bytes, highest, at_ns)
+            called_ns = stream.called_ns[sequences % len(stream.pending)]
+            self.desk.meters.acked(place, called_ns, len(sequences) * self.spec.mean_bytes, highest, at_ns)
         elif error is not None:
-            self.desk.meters.failed(error, count, unknown=outcome is Outcome.UNKNOWN)
+            self.desk.meters.failed(error, len(sequences), unknown=outcome is Outcome.UNKNOWN)
         tally = self._tally
         if tally is not None and stream.number in tally.first_seqs:
             mine = sequences >= tally.first_seqs[stream.number]

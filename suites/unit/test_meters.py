@@ -16,7 +16,7 @@ PLACE = ("t", 0)
 
 
 def acked(meters: Meters, count: int, at_ns: int, highest: int = -1) -> None:
-    meters.acked(PLACE, count, 100 * count, highest, at_ns)
+    meters.acked(PLACE, [at_ns] * count, 100 * count, highest, at_ns)
 
 
 def test_acks_fall_into_the_windows_they_were_reported_in() -> None:
@@ -24,8 +24,18 @@ def test_acks_fall_into_the_windows_they_were_reported_in() -> None:
     acked(meters, 3, at_ns=1 * SECOND)
     acked(meters, 5, at_ns=2 * SECOND)
     assert meters.acks_between(PLACE, [(0, SECOND), (SECOND, 2 * SECOND), (SECOND, 3 * SECOND)]) == [0, 3, 8]
-    assert meters.acks_since(PLACE, 2 * SECOND) == 5
     assert meters.acks_between(("t", 1), [(0, 9 * SECOND)]) == [0]
+
+
+def test_a_late_ack_of_an_early_record_says_nothing_of_what_came_after_it() -> None:
+    meters = Meters()
+    meters.acked(PLACE, [SECOND, SECOND + 1, 2 * SECOND + 1], 300, 2, at_ns=3 * SECOND)
+    meters.acked(PLACE, [2 * SECOND + BUCKET_NS], 100, 3, at_ns=3 * SECOND)
+    assert meters.answered_since(PLACE, SECOND) == 4
+    assert meters.answered_since(PLACE, SECOND + 1) == 2
+    assert meters.answered_since(PLACE, 2 * SECOND + 1) == 1, "a bucket that began before does not count"
+    assert meters.answered_since(PLACE, 3 * SECOND) == 0
+    assert meters.answered_since(("t", 1), 0) == 0
 
 
 def test_the_highest_offset_outlives_acks_that_name_none() -> None:
