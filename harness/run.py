@@ -133,8 +133,7 @@ class _Attempt:
 def _task(
     scenario: Scenario, options: GateOptions, whole: Sequence[Scenario], releases: Releases, out: Path, weakened: bool
 ) -> Task:
-    shares = records_of(whole, options.records)
-    records = shares.get(scenario.name) or options.records // max(1, len(whole))
+    records = records_of(scenario, whole, options.records)
     records = max(records, scenario_tier.records_min(casting.played(scenario, weakened)))
     rng = Random(f"{options.seed}/{scenario.name}")
     start = releases.start(casting.played(scenario, weakened).shape)

@@ -12,10 +12,9 @@ TYPICAL_LOAD_S = 13.0
 RATE_MIN_PER_S = 300
 
 
-def records_of(scenarios: Sequence[Scenario], total: int) -> dict[str, int]:
-    """The records of each scenario by its share of the gate's total."""
-    shares = sum(s.share for s in scenarios)
-    return {s.name: max(1, round(total * s.share / shares)) for s in scenarios}
+def records_of(scenario: Scenario, gate: Sequence[Scenario], total: int) -> int:
+    """The records of a scenario by its share of the gate's total; one outside of the gate gets as many beside it."""
+    return max(1, round(total * scenario.share / sum(s.share for s in gate)))
 
 
 def paced(scenario: Scenario, records: int) -> Scenario:
