@@ -40,6 +40,7 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.REORDERED: Effect.REORDERED,
     Kind.SKIPPED_READ: Effect.SKIPPED,
     Kind.ABORTED_READ: Effect.SHOWN,
+    Kind.UNAVAILABLE: Effect.UNAVAILABLE,
 }
 # Figures of a verdict, by place, that show an effect without a finding.
 _COUNTED: Final[Mapping[str, Effect]] = {

@@ -53,7 +53,7 @@ def checks(maven_repo: str | None) -> Table:
         text = (_room(f"{package.__name__}.{found.name}").__doc__ or "").split("\n\n")[0].replace("\n", " ")
         kind, _, meaning = text.partition(" ")
         rows.append((kind.rstrip(":"), f"{package.__name__}.{found.name}", meaning))
-    for room in map(_room, ("harness.verify.admin", "harness.verify.seam")):
+    for room in map(_room, ("harness.verify.admin", "harness.verify.seam", "harness.verify.silence")):
         rows += [(kind.value, room.__name__, meaning) for kind, meaning in room.MEANINGS.items()]
     seen = {row[0] for row in rows}
     standing = [kind.value for kind in Kind if kind.value not in seen]

@@ -184,6 +184,13 @@ _EVENTS: Final = Kinds(
             "answered_ns?": "int",
             "errors?": ["string"],
         },
+        "no_acks": {
+            **_EVENT,
+            "since_ns": "int",
+            "leader": "int",
+            "isr": ["int"],
+            "beside": Many("int"),
+        },
         "only_disk_lost": {**_EVENT, "broker": "int", "log_end": "int"},
         "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
         "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},

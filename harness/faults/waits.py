@@ -20,6 +20,7 @@ from harness.faults.base import (
     StepRef,
 )
 from harness.faults.bite import named
+from harness.faults.silence import Watched
 from harness.faults.stage import Stage
 from harness.kafka.tier import METADATA_TOPIC
 from harness.model.clock import now_ns
@@ -211,7 +212,11 @@ class WaitHealthy(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitAcks(Action):
-    """Waits until so many records of each partition that were produced since this step began are acked."""
+    """Waits until so many records of each partition that were produced since this step began are acked.
+
+    Where one gives none at all till the end, though its leader and its ISR stand as they are and another with the same
+    gives its own, that is the release's doing: an event tells of it, the run goes on, and the verdict says what it is.
+    """
 
     do: ClassVar[str] = "wait_acks"
     on: PartitionsExpr = ()
@@ -220,17 +225,25 @@ class WaitAcks(Action):
 
     def perform(self, stage: Stage) -> Done:
         since_ns, places = now_ns(), stage.places(self.on)
+        watched = Watched(stage, places)
 
         def probe() -> dict[str, int]:
-            counts = {place: stage.load.produced_acks(*place, since_ns) for place in places}
-            return {f"{t}/{p}": count for (t, p), count in counts.items() if count < self.records}
+            watched.look()
+            return {f"{t}/{p}": count for (t, p), count in counts().items() if count < self.records}
 
-        wait_for(
-            probe,
-            until=lambda short: not short,
-            deadline_s=self.deadline_s,
-            what=f"{self.records} acks on each of {named(places)}",
-        )
+        def counts() -> dict[Place, int]:
+            return {place: stage.load.produced_acks(*place, since_ns) for place in places}
+
+        try:
+            wait_for(
+                probe,
+                until=lambda short: not short,
+                deadline_s=self.deadline_s,
+                what=f"{self.records} acks on each of {named(places)}",
+            )
+        except HarnessTimeout:
+            if not watched.tell_silent(counts(), self.records, since_ns):
+                raise
         return Done(resolved={"partitions": _texts(places), "waited_s": round((now_ns() - since_ns) / 1e9, 3)})
 
 

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     REPLICA_DIVERGENCE = "replica_divergence"  # a replica's copy below the high watermark differs
     HANGING_TRANSACTION = "hanging_transaction"  # last stable offset stuck beyond timeout and clean-up
     NOT_RECOVERED = "not_recovered"  # everything is up, nothing progresses
+    UNAVAILABLE = "unavailable"  # enough replicas in sync, a leader that serves others, and not one ack for long
     ADMIN_LOST = "admin_lost"  # an acknowledged operation of an admin is not to be seen
     ADMIN_RESURRECTED = "admin_resurrected"  # what an acknowledged operation undid is there again
     ADMIN_PHANTOM = "admin_phantom"  # a state of the metadata that nobody asked for, or that was refused

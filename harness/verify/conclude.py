@@ -20,6 +20,7 @@ from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
 from harness.verify.score import LOSSES, score
 from harness.verify.seam import judged as judged_seam
 from harness.verify.secured import UNSECURED, secured
+from harness.verify.silence import unavailable
 from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
@@ -72,7 +73,13 @@ def conclude(known: Seen) -> Verdict:
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in told), *_cut_off(told))
     gaps = gaps_excused(case, known.tier, seam.findings)
-    findings = (*standing(case), *operations.findings, *gaps, *of_records)
+    findings = (
+        *standing(case),
+        *unavailable(case, known.counts.waits.stalls),
+        *operations.findings,
+        *gaps,
+        *of_records,
+    )
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
     doubts += holes(case, known.tier)
     lost, excused = _losses(told)

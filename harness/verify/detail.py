@@ -135,6 +135,7 @@ _PROMISES: Final[dict[str, str]] = {
     Kind.EPOCH_LOOKUP: "a leader knows where each epoch of its log ended, wherever that lies (KIP-101, KIP-405)",
     Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
     Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
+    Kind.UNAVAILABLE: "a leader takes writes while min.insync.replicas are in sync (Kafka documentation)",
     Kind.ADMIN_LOST: "an acknowledged operation of an admin is in the metadata log for good (KIP-500)",
     Kind.ADMIN_RESURRECTED: "what an acknowledged operation unmade stays away until it is made again (KIP-500)",
     Kind.ADMIN_PHANTOM: "the metadata is what was asked for, and nothing else",

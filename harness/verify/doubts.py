@@ -18,6 +18,7 @@ from harness.verify.deleted import deleted
 from harness.verify.excuse import without_lineage
 from harness.verify.progress import progress
 from harness.verify.rows import UNJUDGED, UNPROCESSED, UNREAD, UNSHARED
+from harness.verify.silence import silent
 from harness.verify.standing import excusable, settled
 from harness.verify.thin import thin
 
@@ -32,6 +33,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
         return list(dict.fromkeys(found))
     found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
     found += _lookups(counts)
+    found += silent(case, counts.waits.stalls)
     found += secured.doubts(case)
     found += [*thin(case, counts), *tier.doubts(case, *counts.tier), *_configs(case), *_exact_losses(case, runs)]
     return list(dict.fromkeys(found))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.verify.case import Case
 from harness.verify.checks.log_start import beyond_log
 from harness.verify.detail import promise
 from harness.verify.excuse import lost_marker
+from harness.verify.silence import OF_CLIENTS
 from harness.verify.trimmed import came_back
-
-# Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
-_OF_CLIENTS: Final = ("producer", "client_hung")
 
 
 def standing(case: Case) -> list[Finding]:
@@ -32,7 +29,7 @@ def settled(case: Case) -> bool | None:
 def excusable(case: Case) -> bool:
     """Whether something else kept the cluster from coming back: a node that does not run, or a client that died."""
     seen = str((case.run.get("recovered") or {}).get("last_seen", ""))
-    clients = any(doubt["name"] in _OF_CLIENTS for doubt in case.run.get("doubts") or [])
+    clients = any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or [])
     return "not running" in seen or ("no acks" in seen and clients)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from operator import itemgetter
 from typing import Any, Final
 
 from harness.model.finding import Kind
@@ -300,6 +301,31 @@ def near_not_recovered_with_a_node_down(copy: Copy) -> Expected:
     """Not everything was up, so that nothing was owed: a doubt."""
     _recovered(copy, False, "broker 2 is not running")
     return doubtful("not_back")
+
+
+@plant
+def unavailable(copy: Copy) -> Expected:
+    """Its first record waited for 40 s, while the leader served another partition with the same replicas in sync."""
+    _no_acks(copy, isr=[1, 2])
+    return fails([(Kind.UNAVAILABLE.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def near_unavailable_with_too_few_in_sync(copy: Copy) -> Expected:
+    """One of two that have to be: the leader is to take nothing."""
+    _no_acks(copy, isr=[1])
+    return doubtful("no_acks")
+
+
+def _no_acks(copy: Copy, isr: list[int]) -> None:
+    first = min(
+        copy.original.rows("ledger", topic="plain", partition=0, outcome="acked"), key=itemgetter("returned_ns")
+    )
+    since_ns = first["returned_ns"] - 40 * 10**9
+    copy.change("ledger", {"called_ns": since_ns}, stream=first["stream"], seq=first["seq"])
+    told = {"kind": "no_acks", "topic": "plain", "partition": 0, "since_ns": since_ns, "at_ns": first["returned_ns"]}
+    with copy.document("steps") as steps:
+        steps[-1]["events"].append({**told, "leader": 1, "isr": isr, "beside": {"plain/1": 500}})
 
 
 def _recovered(copy: Copy, ok: bool, last_seen: str) -> None:

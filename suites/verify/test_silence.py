@@ -1,0 +1,62 @@
+"""Partitions that gave no ack while one was waited for: what condemns the release, and each near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from suites.verify.edits import contract
+from suites.verify.history import START_NS, Built
+from suites.verify.judging import Entered
+from suites.verify.test_availability import S, acked_at, waited
+
+
+def silent(*, until_s: float = 39.0, **more: Any) -> Built:
+    """One record waits from the first second to the 40th for its ack; two of three are in sync, and must be."""
+    built = contract(waited(acked_at(0.1, 0.2, 40.0), {2: 1.0}), replicas=3, min_insync_replicas=2)
+    told = {"since_ns": START_NS + S, "leader": 2, "isr": [1, 2], "beside": {"u/0": 500}}
+    return built.event("no_acks", **{**told, "at_ns": START_NS + int(until_s * S), **more})
+
+
+def acked_meanwhile() -> Built:
+    built = silent()
+    built.tables["ledger"][1]["returned_ns"] = START_NS + 20 * S
+    return built
+
+
+def changed_by_a_step() -> Built:
+    built = silent()
+    change = {"step": "cut", "topic": "t", "config": {"min.insync.replicas": "3"}}
+    built.run["contract"]["changes"] = [change]
+    return built
+
+
+def of_a_dead_client() -> Built:
+    built = silent()
+    built.run["doubts"] = [{"name": "client_hung", "text": "producer p did not end"}]
+    return built
+
+
+CASES: dict[str, tuple[Built, list[str], bool]] = {
+    "enough are in sync, and the leader serves others": (silent(), ["unavailable"], False),
+    "more than enough are in sync": (silent(isr=[1, 2, 3]), ["unavailable"], False),
+    "fewer are in sync than are declared": (silent(isr=[2]), [], True),
+    "nobody else was served": (silent(beside={}), [], True),
+    "not for long": (silent(until_s=20.0), [], True),
+    "the ledger has an ack in between": (acked_meanwhile(), [], True),
+    "another partition": (silent(partition=1), [], True),
+    "a topic of which nothing is declared": (silent(topic="other"), [], True),
+    "a step changes how many must be in sync": (changed_by_a_step(), [], True),
+    "a client of ours hung": (of_a_dead_client(), [], True),
+}
+ALL = Entered(built for built, _, _ in CASES.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_a_leader_that_owes_acks_is_unavailable(spark: SparkSession, name: str) -> None:
+    verdict = ALL.verdicts(spark)[list(CASES).index(name)]
+    _, kinds, doubted = CASES[name]
+    assert [finding.kind.value for finding in verdict.findings] == kinds
+    assert ("no_acks" in {doubt.name for doubt in verdict.doubts}) == doubted
