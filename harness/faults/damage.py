@@ -106,8 +106,8 @@ class Damage(Fault):
     must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
     index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
     a checkpoint that does not parse is put right by healing. `unnoticed` is for weakenings: a bit that flips after a
-    clean stop, which no broker looks for. `alone`: what was on a disk that is wiped and nowhere else goes, too; with
-    start_offset_checkpoint, which is for weakenings, where a log began that nobody else has.
+    clean stop, which no broker looks for. `alone`: what is nowhere else, or nowhere else in sync, goes with a disk that
+    is wiped; with start_offset_checkpoint, which is for weakenings, where a log began that nobody else has.
     """
 
     do: ClassVar[str] = "damage"
@@ -189,7 +189,7 @@ class Damage(Fault):
         place = place_of(self.of) if self.of else None
         concerned = None if self.what in OF_THE_DISK else place
         missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(concerned, s)))
-        only = _only_ones(stage, node) if self.alone else set()
+        only = _only_ones(stage, node) if self.alone else {}
         change: disk.Change | None = None
         try:
             stop(stage, node, self.how)
@@ -326,14 +326,24 @@ def _swapped(stage: Stage, scene: _Scene) -> disk.Change | None:
     return disk.Change(scene.directory, f"the disk of broker {scene.node} was swapped for an empty one", None)
 
 
-def _only_ones(stage: Stage, node: int) -> set[Place]:
-    """Partitions that nobody else has a replica of."""
-    return {place for place, state in stage.all_states().items() if tuple(state.replicas) == (node,)}
+def _only_ones(stage: Stage, node: int) -> dict[Place, PartitionView]:
+    """Partitions that nobody else has a replica of, or none that is in sync."""
+    alone = (node,)
+    return {p: state for p, state in stage.all_states().items() if alone in (tuple(state.replicas), tuple(state.isr))}
 
 
-def _gone(stage: Stage, scene: _Scene, only: set[Place]) -> _Scene:
+def _gone(stage: Stage, scene: _Scene, only: Mapping[Place, PartitionView]) -> _Scene:
     """The scene without partitions that are nowhere any more; an event tells of each."""
     for topic, partition in sorted(only & scene.ends.keys()):
         end = scene.ends[topic, partition]
-        stage.record_event("only_disk_lost", topic=topic, partition=partition, broker=scene.node, log_end=end)
+        state = only[topic, partition]
+        stage.record_event(
+            "only_disk_lost",
+            topic=topic,
+            partition=partition,
+            broker=scene.node,
+            log_end=end,
+            isr=list(state.isr),
+            leader_epoch=state.leader_epoch,
+        )
     return replace(scene, ends={place: end for place, end in scene.ends.items() if place not in only})

@@ -216,7 +216,7 @@ class Contract:
         limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
         limited = limited or self.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
         limited = limited or contract.delete_records or contract.compacted or self.may_lose
-        return limited or (contract.replicas == 1 and any(loss.topic == topic for loss in self.exact_losses))
+        return limited or (contract.min_insync_replicas == 1 and any(loss.topic == topic for loss in self.exact_losses))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's run.json."""

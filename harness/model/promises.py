@@ -42,6 +42,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     ),
     (Event("power_of_all", "all machines lose their power at once"), brokers.power_of_all),
     (Event("disk_of_one", "the leader's disk is lost, whoever follows it is in sync"), brokers.disk_of_one),
+    (
+        Event("disk_of_last_in_sync", "the last replica in sync loses its disk, others are up"),
+        brokers.disk_of_last_in_sync,
+    ),
     (Event("answer_lost", "the answer to a request of the producer is lost"), clients.answer_lost),
     (
         Event("answer_lost_leader_dies", "an answer is lost, and the leader dies before its request is sent again"),

@@ -168,3 +168,17 @@ def disk_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> P
         return lost(event, "all of the partition", "nobody else has it", _REPLICATION, *missing(topic, client))
     why = "the others in sync have it; it fetches all of it anew"
     return without_acks_all(event, topic, client) or kept(event, why, _REPLICATION)
+
+
+def disk_of_last_in_sync(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Who was alone in sync is elected when it is back, whatever became of its disk: as the one in the ISR, or with ELR
+    as the last known leader, where nobody is eligible. With two in sync required somebody else is."""
+    if topic.replicas == 1 or client.acks == "0":
+        return None
+    source = "KIP-966, last replica standing; KIP-858"
+    if client.acks == "all" and topic.remembers:
+        why = "who left the ISR when it fell below min.insync.replicas is eligible still, has it all, and is elected"
+        return kept(event, why, source)
+    why = "alone in sync, or as the last known leader, it leads again when it is back, and the others cut to its log"
+    mend = dict.fromkeys([*missing(topic, client), *eligible(topic)])
+    return lost(event, "all of the partition", why, source, *mend)

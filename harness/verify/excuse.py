@@ -18,7 +18,7 @@ from harness.verify.case import Case
 from harness.verify.clauses import ANY_TIME, EXCUSES, clauses, holds
 from harness.verify.compacted import compacted_away
 from harness.verify.forgotten import written_after_expiry
-from harness.verify.last_replica import lost_tails
+from harness.verify.last_replica import leads_empty, lost_tails
 from harness.verify.late_ends import KINDS as OF_LATE_ENDS
 from harness.verify.late_ends import late_ends
 from harness.verify.lost_markers import by_hand, hidden_by_hand
@@ -213,15 +213,21 @@ def _of_resets(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """With replication factor 1 all of a partition goes with the disk that it is on."""
+    """All of a partition goes with the only disk that it is on, or with that of the last replica in sync: where one was
+    enough, that one leads when it is back, and the others cut their logs to its empty one."""
     for event, _ in case.events("only_disk_lost"):
         contract = case.contract.topics.get(event["topic"])
-        if contract is None or contract.replicas > 1:
+        if contract is None:
             continue
-        why = (
-            f"replication factor 1: {event['topic']}/{event['partition']} was on the disk of broker {event['broker']} "
-            "alone, which was lost"
-        )
+        place, alone = f"{event['topic']}/{event['partition']}", f"on the disk of broker {event['broker']} alone"
+        if contract.replicas == 1:
+            why = f"replication factor 1: {place} was {alone}, which was lost"
+        elif contract.min_insync_replicas == 1 and leads_empty(case, event):
+            why = (
+                f"min.insync.replicas=1: {place} was in sync {alone}, which was lost, and it leads by design (KIP-966)"
+            )
+        else:
+            continue
         yield from clauses(
             number,
             _OF_ELECTION,

@@ -39,7 +39,17 @@ def lost_tails(case: Case) -> Iterator[LostTail]:
             yield LostTail(event["topic"], event["partition"], event["broker"], event["log_end"], event["at_ns"])
 
 
-def _led_next(case: Case, lost: Mapping[str, Any]) -> bool:
+def leads_empty(case: Case, lost: Mapping[str, Any]) -> bool:
+    """Whether a broker that was alone in sync leads again without the disk that it had (`only_disk_lost`).
+
+    With ELR an unclean shutdown takes it out of the ISR; as the last known leader it is elected all the same, and no
+    election is to be called clean then (KIP-966, "Unclean recovery"; `PartitionChangeBuilder.canElectLastKnownLeader`).
+    """
+    known = lost.get("isr") == [lost["broker"]] and lost.get("leader_epoch") is not None
+    return known and _led_next(case, lost, unclean=True)
+
+
+def _led_next(case: Case, lost: Mapping[str, Any], *, unclean: bool = False) -> bool:
     place = (lost["topic"], lost["partition"])
     if any((e["topic"], e["partition"]) == place for e, _ in case.events("unclean_election")):
         return False  # which of the two took what is not told apart
@@ -52,6 +62,6 @@ def _led_next(case: Case, lost: Mapping[str, Any]) -> bool:
     return (
         led is not None
         and led["new_leader"] == lost["broker"]
-        and led.get("clean") is not False
+        and (unclean or led.get("clean") is not False)
         and led["leader_epoch"] <= lost["leader_epoch"] + _EPOCHS_BETWEEN
     )

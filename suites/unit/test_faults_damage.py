@@ -238,6 +238,23 @@ def test_what_was_on_the_disk_alone_is_gone_and_an_event_says_so(data: Path) -> 
     assert (event["topic"], event["partition"], event["broker"], event["log_end"]) == ("t", 0, 2, 26)
 
 
+class AloneInSync(Scripted):
+    """Broker 2 is the only one of three in sync: nobody leads without it."""
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        leader = -1 if self.down else 2
+        place = {"topic": "t", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": 4}
+        return [PartitionState(**place, isr=(2,), replicas=(1, 2, 3))]
+
+
+def test_so_is_what_was_on_the_disk_of_the_only_one_in_sync(data: Path) -> None:
+    cluster = AloneInSync(data, recovers)
+    row, _ = damaged(cluster, what="wiped", alone=True)
+    assert "error" not in row or row["error"] is None
+    (event,) = [event for event in row["events"] if event["kind"] == "only_disk_lost"]
+    assert (event["broker"], event["log_end"], event["isr"], event["leader_epoch"]) == (2, 26, [2], 4)
+
+
 def test_a_log_start_that_nobody_else_knows_goes_and_no_record(data: Path) -> None:
     cluster = Alone(data, lambda cluster: loaded(cluster.replica, 0, 26))
     row, _ = damaged(cluster, what="start_offset_checkpoint", how="cleanly", alone=True)

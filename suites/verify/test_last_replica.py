@@ -39,6 +39,18 @@ def unclean(built: Built) -> Built:
     return built.event("unclean_election", topic_id="T", leader=1, leader_epoch=2, log_end=2, at_ns=LATER_NS)
 
 
+def empty(
+    built: Built, *, lost: dict[str, Any] | None = None, led: dict[str, Any] | None = None, **settings: Any
+) -> Built:
+    """Broker 1, alone in sync as min.insync.replicas=1 permits, comes back with an empty disk, and leads again."""
+    gone = {"broker": 1, "leader_epoch": 0, "isr": [1], "log_end": 4, "at_ns": LATER_NS}
+    change = {"old_leader": -1, "new_leader": 1, "leader_epoch": 2, "clean": False, "at_ns": LATER_NS + 10**9}
+    built.event("only_disk_lost", **{name: of for name, of in {**gone, **(lost or {})}.items() if of is not None})
+    built.event("leader_change", **{**change, "old_leader": 1, "new_leader": -1, "leader_epoch": 1})
+    built.event("leader_change", **{**change, **(led or {})})
+    return contract(built, replicas=3, **{"min_insync_replicas": 1, **settings})
+
+
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
     "what it lost": (came_back(gone()), [], 2),
@@ -60,6 +72,16 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 2"],
         0,
     ),
+    "the disk of the last one": (empty(gone()), [], 2),
+    "its disk, before the last ack": (empty(gone(), lost={"at_ns": START_NS}), ["lost 2"], 0),
+    "its disk, where two must be in sync": (empty(gone(), min_insync_replicas=2), ["lost 2"], 0),
+    "its disk, and another was in sync": (empty(gone(), lost={"isr": [1, 2]}), ["lost 2"], 0),
+    "its disk, and nobody knows who was in sync": (empty(gone(), lost={"isr": None}), ["lost 2"], 0),
+    "its disk, and nobody knows in which epoch": (empty(gone(), lost={"leader_epoch": None}), ["lost 2"], 0),
+    "its disk, and another leads then": (empty(gone(), led={"new_leader": 2}), ["lost 2"], 0),
+    "its disk, and somebody led in between": (empty(gone(), led={"leader_epoch": 4}), ["lost 2"], 0),
+    "its disk, and an unclean election": (unclean(empty(gone())), ["lost 2"], 0),
+    "its disk, of another partition": (empty(History("AAAA", "AAAA").build(cut(2, partition=1))), ["lost 2"], 0),
 }
 
 ENTERED = Entered(history for history, _, _ in CASES.values())
