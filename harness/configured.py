@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
-from harness.model.configuration import RETRIES_MAX, ClientSettings, TopicSettings
+from harness.model.configuration import AS_RETENTION, RETRIES_MAX, ClientSettings, TopicSettings
 from harness.model.contract import (
     APPEND_TIME,
     ID_FORGOTTEN,
@@ -18,6 +18,7 @@ from harness.model.contract import (
 )
 from harness.model.internal_topics import TIER_METADATA
 from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
+from harness.model.scenario_tier import LOCAL_RETENTION
 from harness.model.version import numbers_of
 
 # What a topic and its producer do not matter to.
@@ -84,6 +85,8 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         delete_retention_ms=promised.delete_retention_ms,
         compaction_lag_ms=promised.compaction_lag_ms,
         append_time=promised.timestamp_type == APPEND_TIME,
+        tiered=promised.tiered,
+        **_local_retention(scenario, topic),
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)
@@ -99,6 +102,12 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         commits: Any = processor.processes.commits
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
     return settings, client
+
+
+def _local_retention(scenario: Scenario, topic: str) -> dict[str, Any]:
+    """What of its log brokers keep themselves, as the topic sets it."""
+    config = next(t.config for t in scenario.topics if t.name == topic)
+    return {key.replace(".", "_"): int(config.get(key, AS_RETENTION)) for key in LOCAL_RETENTION}
 
 
 def _left(scenario: Scenario) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from harness.model.configuration import ACKS, COMMITS, ISOLATIONS, RESETS, RETRIES_MAX
+from harness.model.configuration import ACKS, AS_RETENTION, COMMITS, ISOLATIONS, RESETS, RETRIES_MAX
 from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,6 +105,9 @@ _TOPIC: Final = (
         "--retention-ms", type=int, default=RETENTION_MS_DEFAULT, show_default=True, help="-1: no limit by age."
     ),
     click.option("--retention-bytes", type=int, default=-1, show_default=True, help="-1: no limit by size."),
+    click.option("--tiered", is_flag=True, help="remote.storage.enable=true (KIP-405). Default: false."),
+    click.option("--local-retention-ms", type=int, default=AS_RETENTION, help="Default: -2, as --retention-ms."),
+    click.option("--local-retention-bytes", type=int, default=AS_RETENTION, help="Default: -2, as --retention-bytes."),
     click.option(
         "--delete-retention-ms",
         type=int,

@@ -22,10 +22,11 @@ from harness.model.contract import ARCHIVED_AT, COMPACTION_OF
 from harness.model.effects import Effect, Event, Promise, told
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
-from harness.model.finding import Kind
+from harness.model.finding import Finding, Kind
 from harness.model.internal_topics import UNTOLD_OF
 from harness.model.promises import promises
 from harness.model.scenario import Matrix, Scenario
+from harness.model.scenario_tier import BY_HAND
 from harness.model.scenario_toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.options import GateOptions, GateResult, Progress
@@ -224,7 +225,7 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
     A group that goes back shows in what it is given again."""
     seen: dict[Effect, float] = {}
     for finding in verdict.findings:
-        if finding.topic == topic and finding.explained_by is None and finding.kind is not Kind.COMMIT_REGRESSED:
+        if finding.topic == topic and finding.explained_by is None and not _of_no_record(finding):
             effect = _SEEN.get(finding.kind, Effect.LOST)
             if (finding.excused_by or "").startswith(COMPACTION_OF):
                 effect = Effect.DELETED
@@ -246,6 +247,12 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
         seen[Effect.UNAVAILABLE] = silent_s
     return {effect: seen[effect] for effect in Effect if effect in seen}
+
+
+def _of_no_record(finding: Finding) -> bool:
+    """What brokers keep beside the records: it shows in what becomes of these, or breaks no promise."""
+    by_hand = (finding.excused_by or "").startswith(BY_HAND) and finding.kind is Kind.TIER_OBJECT
+    return by_hand or finding.kind is Kind.COMMIT_REGRESSED
 
 
 def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:

@@ -299,7 +299,7 @@ def _settle_and_drain(
     record.snapshots.append(settle.snapshot(admin, "drained", topics, groups))
     looks.look("drained", load.admins)
     say("asking for offsets by time and by leader epoch")
-    look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns())
+    look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), holed=set(logs_of(reads).holes))
     look_up_epochs(admin, topics, bundle)
     tier.look("end")
     say("reading batch headers on every disk")

@@ -23,6 +23,7 @@ _SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
 _MAKE: Final = frozenset({"cleanup_policy", "compacted", "min_compaction_lag_ms", "timestamp_type"})
 _OF_TRANSACTIONS: Final = frozenset({"transaction_version", "id_outlives"})
 _OF_DELETION: Final = frozenset({"retention_ms", "retention_bytes"})
+_OF_TIERS: Final = frozenset({"local_retention_ms", "local_retention_bytes"})
 _OF_COMPACTION: Final = frozenset({"delete_retention_ms", "min_compaction_lag_ms"})
 _ELR_OFF: Final = "with ELR, which is on by default in clusters formatted by 4.1 or later (--elr)"
 _ELR_ON: Final = "without ELR, as in clusters formatted before 4.1 that did not turn it on"
@@ -55,6 +56,7 @@ def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
     policy = "compact" if given["compacted"] else given["cleanup_policy"]
     _refuse_idle(said & _OF_DELETION, "delete" in policy, "say --cleanup-policy compact,delete, too")
     _refuse_idle(said & _OF_COMPACTION, "compact" in policy, "say --cleanup-policy compact, too")
+    _refuse_idle(said & _OF_TIERS, given["tiered"], "say --tiered, too")
     return TopicSettings(
         **{name: given[name] for name in _SAME},
         deletes="delete" in policy,

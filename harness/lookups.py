@@ -8,7 +8,7 @@ have fetched of it (KIP-79, KIP-405). Where an epoch ended: followers truncate t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -25,15 +25,24 @@ TIMES: Final = 24  # over the run, evenly; and one before it and one after it
 EPOCHS: Final = 40
 DEADLINE_S: Final = 30.0
 SILENT: Final = "no answer from a leader"
+UNREADABLE: Final = "UNKNOWN_SERVER_ERROR"
 _FAR_MS: Final = 3_600_000
 
 A = TypeVar("A", TimedOffset, EpochEnd)
 
 
-def look_up(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, started_ns: int, ended_ns: int) -> None:
-    """Writes `lookups`: a row for each partition and time. A leader that does not answer has rows that say so."""
+def look_up(
+    admin: AdminView,
+    topics: Iterable[str],
+    bundle: BundleWriter,
+    started_ns: int,
+    ended_ns: int,
+    holed: Collection[Place] = (),
+) -> None:
+    """Writes `lookups`: a row for each partition and time. A leader that does not answer has rows that say so. holed:
+    partitions of which a leader cannot read all, so that some questions it never answers."""
     ids = {(state.topic, state.partition): state.topic_id for state in admin.partitions(topics)}
-    table, patience = bundle.table("lookups", "end"), _Patience()
+    table, patience = bundle.table("lookups", "end"), _Patience(holed)
     for time_ms in _times_ms(started_ns, ended_ns):
         asked_ns, asked = now_ns(), dict.fromkeys(ids, time_ms)
         told = patience.answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
@@ -94,8 +103,13 @@ def _epochs(last: int) -> list[int]:
 class _Patience:
     """How long is waited for answers, all questions together: what nobody can answer is asked of many times."""
 
-    def __init__(self) -> None:
+    def __init__(self, holed: Collection[Place] = ()) -> None:
         self._left_s = DEADLINE_S
+        self._holed = holed
+
+    def _for_good(self, place: Place, error: str) -> bool:
+        """What a leader cannot read it never can."""
+        return place in self._holed and error == UNREADABLE
 
     def answers(self, ask: Callable[[], Mapping[Place, A]], places: Iterable[Place], silent: A) -> dict[Place, A]:
         """Asked once, and again until nobody answers with an error or patience is at its end."""
@@ -104,7 +118,11 @@ class _Patience:
         def wrong() -> dict[Place, str]:
             told.update(dict.fromkeys(places, silent))
             told.update(ask())
-            return {place: answer.error for place, answer in told.items() if answer.error}
+            return {
+                place: answer.error
+                for place, answer in told.items()
+                if answer.error and not self._for_good(place, answer.error)
+            }
 
         began_s = time.monotonic()
         with suppress(HarnessTimeout):  # its rows say so

@@ -56,6 +56,7 @@ _CONTRACT: Final = {
     "shares?": Many({"group": "string", "topics": ["string"], "isolation": ISOLATIONS, "limit": "int"}),
     "deletions?": ["string"],
     "group_deletions?": ["string"],
+    "object_deletions?": ["string"],
     "offsets?": {
         "partitions": "int",
         "replicas": "int",
@@ -202,6 +203,13 @@ _EVENTS: Final = Kinds(
         "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},
         "log_start_seen": {**_EVENT, "log_start": "int"},
         "tiered_seen": {**_EVENT, "below": "int"},
+        "objects_deleted": {
+            **_EVENT,
+            "segment_id": "string",
+            "base_offset": "int",
+            "last_offset": "int",
+            "local_start": "int",
+        },
         "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
     },
 )

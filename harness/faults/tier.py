@@ -48,7 +48,7 @@ class WaitTiered(Action):
         started = time.monotonic()
 
         def behind() -> dict[str, str]:
-            reached = _begin(stage, places) if self.deleted else _reached(stage, places)
+            reached = begins(stage, places) if self.deleted else _reached(stage, places)
             late = [place for place in places if reached[place] < rolled[place]]
             where = "deleted" if self.deleted else "in the tier"
             return {f"{t}/{p}": f"{where} below {reached[t, p]} of {rolled[t, p]}" for t, p in late}
@@ -167,7 +167,7 @@ def _reached(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
     }
 
 
-def _begin(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
+def begins(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
     """Where the replica begins that keeps most of each partition itself."""
     told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
     return {

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from harness.kafka.admin_features import elr_level
 from harness.kafka.wire import ANSWER_S, Connection, metadata_offset
-from harness.model.configuration import TopicSettings
+from harness.model.configuration import AS_RETENTION, TopicSettings
 from harness.model.contract import (
     APPEND_TIME,
     DELETE_RETENTION,
@@ -179,6 +179,9 @@ def _settings(config: Mapping[str, str], replicas: int, broker: dict[str, str], 
         deletes="delete" in policy,
         compacted="compact" in policy,
         compaction_lag_ms=int(config.get(MIN_COMPACTION_LAG, 0)),
+        tiered=config.get("remote.storage.enable") == "true",
+        local_retention_ms=int(config.get("local.retention.ms", AS_RETENTION)),
+        local_retention_bytes=int(config.get("local.retention.bytes", AS_RETENTION)),
         append_time=timestamp_type(config.get(TIMESTAMP_TYPE, "")) == APPEND_TIME,
         delete_retention_ms=int(config.get(DELETE_RETENTION, DELETE_RETENTION_MS_DEFAULT)),
     )

@@ -23,6 +23,7 @@ COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 IN_FLIGHT_MAX: Final = 5
 RETRIES_MAX: Final = 2**31 - 1
 _NEVER: Final = -1
+AS_RETENTION: Final = -2  # of local.retention.ms and local.retention.bytes: brokers have all that the log has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,9 @@ class TopicSettings:
     compacted: bool = False
     delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # of tombstones
     compaction_lag_ms: int = 0  # for so long a record stays that was written again
+    tiered: bool = False  # remote.storage.enable
+    local_retention_ms: int = AS_RETENTION
+    local_retention_bytes: int = AS_RETENTION
     append_time: bool = False  # records bear the time at which their leader got them, and not the producer's
     keeps_offsets: bool = False  # is __consumer_offsets
     keeps_tier: bool = False  # is __remote_log_metadata
@@ -63,6 +67,12 @@ class TopicSettings:
         for name, (value, least) in limits.items():
             if value < least and value != _NEVER:
                 raise BadInput(f"{name} is {least} or more, or {_NEVER} for never or without limit, and not {value}")
+        local = {"ms": self.local_retention_ms, "bytes": self.local_retention_bytes}
+        for unit, value in local.items():
+            if value < AS_RETENTION:
+                raise BadInput(
+                    f"local.retention.{unit} is {AS_RETENTION}, for as retention.{unit}, or more, and not {value}"
+                )
         whole = {"delete.retention.ms": self.delete_retention_ms, "min.compaction.lag.ms": self.compaction_lag_ms}
         for name, value in whole.items():
             if value < 0:
@@ -85,6 +95,9 @@ class TopicSettings:
         words += [f"retention.bytes={self.retention_bytes}"] if self.deletes and self.retention_bytes >= 0 else []
         words += ["message.timestamp.type=LogAppendTime"] if self.append_time else []
         words += [("compacted and deleted" if self.deletes else "compacted")] if self.compacted else []
+        words += [f"local.retention.bytes={self.local_retention_bytes}"] if self.tiered else []
+        by_time = self.tiered and self.local_retention_ms != AS_RETENTION
+        words += [f"local.retention.ms={self.local_retention_ms}"] if by_time else []
         if self.compacted and self.delete_retention_ms != DELETE_RETENTION_MS_DEFAULT:
             words.append(f"delete.retention.ms={self.delete_retention_ms}")
         if self.compacted and self.compaction_lag_ms > 0:
@@ -96,6 +109,12 @@ class TopicSettings:
         """How many replicas have to be in sync: since 3.7 no more than there are (KAFKA-15583), before it no record
         with acks=all was taken where min.insync.replicas was more."""
         return min(self.min_isr, self.replicas)
+
+    @property
+    def keeps_local(self) -> bool:
+        """Whether brokers themselves have all of a log that the remote tier has, too (KIP-405)."""
+        by_time = self.local_retention_ms in (AS_RETENTION, self.retention_ms)
+        return by_time and self.local_retention_bytes in (AS_RETENTION, self.retention_bytes)
 
     @property
     def remembers(self) -> bool:

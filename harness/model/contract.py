@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness.model.errors import BadInput
 from harness.model.internal_topics import OFFSETS, TIER_METADATA, InternalContract, internal_topics
 from harness.model.scenario import AUTO_AHEAD, JAVA, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
-from harness.model.scenario_tier import is_tiered
+from harness.model.scenario_tier import DELETE_OBJECTS, is_tiered
 from harness.model.version import numbers_of
 
 # Kafka's own defaults where they decide what is promised.
@@ -196,6 +196,7 @@ class Contract:
     start_checkpoint_ms: int = START_CHECKPOINT_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
     group_deletions: tuple[str, ...] = ()
+    object_deletions: tuple[str, ...] = ()  # steps of it that delete objects of the remote tier
     offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
     shares: dict[str, ShareContract] = field(default_factory=dict)
     tier: InternalContract | None = None  # of what tells of the remote tier; None as of `offsets`
@@ -252,6 +253,7 @@ def contract_of(scenario: Scenario) -> Contract:
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
         group_deletions=tuple(step.name for step in scenario.steps if step.do == DELETE_GROUP),
+        object_deletions=tuple(step.name for step in scenario.steps if step.do == DELETE_OBJECTS),
         readers={
             r.name: ReaderContract(
                 reader=r.name, group=r.group, at_most_once=r.commits in ("before", AUTO_AHEAD), reset=r.reset
@@ -280,6 +282,7 @@ def contract_from_dict(plain: dict[str, Any]) -> Contract:
         exact_losses=tuple(ExactLoss(**_known(ExactLoss, loss)) for loss in plain["exact_losses"]),
         deletions=tuple(plain.get("deletions") or ()),
         group_deletions=tuple(plain.get("group_deletions") or ()),
+        object_deletions=tuple(plain.get("object_deletions") or ()),
         offsets=OffsetsContract(**_known(OffsetsContract, plain["offsets"])) if plain.get("offsets") else None,
         tier=InternalContract(**_known(InternalContract, plain["tier"])) if plain.get("tier") else None,
         readers={n: ReaderContract(**_known(ReaderContract, r)) for n, r in (plain.get("readers") or {}).items()},

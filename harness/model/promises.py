@@ -99,6 +99,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         ),
         tier.metadata_leader_alone_dies,
     ),
+    (
+        Event("tier_objects_deleted", "somebody deletes objects of the remote tier, past the brokers"),
+        tier.objects_deleted,
+    ),
     (Event("grows_old", "records grow old, or the log grows long"), deletion.grows_old),
     (Event("born_old", "records bear times that are too old when they are sent"), deletion.born_old),
     (

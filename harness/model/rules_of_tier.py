@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.configuration import AS_RETENTION, ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, kept, lost
 
 _SOURCE: Final = "KIP-405; KIP-1235"
+_TIERED: Final = "KIP-405"
 
 
 def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -28,4 +29,21 @@ def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: Clien
         _SOURCE,
         "remote.log.metadata.topic.min.isr=2",
         "unclean.leader.election.enable=false",
+    )
+
+
+def objects_deleted(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """What brokers have themselves they read there, whatever the tier has; of the rest it has the only copy."""
+    del client
+    if not topic.tiered:
+        return None
+    if topic.keeps_local:
+        return kept(event, "brokers have each record themselves, and read none in the tier that they have", _TIERED)
+    return lost(
+        event,
+        "what was in the deleted objects, and what local.retention.ms or local.retention.bytes had brokers delete",
+        "of these records the tier had the only copy, and no broker makes another",
+        _TIERED,
+        f"local.retention.ms={AS_RETENTION} and local.retention.bytes={AS_RETENTION}",
+        "object versions in the storage",
     )

@@ -10,6 +10,9 @@ from harness.model.scenario import Producer, Scenario, Topic
 
 REMOTE: Final = "remote.storage.enable"
 SEGMENT_BYTES: Final = "segment.bytes"
+DELETE_OBJECTS: Final = "delete_objects"  # the kind of step that deletes objects of the tier, past the brokers
+# How an excuse begins that goes by what such a step did.
+BY_HAND: Final = "objects of the tier deleted by hand"
 LOCAL_RETENTION: Final = ("local.retention.bytes", "local.retention.ms")
 # In the tier, of each partition that goes there: fewer say little about a chain of segments.
 SEGMENTS_MIN: Final = 20

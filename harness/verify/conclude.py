@@ -24,9 +24,10 @@ from harness.verify.silence import unavailable
 from harness.verify.standing import standing
 from harness.verify.steps import episodes_of, step_at
 from harness.verify.tier import tiered
+from harness.verify.tier_deleted import absence_excused, deleted
 from harness.verify.tier_kept import ever_copied
 from harness.verify.tier_rows import Tier
-from harness.verify.tier_untold import gaps_excused, holes
+from harness.verify.tier_untold import gaps_excused, holes, untold
 from harness.verify.trimmed import back_after_kill, returned
 
 # What this harness does not try, whatever the scenario: said in every verdict.
@@ -72,7 +73,7 @@ def conclude(known: Seen) -> Verdict:
     told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in told), *_cut_off(told))
-    gaps = gaps_excused(case, known.tier, seam.findings)
+    gaps = absence_excused(case, gaps_excused(case, known.tier, seam.findings))
     findings = (
         *standing(case),
         *unavailable(case, known.counts.waits.stalls),
@@ -81,7 +82,7 @@ def conclude(known: Seen) -> Verdict:
         *of_records,
     )
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
-    doubts += holes(case, known.tier)
+    doubts += holes(case, [*untold(case, known.tier), *deleted(case, known.tier)])
     lost, excused = _losses(told)
     promised = known.counts.total("promised")
     return Verdict(

@@ -19,6 +19,7 @@ from harness.verify.prepared import Prepared
 from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, frame
 from harness.verify.tier import reads_of_the_tier
+from harness.verify.tier_deleted import answerable
 from harness.verify.undecided import shown_undecided
 
 _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
@@ -77,7 +78,7 @@ def counts(inputs: Inputs) -> list[Counts]:
         out[number].missed = deleted
     for number, undecided in enumerate(shown_undecided(given)):
         out[number].undecided = undecided
-    questions = union([table.select(*PLACE, "error") for table in (given.lookups, given.epoch_ends)])
+    questions = union([table.select(*PLACE, "error") for table in (answerable(given.lookups, given), given.epoch_ends)])
     refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
     for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
         out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]

@@ -27,6 +27,7 @@ from harness.verify.power import outages
 from harness.verify.prepared import Prepared
 from harness.verify.regimes import unclean_permitted
 from harness.verify.tables import BUNDLE, frame
+from harness.verify.tier_deleted import deleted_clauses
 from harness.verify.tier_untold import untold_clauses
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
@@ -58,7 +59,7 @@ def excused(rows: DataFrame, given: Prepared) -> DataFrame:
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
-    plain += untold_clauses(given)
+    plain += untold_clauses(given) + deleted_clauses(given)
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
     table = frame(given.spark, EXCUSES, plain)

@@ -44,6 +44,7 @@ MEANINGS: Final[Mapping[Kind, str]] = {
 }
 # What every finished copy has; an index of transactions only where the metadata does not say that it is empty.
 OBJECTS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
+ABSENT: Final = " is not there"
 _TXN_INDEX: Final = "txnindex"
 # RemoteLogSegmentState.isValidTransition in Kafka; a state that is told again is none.
 _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
@@ -165,8 +166,8 @@ class _Told:
         for segment in wrong:
             for what in wrong[segment] if not self._replaced(segment, wrong) else ():
                 base = segment.base_offset or 0
-                name, span = f"{base:020d}-{segment.id}", (base, segment.end_offset or base)
-                yield self._finding(Kind.TIER_OBJECT, f"{name}{what}", span, "the remote tier")
+                span = base, segment.end_offset or base
+                yield self._finding(Kind.TIER_OBJECT, f"{name_of(base, segment.id)}{what}", span, "the remote tier")
 
     def _not_whole(self) -> dict[Segment, list[str]]:
         """Finished copies, and what is wrong with each."""
@@ -199,7 +200,7 @@ class _Told:
         wanted = [*OBJECTS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
         for kind in wanted:
             if kind not in found:
-                yield f".{kind} is not there, and the metadata says {segment.state}"
+                yield f".{kind}{ABSENT}, and the metadata says {segment.state}"
         log = found.get("log")
         if log is not None:
             yield from (f".log {what}" for what in _log_is_wrong(segment, log))
@@ -268,6 +269,11 @@ class _Told:
             detail=detail,
             contract=promise(kind, topic, None, self.case.contract),
         )
+
+
+def name_of(base_offset: int, segment_id: str) -> str:
+    """Of a copy, as its objects have it."""
+    return f"{base_offset:020d}-{segment_id}"
 
 
 def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:

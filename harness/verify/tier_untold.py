@@ -54,15 +54,14 @@ def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Fi
     return [_gap_excused(finding, spans) if finding.kind is Kind.TIER_GAP else finding for finding in findings]
 
 
-def holes(case: Case, tier: Tier) -> Iterator[Doubt]:
+def holes(case: Case, spans: Sequence[Untold]) -> Iterator[Doubt]:
     """Holes in what was drained that are not excused whole: whatever was in them, no reader comes by."""
-    spans = list(untold(case, tier)) if any(read.get("holes") for read in case.reads) else []
     for read in case.reads:
         for hole in read.get("holes") or []:
             low, high = hole["from_offset"], hole["to_offset"]
             if not _within([span for span in spans if span.place == place_of(read)], low, high):
                 where = f"{read['topic']}/{read['partition']}, read as {read['isolation']}"
-                yield Doubt("hole", f"offsets {low} to {high - 1} of {where} stayed out of range and are not excused")
+                yield Doubt("hole", f"offsets {low} to {high - 1} of {where} could not be read and are not excused")
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Untold]) -> Finding:

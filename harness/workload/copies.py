@@ -20,7 +20,7 @@ from harness.evidence.writer import TableWriter
 from harness.workload import holes
 from harness.workload.meters import Place
 from harness.workload.observations import POLL_RECORDS, Observer
-from harness.workload.readers import EOF, JUMPS, Jumps, ReadingDesk, begin_at, serving_brokers, split
+from harness.workload.readers import EOF, JUMPS, UNREADABLE, Jumps, ReadingDesk, begin_at, serving_brokers, split
 from harness.workload.settings import consumer_settings
 
 _STATISTICS_MS: Final = 100
@@ -291,10 +291,21 @@ class CopyReader:
                 self._jumps.go_on(consumer, observer, read.place, read.position)
             return False
         error, topic = event.error(), event.topic()
-        if topic is None or error is None or error.name() != EOF:
+        if topic is None or error is None or error.name() not in (EOF, UNREADABLE):
             return False
         read = self.reads[topic, int(event.partition() or 0)]
+        if error.name() == UNREADABLE:
+            self._not_there(consumer, observer, read, int(event.offset() or 0))
+            return False
         return self._came_to(read, int(event.offset() or 0))
+
+    def _not_there(self, consumer: Consumer, observer: Observer, read: Read, offset: int) -> None:
+        """A leader failed to read an offset. That it is gone is taken where the read stands before it, and no copy
+        begins there, nor a replica's own log: one that is there and cannot be read is no hole."""
+        if read.place in self._over or offset != max(read.position, read.start):
+            return
+        if not self._holes.begins(read.place, offset) and (joint := self._holes.behind(read.place, offset)) is not None:
+            self._over_hole(consumer, observer, read, joint)
 
     def _came_to(self, read: Read, offset: int) -> bool:
         """Whether that is further than ever. A hole it is only where the log went on behind it."""

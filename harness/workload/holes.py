@@ -31,6 +31,10 @@ class Holes:
         self._clock_s = clock_s
         self._stands: dict[Place, tuple[int, float, int]] = {}  # the position, since when, the joint tried last
 
+    def begins(self, place: Place, offset: int) -> bool:
+        """Whether something of the log begins there."""
+        return offset in self._joints.get(place, ())
+
     def behind(self, place: Place, position: int) -> int | None:
         """The next joint to try, of a position that is out of range once more; None while that may pass, or where none
         is left."""

@@ -33,12 +33,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """Of each partition the first offset of its log when it was read from there, who led it, and, by isolation, the
-    offset after the last one that this read came to."""
+    """Of each partition the first offset of its log when it was read from there, who led it, by isolation the offset
+    after the last one that this read came to, and the holes that it met, from and to without the last."""
 
     starts: Mapping[Place, int] = field(default_factory=dict)
     leaders: Mapping[Place, int] = field(default_factory=dict)
     positions: Mapping[tuple[Place, str], int] = field(default_factory=dict)
+    holes: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
+
+    def missing(self, place: Place, offset: int) -> bool:
+        """Whether it is in a hole, of which there is nothing to be given."""
+        return any(low <= offset < high for low, high in self.holes.get(place, ()))
 
 
 def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
@@ -48,6 +53,11 @@ def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
         starts={_place(row): row["start"] for row in drained},
         leaders={_place(row): row["replica"] for row in drained},
         positions={(_place(row), row["isolation"]): row["position"] for row in drained},
+        holes={
+            _place(row): [(hole["from_offset"], hole["to_offset"]) for hole in row["holes"]]
+            for row in drained
+            if row.get("holes")
+        },
     )
 
 
@@ -78,7 +88,11 @@ def _of_one(
     for segment in rng.sample(segments, min(_SEGMENTS, len(segments))):
         offsets += [(segment, EDGE), (segment - 1, EDGE)]
     offsets.append((start, START))
-    asks = {offset: Ask(place, offset, why) for offset, why in offsets if start <= offset < end}
+    asks = {
+        offset: Ask(place, offset, why)
+        for offset, why in offsets
+        if start <= offset < end and not logs.missing(place, offset)
+    }
     for time_ms, offset in rng.sample(times, min(_TIMES, len(times))):
         asks[offset] = Ask(place, offset, TIME, time_ms)
     below = {offset: Ask(place, offset, BELOW) for offset in (start - 1, start // 2) if 0 <= offset < start}

@@ -29,6 +29,8 @@ POLL_S: Final = 0.2
 EOF: Final = "_PARTITION_EOF"
 # The position is not in the log (any more): retention passed it, or the log was truncated below it (KIP-320).
 JUMPS: Final = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
+# A leader that cannot read what its log has: of a segment that nobody finds in the remote tier it says no more.
+UNREADABLE: Final = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

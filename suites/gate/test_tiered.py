@@ -120,6 +120,20 @@ def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(pla
     assert read_object(before) == was
 
 
+def test_what_somebody_deletes_in_the_tier_no_leader_serves(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play(IDLE, ("left", {"do": "wait_tiered", "deleted": True}))
+    deleted, *_ = play(("deleted", {"do": "delete_objects", "of": "far/0", "segments": 2}))
+    older, newer = [event for event in deleted["events"] if event["kind"] == "objects_deleted"]
+    assert older["last_offset"] + 1 == newer["base_offset"] < newer["local_start"]
+    served = [play.stage.admin.fetch("far", 0, event["base_offset"], 1000) for event in (older, newer)]
+    assert [one.error for one in served if one] == ["UNKNOWN_SERVER_ERROR"] * 2
+    before = play.stage.admin.fetch("far", 0, 0, 1000)
+    assert before is not None
+    assert (before.error, bool(before.records)) == (None, True)
+
+
 def deleting(node: str) -> tuple[str, dict[str, Any]]:
     return "deleting", {"do": "kill_deleting", "node": node, "of": "far/0"}
 

@@ -129,6 +129,16 @@ def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_i
     assert contract_from_dict(old).tier is None
 
 
+def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    step = Step(do="delete_objects", name="gone", args={"of": "t/0"})
+    contract = contract_of(
+        Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,), steps=(step,))
+    )
+    assert contract.object_deletions == ("gone",)
+    assert contract_from_dict(contract.as_dict()) == contract
+
+
 def test_an_unclean_election_that_is_permitted_elsewhere_is_none_of_offsets() -> None:
     topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
     scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))

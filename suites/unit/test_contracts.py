@@ -30,6 +30,7 @@ READER = COLUMNS["contract_reader_dies"]
 BEHIND = COLUMNS["contract_falls_behind"]
 UNCLEAN_OFFSETS = COLUMNS["contract_offsets_unclean"]
 UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
+DELETED = COLUMNS["contract_tier_deleted"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
 PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
@@ -97,6 +98,19 @@ def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pyt
     assert (cell.holds, cell.text) == (True, "3,000 lost")
     (cell,) = cells(UNTOLD, verdict(UNTOLD, *found[:1], lost("counted", 1, Kind.SKIPPED_READ)), monkeypatch).values()
     assert not cell.holds
+
+
+def test_objects_that_are_gone_break_no_promise_where_the_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_hand = {"excused_by": "objects of the tier deleted by hand: the step far_deleted"}
+    gone = [replace(lost(topic, 1000, Kind.TIER_OBJECT), **by_hand) for topic in ("far", "both")]
+    records = replace(lost("far", 1000), **by_hand)
+    found = cells(DELETED, verdict(DELETED, *gone, records), monkeypatch)
+    assert {topic: (cell.holds, cell.text) for topic, cell in found.items()} == {
+        "far": (True, "1,000 lost"),
+        "both": (True, "kept"),
+    }
+    found = cells(DELETED, verdict(DELETED, *gone, records, lost("both", 5, Kind.TIER_OBJECT)), monkeypatch)
+    assert not found["both"].holds
 
 
 def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

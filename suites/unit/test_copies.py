@@ -241,6 +241,40 @@ def test_before_a_hole_another_copy_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "is stuck at offset 7 of 42 before a hole" in (copy.reads[PLACE].stuck_reason or "")
 
 
+def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
+    """A read that stands at 7, and whose leader says so often that it cannot read an offset."""
+    copies = [replace(COPY, joints=joints)]
+    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=None, patience=Patience())
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    copy.reads[PLACE].position = 7
+    failed = Message(topic="t", partition=0, offset=offset, error=KafkaError(KafkaError.UNKNOWN))
+    for _ in range(times):
+        copy._on_event(cast(Any, Scripted(copy)), observer, failed)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("offset", "joints", "over"),
+    [
+        (7, (5, 20, 30), {PLACE: (7, 20)}),
+        (7, (5, 7, 20), {}),  # something begins there: it is there, and cannot be read
+        (6, (5, 20, 30), {}),  # told of where it does not stand any more
+        (7, (5,), {}),  # nothing is behind it
+    ],
+)
+def test_what_its_leader_cannot_read_is_a_hole_where_nothing_begins(
+    offset: int, joints: tuple[int, ...], over: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holes, "HOLE_S", 0.0)
+    assert unreadable(offset, joints=joints)._over == over
+    # Behind it begins something, which is not gone by, either.
+    assert unreadable(offset, joints=joints, times=3)._over == over
+
+
+def test_what_its_leader_cannot_read_for_a_moment_is_no_hole() -> None:
+    assert unreadable(7, times=3)._over == {}
+
+
 @pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])
 def test_who_serves_last_counts_only_for_what_arrived(received: tuple[int, int], served_by: list[int]) -> None:
     copy = reader(2)

@@ -88,6 +88,8 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["--compacted", "--cleanup-policy", "delete"], "--compacted is --cleanup-policy compact: say one of them"),
         (["--reset", "by_duration:PT1H"], "no rule speaks of by_duration:PT1H (KIP-1106): what it does lies between"),
+        (["--local-retention-ms", "5"], "--local-retention-ms: it changes nothing here; say --tiered, too"),
+        (["--tiered", "--local-retention-ms", "-3"], "local.retention.ms is -2, for as retention.ms, or more, and not"),
         (["--reset", "oldest"], "'oldest' is not one of 'earliest', 'latest', 'none'"),
         (
             ["--bootstrap", "x:1", "--timestamp-type", "CreateTime"],

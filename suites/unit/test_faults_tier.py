@@ -10,6 +10,7 @@ import pytest
 
 from harness.faults import tier as shared
 from harness.faults.damage_object import DamageObject
+from harness.faults.delete_objects import DeleteObjects
 from harness.faults.registry import check_steps
 from harness.faults.tier import WaitTiered, WaitUntiered, copies_failed
 from harness.faults.tier_outage import TierOutage, exchange
@@ -47,6 +48,7 @@ def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
         {"do": "tier_outage"},
         {"do": "tier_swapped"},
         {"do": "damage_object", "of": "far/0", "what": "lost"},
+        {"do": "delete_objects", "of": "far/0"},
         {"do": "wait_tiered"},
         {"do": "wait_untiered", "on": ["far/*"]},
         {"do": "replay"},
@@ -61,6 +63,7 @@ def test_without_a_tier_they_are_refused(step: dict[str, Any]) -> None:
 def test_and_so_are_topics_that_are_not_in_it() -> None:
     for step in (
         {"do": "damage_object", "of": "near/0", "what": "lost"},
+        {"do": "delete_objects", "of": "near/0"},
         {"do": "wait_tiered", "on": ["near/*"]},
         {"do": "wait_untiered", "on": ["near/*"]},
         {"do": "replay", "on": ["near/0"]},
@@ -223,6 +226,21 @@ def test_another_object_takes_the_place_of_the_oldest(stage: Any) -> None:
         assert stage.path.read_bytes() == newest.read_bytes()
         assert injected.probe().because.endswith("answered with other bytes")
     assert stage.path.read_bytes() == b"".join(BATCHES)
+
+
+def test_every_object_of_the_newest_copy_is_deleted_and_no_other(stage: Any) -> None:
+    newest = stage.path.with_name(f"{3:020}-{SEGMENT[::-1]}.log")
+    newest.write_bytes(ANOTHER)
+    newest.with_suffix(".index").write_bytes(b"")
+    whole, in_part = TieredReplica(0, 4, 9, 3), TieredReplica(0, 3, 9, 3)
+    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): in_part}
+    DeleteObjects(of="far/0").perform(stage)
+    assert [path.name for path in stage.path.parent.iterdir()] == [stage.path.name]
+    deleted = {"kind": "objects_deleted", "topic": "far", "partition": 0, "segment_id": SEGMENT[::-1]}
+    assert stage.told == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
+    with pytest.raises(HarnessFailure, match="1 of 2 segments of far-0 are in the remote tier"):
+        DeleteObjects(of="far/0", segments=2).perform(stage)
+    assert stage.path.exists()
 
 
 def test_an_empty_folder_takes_the_place_of_the_tier(stage: Any, tmp_path: Path) -> None:

@@ -41,3 +41,9 @@ def test_where_nothing_is_known_to_begin_nothing_is_tried() -> None:
     holes.behind(PLACE, 5)
     clock.now_s = HOLE_S
     assert holes.behind(PLACE, 5) is None
+
+
+def test_at_a_joint_something_begins() -> None:
+    holes = Holes({PLACE: (0, 5)})
+    assert [holes.begins(PLACE, offset) for offset in (0, 4, 5)] == [True, False, True]
+    assert not holes.begins(("t", 1), 0)

@@ -42,9 +42,9 @@ class Leaders:
         return {("t", 0): TimedOffset(time_ms, time_ms, 0)} | ({("t", 1): other} if other else {})
 
 
-def rows(leaders: Leaders, folder: Path) -> list[dict[str, Any]]:
+def rows(leaders: Leaders, folder: Path, holed: tuple[tuple[str, int], ...] = ()) -> list[dict[str, Any]]:
     bundle = BundleWriter(folder / "bundle")
-    lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS)  # type: ignore[arg-type]
+    lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS, holed)  # type: ignore[arg-type]
     (part,) = (folder / "bundle" / "lookups").glob("*.parquet")
     return pq.read_table(part).to_pylist()
 
@@ -64,6 +64,23 @@ def test_an_error_is_asked_about_again(tmp_path: Path) -> None:
     told = [row for row in rows(leaders, tmp_path) if row["partition"] == 1]
     assert (told[0]["offset"], told[0]["timestamp_ms"], told[0]["leader_epoch"], told[0]["error"]) == (5, 6, 7, None)
     assert leaders.asked.count(told[0]["time_ms"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("holed", "error", "told_at_once"),
+    [
+        ((("t", 1),), "UNKNOWN_SERVER_ERROR", "UNKNOWN_SERVER_ERROR"),
+        ((("t", 1),), "REQUEST_TIMED_OUT", None),
+        ((("t", 0),), "UNKNOWN_SERVER_ERROR", None),
+    ],
+)
+def test_what_cannot_be_read_behind_a_hole_is_asked_once(
+    holed: tuple[tuple[str, int], ...], error: str, told_at_once: str | None, tmp_path: Path
+) -> None:
+    leaders = Leaders(TimedOffset(None, None, None, error), TimedOffset(5, 6, 7))
+    told = [row for row in rows(leaders, tmp_path, holed) if row["partition"] == 1]
+    assert (told[0]["error"], told[1]["error"]) == (told_at_once, None)
+    assert len(leaders.asked) == len(told) + (told_at_once is None)
 
 
 def test_who_stays_silent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,13 @@ def test_offsets_lie_inside_batches_at_edges_of_segments_where_times_point_and_b
     assert sorted(by_why[BELOW]) == [50, 99]
 
 
+def test_nothing_is_read_from_a_hole(bundle: Path) -> None:
+    rows = [*READS[:2], READS[0] | {"holes": [{"from_offset": 101, "to_offset": 500}]}]
+    (asks,) = asks_of(logs_of(rows), bundle, Random(1)).values()
+    assert [ask.offset for ask in asks if 101 <= ask.offset < 500 and ask.why != TIME] == []
+    assert {ask.offset for ask in asks} >= {100, 500}
+
+
 def test_the_seed_repeats_them(bundle: Path) -> None:
     first, again, other = (asks_of(logs_of(READS), bundle, Random(seed)) for seed in (3, 3, 4))
     assert first == again != other
