@@ -25,6 +25,8 @@ from harness.model.version import numbers_of
 _OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
 # What depends on where a consumer begins that cannot go on.
 OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
+# What depends on who has read, and not on what is there in the end.
+OF_LATE_READERS: Final = frozenset({"falls_behind_cleaner"})
 # What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
 OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
 # What depends on the topic that tells of the remote tier.

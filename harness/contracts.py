@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import run, scenarios
-from harness.configured import OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
+from harness.configured import OF_LATE_READERS, OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX
@@ -228,6 +228,8 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
         if finding.topic == topic and finding.explained_by is None and not _of_no_record(finding):
             effect = _SEEN.get(finding.kind, Effect.LOST)
             if (finding.excused_by or "").startswith(COMPACTION_OF):
+                if promise.event.name in OF_LATE_READERS:
+                    continue  # read before it went, or missed
                 effect = Effect.DELETED
             if (finding.excused_by or "").startswith(ARCHIVED_AT):
                 effect = Effect.ARCHIVED
@@ -240,6 +242,8 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
     figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
     if promise.event.name in OF_RESETS:
         figures = {"given_again": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
+    if promise.event.name in OF_LATE_READERS:
+        figures = {"missed": Effect.DELETED}
     for figure, effect in figures.items():
         for place, count in verdict.facts.get(figure, {}).items():
             if place.rpartition("/")[0] == topic:

@@ -165,7 +165,9 @@ class WaitCompacted(Action):
 
 def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:
     """Up to which offset a broker has compacted a partition; 0 = not at all."""
-    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in directories), default=0)
+    # A broker makes the file without a line, and writes it when it has compacted something.
+    written = [one for one in directories if (one / CLEANED).is_file() and (one / CLEANED).stat().st_size]
+    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in written), default=0)
 
 
 def segments(directory: Path, topic: str, partition: int) -> int:

@@ -114,6 +114,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         deletion.deleted_and_restarted,
     ),
     (Event("written_again", "a key is written again"), deletion.written_again),
+    (
+        Event("falls_behind_cleaner", "nobody reads while keys are written again, until compaction has been there"),
+        deletion.falls_behind_cleaner,
+    ),
 )
 EVENTS: Final = tuple(event for event, _ in _RULES)
 

@@ -95,3 +95,24 @@ def written_again(event: Event, topic: TopicSettings, client: ClientSettings) ->
         why="cleanup.policy=compact keeps the newest record of each key",
         source=f"{REFERENCE}, log compaction, delete.retention.ms",
     )
+
+
+def falls_behind_cleaner(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Compaction does not ask who has read: only who keeps up with the head of the log is given each record."""
+    del client
+    if not topic.compacted:
+        why = "without compaction a key is nothing to a broker"
+        return kept(event, why, f"{REFERENCE}, cleanup.policy", "what nobody has read")
+    if topic.compaction_lag_ms > 0:
+        why = f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
+        return kept(event, why, "KIP-58", "what nobody has read, for so long")
+    late = f"delete.retention.ms={topic.delete_retention_ms}"
+    return Promise(
+        event=event,
+        effects=(Effect.DELETED,),
+        which="what was superseded before it was read: the newest record of each key is read, but no tombstone that "
+        f"went after {late}; who has an older value of its key goes on having it",
+        why="compaction does not ask who has read",
+        source=f"{REFERENCE}, log compaction, delete.retention.ms",
+        mend=("min.compaction.lag.ms above the longest time without a reader",),
+    )

@@ -15,6 +15,7 @@ from harness.model.outcome import Outcome
 from harness.verify.case import Case
 from harness.verify.offsets import skipped_by_reset, unclean_elections
 from harness.verify.prepared import Prepared
+from harness.verify.regimes import compacted_until
 from harness.verify.tables import BUNDLE, frame
 
 EVERY: Final = 2**62
@@ -81,7 +82,7 @@ def _forgotten(case: Case) -> list[tuple[Any, ...]]:
 
 def missed(given: Prepared) -> list[dict[str, int]]:
     """For each bundle, by "topic/partition", how many acknowledged records a group was never given that were deleted
-    before a member began, by auto.offset.reset, behind them."""
+    before a member began, by auto.offset.reset, behind them, or compacted away before it came to them."""
     rows = [
         (n, row["topic"], row["partition"], reader.reader, row["committed"] or 0, row["began"])
         for n, case in enumerate(given.cases)
@@ -89,9 +90,11 @@ def missed(given: Prepared) -> list[dict[str, int]]:
         if row["began"] is not None
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
+    place: list[Any] = [BUNDLE, "topic", "partition"]
+    for row in _passed_by(given):
+        found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     if not rows:
         return found
-    place: list[Any] = [BUNDLE, "topic", "partition"]
     spans = F.broadcast(frame(given.spark, _SPANS, rows))
     sent = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()).join(
         spans, place
@@ -101,8 +104,36 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     starts = given.places.select(BUNDLE, "topic", "partition", "log_start")
     gone = left.join(starts, place).where("offset < log_start")
     for row in gone.groupBy(*place).count().collect():
-        found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
+        at = f"{row['topic']}/{row['partition']}"
+        found[row[BUNDLE]][at] = found[row[BUNDLE]].get(at, 0) + row["count"]
     return found
+
+
+def _passed_by(given: Prepared) -> list[Any]:
+    """By place of compacted topics, how many promised records a group went past that nobody finds there any more.
+
+    Between the first and the last that it was given; what lies below the log's start was not compacted away."""
+    topics = [
+        (n, t)
+        for n, case in enumerate(given.cases)
+        for t in case.contract.topics
+        if compacted_until(case, t) is not None
+    ]
+    groups = [(n, r.reader, r.group) for n, case in enumerate(given.cases) for r in case.contract.readers.values()]
+    groups = [row for row in groups if row[2]]
+    if not topics or not groups:
+        return []
+    place: list[Any] = [BUNDLE, "topic", "partition"]
+    of_topics = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
+    of_groups = F.broadcast(frame(given.spark, {"reader": "string", "group": "string"}, groups))
+    seen = given.observations.join(of_topics, [BUNDLE, "topic"], "left_semi")
+    live = seen.where("kind = 'live'").join(of_groups, [BUNDLE, "reader"]).select(*place, "group", "offset")
+    ends = live.groupBy(*place, "group").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+    sent = given.ledger.where("promised AND offset IS NOT NULL").select(*place, "offset").join(ends, place)
+    left = sent.where("offset > first AND offset < last").join(live, [*place, "group", "offset"], "left_anti")
+    gone = left.join(seen.where("kind = 'drain'").select(*place, "offset"), [*place, "offset"], "left_anti")
+    starts = given.places.select(*place, "log_start")
+    return gone.join(starts, place).where("offset >= log_start").groupBy(*place).count().collect()
 
 
 def _shared(given: Prepared) -> list[Any]:

@@ -35,7 +35,7 @@ class Counts:
     reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
     which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
     that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice;
-    missed: of records that were deleted before a group that was away came back for them;
+    missed: of records that were deleted, or compacted away, before a group that was away came back for them;
     undecided: records of aborted transactions that a group was given.
     """
 

@@ -28,6 +28,7 @@ DOWN = COLUMNS["contract_replica_down"]
 ANSWERS = COLUMNS["contract_answer_lost"]
 READER = COLUMNS["contract_reader_dies"]
 BEHIND = COLUMNS["contract_falls_behind"]
+CLEANED = COLUMNS["contract_falls_behind_cleaner"]
 UNCLEAN_OFFSETS = COLUMNS["contract_offsets_unclean"]
 UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
 DELETED = COLUMNS["contract_tier_deleted"]
@@ -127,6 +128,19 @@ def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypa
     assert all(cell.holds for cell in told.values())
     assert told["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
     assert told["unlimited"].row.endswith(", read_committed; retention.ms=-1")
+
+
+def test_of_what_compaction_took_a_late_reader_misses_what_it_had_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = [replace(lost(topic, 128), excused_by=f"compaction of {topic}: why") for topic in ("behind", "bereaved")]
+    judged = with_facts(verdict(CLEANED, *taken), missed={"behind": 64, "bereaved": 64})
+    told = cells(CLEANED, judged, monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in told.items()} == {
+        "behind": ("64 deleted as configured", True),
+        "spared": ("kept", True),
+        "bereaved": ("64 deleted as configured", True),
+    }
+    fewer = with_facts(verdict(CLEANED, *taken), missed={"behind": 63, "bereaved": 64, "spared": 1})
+    assert [t for t, cell in cells(CLEANED, fewer, monkeypatch).items() if not cell.holds] == ["behind", "spared"]
 
 
 LOST_50 = (lost("zero", 50), lost("one", 50))

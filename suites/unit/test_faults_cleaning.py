@@ -12,9 +12,10 @@ import pytest
 
 from harness.faults import kill_cleaning
 from harness.faults.conduct import conduct, doubts
+from harness.faults.records import cleaned
 from harness.faults.registry import check_steps
 from harness.kafka.admin import PartitionState
-from harness.kafka.ondisk import being_cleaned
+from harness.kafka.ondisk import DamagedFile, being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario import Producer, Scenario, Step, Topic
@@ -176,3 +177,16 @@ def test_a_producer_is_forgotten_when_the_leader_says_so(tmp_path: Path) -> None
 @pytest.mark.parametrize(("known", "seen"), [({}, "nobody answers"), ({("t", 0): 2}, "2 known")])
 def test_silence_is_no_sign_of_it(known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path) -> None:
     assert seen in waited(tmp_path, known)["error"]
+
+
+@pytest.mark.parametrize(("text", "end"), [(None, 0), ("", 0), ("0\n1\nt 0 192\n", 192), ("0\n1\nt 1 192\n", 0)])
+def test_a_cleaner_that_has_cleaned_nothing_has_written_nothing(tmp_path: Path, text: str | None, end: int) -> None:
+    if text is not None:
+        (tmp_path / "cleaner-offset-checkpoint").write_text(text, encoding="utf-8")
+    assert cleaned([tmp_path], ("t", 0)) == end
+
+
+def test_a_checkpoint_that_is_damaged_says_so(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
+    with pytest.raises(DamagedFile, match="has 1 entries and says 2"):
+        cleaned([tmp_path], ("t", 0))

@@ -211,6 +211,10 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("written_again", ALL, {"compacted": True}, ["deleted as configured"]),
         ("written_again", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
         ("written_again", ALL, {"compaction_lag_ms": 1000}, ["kept"]),
+        ("falls_behind_cleaner", ALL, {}, ["kept"]),
+        ("falls_behind_cleaner", ALL, {"compacted": True}, ["deleted as configured"]),
+        ("falls_behind_cleaner", SHARES, {"compacted": True, "deletes": False}, ["deleted as configured"]),
+        ("falls_behind_cleaner", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
     ],
 )
 def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]) -> None:

@@ -244,3 +244,34 @@ def test_only_what_goes_by_configuration_is_excused(name: str, judged: dict[str,
     assert told(verdict) == condemning
     assert sum(f.count for f in verdict.findings if f.excused_by) == excused
     assert all(f.condemns or f.excused_by for f in verdict.findings)
+
+
+def grouped(built: Built) -> Built:
+    """One of its readers is in a group."""
+    built.run["contract"]["readers"] = {"grouped": {"reader": "grouped", "group": "g", "at_most_once": False}}
+    return built
+
+
+def below(history: History) -> None:
+    lose(1)(history)
+    start_at(2)(history)
+
+
+# name -> (history, by place how many records its group missed)
+LATE: dict[str, tuple[Built, dict[str, int]]] = {
+    "it went before the group came to it": (grouped(keyed(History("AAAA").build(lose(1)))), {"t/0": 1}),
+    "it went when the group had read it": (
+        grouped(keyed(History("AAAA").build())).drop("observations", kind="drain", offset=1),
+        {},
+    ),
+    "nobody is in a group": (keyed(History("AAAA").build(lose(1))), {}),
+    "nothing is compacted": (contract(grouped(keyed(History("AAAA").build(lose(1)))), compacted=False), {}),
+    "the group did not come so far": (grouped(keyed(History("AAAA").build(lose(3)))), {}),
+    "it was deleted": (grouped(keyed(History("AAAA").build(below))), {}),
+}
+ENTERED_LATE = Entered(history for history, _ in LATE.values())
+
+
+def test_what_compaction_took_before_a_group_came_to_it_is_counted(spark: SparkSession) -> None:
+    counted = [verdict.facts["missed"] for verdict in ENTERED_LATE.verdicts(spark)]
+    assert counted == [missed for _, missed in LATE.values()]
