@@ -182,9 +182,8 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
-    of the declared scenario that delete a topic, whose records are promised no more. group_deletions: those that delete
-    a group. producer_expiration_ms: for how long brokers know the sequences of a producer that writes nothing.
-    start_checkpoint_ms: how often they write to disk where their logs begin."""
+    of the declared scenario that delete a topic, whose records are promised no more. producer_expiration_ms: how long
+    brokers know a silent producer's sequences. start_checkpoint_ms: how often they write where their logs begin."""
 
     topics: dict[str, TopicContract]
     producers: dict[str, ProducerContract]
@@ -195,7 +194,7 @@ class Contract:
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
     start_checkpoint_ms: int = START_CHECKPOINT_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
-    group_deletions: tuple[str, ...] = ()
+    group_deletions: tuple[str, ...] = ()  # steps of it that delete a group
     object_deletions: tuple[str, ...] = ()  # steps of it that delete objects of the remote tier
     offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
     shares: dict[str, ShareContract] = field(default_factory=dict)
@@ -217,7 +216,8 @@ class Contract:
         limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
         limited = limited or self.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
         limited = limited or contract.delete_records or contract.compacted or self.may_lose
-        return limited or (contract.min_insync_replicas == 1 and any(loss.topic == topic for loss in self.exact_losses))
+        alone = min(contract.min_insync_replicas, contract.replicas) == 1
+        return limited or (alone and any(loss.topic == topic for loss in self.exact_losses))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the bundle's run.json."""
