@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.contract import MIN_INSYNC
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.availability import Stall
@@ -26,6 +25,8 @@ MEANINGS: Final = {
 }
 # Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
 OF_CLIENTS: Final = ("producer", "client_hung")
+# Faults beside which a leader owes acks: whoever is down has left the ISR, or it is not one and the same.
+OF_PROCESSES: Final = ("kill", "terminate")
 _NS: Final = 10**9
 
 
@@ -63,8 +64,10 @@ def _lacking(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> s
     contract = case.contract.topics.get(event["topic"])
     if contract is None:
         return "nothing is declared of it"
-    if case.contract.changed(event["topic"], (MIN_INSYNC,)):
-        return "a step changes its min.insync.replicas"
+    if any(change.topic == event["topic"] for change in case.contract.changes or ()):
+        return "a step changes its settings"
+    if others := _open_meanwhile(case, event):
+        return f"{', '.join(others)} may have held it up"
     if len(event["isr"]) < contract.min_insync_replicas:
         return f"{event['isr']} in sync are fewer than min.insync.replicas={contract.min_insync_replicas}"
     if not event["beside"]:
@@ -73,6 +76,14 @@ def _lacking(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> s
         return "a client ended early"
     waited_s = max((_shared_s(event, stall) for stall in stalls), default=0.0)
     return "" if waited_s >= UNAVAILABLE_S else f"by the ledger it was waited for {waited_s:.1f} s"
+
+
+def _open_meanwhile(case: Case, event: Mapping[str, Any]) -> list[str]:
+    """Faults other than of processes, that were not healed before a silence began."""
+    faults = [step for step in case.steps if step["is_fault"] and step["do"] not in OF_PROCESSES]
+    begun = [step for step in faults if step["started_ns"] is not None and step["started_ns"] <= event["at_ns"]]
+    ends = {step["name"]: step["healed_ns"] or step["ended_ns"] for step in begun}
+    return [name for name, end_ns in ends.items() if end_ns is None or end_ns >= event["since_ns"]]
 
 
 def _shared_s(event: Mapping[str, Any], stall: Stall) -> float:

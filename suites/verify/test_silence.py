@@ -33,6 +33,18 @@ def changed_by_a_step() -> Built:
     return built
 
 
+def beside_a_fault(do: str, healed_s: float | None) -> Built:
+    """A fault begins a tenth of a second before the silence does."""
+    built = silent()
+    at_ns = START_NS + int(0.9 * S)
+    healed_ns = None if healed_s is None else START_NS + int(healed_s * S)
+    times = {"started_ns": at_ns, "ended_ns": at_ns if healed_ns is None else healed_ns, "healed_ns": healed_ns}
+    bite = {"held": True, "because": "", "seen": {}}
+    fault = {"name": "beside", "do": do, "args": {}, "resolved": {}, "is_fault": True, "bite": bite, "events": []}
+    built.steps.append({**fault, **times})
+    return built
+
+
 def of_a_dead_client() -> Built:
     built = silent()
     built.run["doubts"] = [{"name": "client_hung", "text": "producer p did not end"}]
@@ -49,6 +61,9 @@ CASES: dict[str, tuple[Built, list[str], bool]] = {
     "another partition": (silent(partition=1), [], True),
     "a topic of which nothing is declared": (silent(topic="other"), [], True),
     "a step changes how many must be in sync": (changed_by_a_step(), [], True),
+    "a fault holds answers back": (beside_a_fault("hold_frames", 30.0), [], True),
+    "a fault was healed before": (beside_a_fault("hold_frames", 0.95), ["unavailable"], False),
+    "a broker is down": (beside_a_fault("kill", 30.0), ["unavailable"], False),
     "a client of ours hung": (of_a_dead_client(), [], True),
 }
 ALL = Entered(built for built, _, _ in CASES.values())
