@@ -17,6 +17,7 @@ from harness.model.verdict import Doubt
 from harness.verify.availability import Stall
 from harness.verify.case import Case
 from harness.verify.detail import promise
+from harness.verify.steps import open_during
 
 # Beside what an election, a shrinking ISR and a client's retry take, seconds each.
 UNAVAILABLE_S: Final = 25.0
@@ -80,10 +81,8 @@ def _lacking(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> s
 
 def _open_meanwhile(case: Case, event: Mapping[str, Any]) -> list[str]:
     """Faults other than of processes, that were not healed before a silence began."""
-    faults = [step for step in case.steps if step["is_fault"] and step["do"] not in OF_PROCESSES]
-    begun = [step for step in faults if step["started_ns"] is not None and step["started_ns"] <= event["at_ns"]]
-    ends = {step["name"]: step["healed_ns"] or step["ended_ns"] for step in begun}
-    return [name for name, end_ns in ends.items() if end_ns is None or end_ns >= event["since_ns"]]
+    meanwhile = open_during(case.steps, event["since_ns"], event["at_ns"])
+    return [step["name"] for step in meanwhile if step["is_fault"] and step["do"] not in OF_PROCESSES]
 
 
 def _shared_s(event: Mapping[str, Any], stall: Stall) -> float:

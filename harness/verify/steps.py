@@ -17,13 +17,14 @@ def step_at(steps: Steps, at_ns: int | None) -> str | None:
     """The step during which something happened: of the faults that were open then the latest, else any other step."""
     if at_ns is None:
         return None
-    running = [s for s in steps if _covers(s, at_ns)]
+    running = open_during(steps, at_ns, at_ns)
     faults = [s for s in running if s["is_fault"]]
     return max(faults or running, key=lambda s: s["started_ns"], default={"name": None})["name"]
 
 
-def _covers(step: Mapping[str, Any], at_ns: int) -> bool:
-    if step["started_ns"] is None:
-        return False
-    end_ns = step["healed_ns"] or step["ended_ns"]
-    return bool(step["started_ns"] <= at_ns and (end_ns is None or at_ns <= end_ns))
+def open_during(steps: Steps, from_ns: int, to_ns: int) -> list[Mapping[str, Any]]:
+    """The steps of which any part falls between two moments, these included: a fault is open until it is healed, and
+    what never ended is open for good."""
+    begun = [s for s in steps if s["started_ns"] is not None and s["started_ns"] <= to_ns]
+    ends = [s["healed_ns"] or s["ended_ns"] for s in begun]
+    return [s for s, end_ns in zip(begun, ends, strict=True) if end_ns is None or from_ns <= end_ns]

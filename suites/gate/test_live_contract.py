@@ -52,7 +52,7 @@ def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: l
     assert [row["topic"] for row in json.loads(done.stdout)] == ["lone", "unclean", "strict", "good"]
     assert told["good"]["avoidable"] == []
     assert told["strict"]["avoidable"] == ["replica_down"]
-    assert told["unclean"]["avoidable"] == ["last_in_sync_dies", "returns_short"]
+    assert told["unclean"]["avoidable"] == ["last_in_sync_dies", "returns_short", "disk_of_last_in_sync"]
     assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(told["lone"]["avoidable"])
     assert told["unclean"]["settings"]["unclean"]
     assert (told["lone"]["settings"]["replicas"], told["good"]["settings"]["min_isr"]) == (1, 2)
