@@ -39,7 +39,8 @@ _PRODUCER: Final = (
         type=click.IntRange(0, 2),
         default=2,
         show_default=True,
-        help="Of transactions (KIP-890). Kafka's own: 2 in clusters formatted by 4.0 or later, 0 before.",
+        help="Of transactions (KIP-890). Kafka's own: 2 in clusters formatted by 4.0 or later, 0 before; with "
+        "--bootstrap the cluster's.",
     ),
     click.option(
         "--id-outlives",

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from harness import explaining_live as of_cluster
 from harness.kafka.client_config import client_config
-from harness.kafka.live import live_topics
+from harness.kafka.live import live_cluster
+from harness.kafka.live_client import OrdinaryClient
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Promise
 from harness.model.errors import BadInput
@@ -43,11 +44,13 @@ def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[s
         return [json.dumps(as_plain(topic, client), indent=1)] if as_json else explained(topic, client)
     if foreign := sorted(said & (_SAME | _MAKE)):
         raise BadInput(f"{_options(foreign)}: with --bootstrap the cluster tells; leave it out")
-    topics = live_topics(bootstrap, {} if config_file is None else client_config(config_file), given["topic"])
+    teller = OrdinaryClient(bootstrap, {} if config_file is None else client_config(config_file))
+    cluster = live_cluster(bootstrap, teller, given["topic"])
+    if "transaction_version" not in said:
+        client = of_cluster.as_finalized(client, cluster)
     if as_json:
-        worst_first = of_cluster.worst_first(topics, client)
-        return [json.dumps([of_cluster.live_as_plain(topic, client) for topic in worst_first], indent=1)]
-    return of_cluster.live_explained(bootstrap, topics, client)
+        return [json.dumps(of_cluster.cluster_as_plain(cluster, client), indent=1)]
+    return of_cluster.live_explained(bootstrap, cluster, client)
 
 
 def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:

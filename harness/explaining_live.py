@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from harness.kafka.live import LiveTopic
+from harness.kafka.live import LiveCluster, LiveTopic, unread_lines
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Effect, Promise
-from harness.model.internal_topics import OFFSETS, SHARE_STATE, TIER_METADATA, TRANSACTIONS
+from harness.model.internal_topics import OFFSETS, OWN, SHARE_STATE, TIER_METADATA, TRANSACTIONS
 from harness.model.promises import promises
 from harness.telling import as_plain, consumer, effects, mended, producer, reasons
 
@@ -27,17 +27,42 @@ _GOES_WITH: Final[Mapping[str, str]] = {
     SHARE_STATE: "what share groups have accepted: it is given again",
     TIER_METADATA: "which segments lie in the remote tier: what brokers do not know of there they cannot read",
 }
+# What is said in JSON of a topic whose settings are known.
+_TOLD: Final = (
+    "settings",
+    "transaction_version",
+    "without_leader_now",
+    "below_min_isr_now",
+    "avoidable",
+    "promises",
+)
+
+
+def as_finalized(client: ClientSettings, cluster: LiveCluster) -> ClientSettings:
+    """With the transactions that the cluster has; where nobody tells, those of clusters older than 4.0."""
+    return replace(client, transaction_version=cluster.transaction_version or 0)
+
+
+def cluster_as_plain(cluster: LiveCluster, client: ClientSettings) -> list[dict[str, Any]]:
+    """Its topics as plain JSON types: those that nothing can be told of, and the others, the worst first."""
+    untold = dict.fromkeys(_TOLD)
+    unread = [{"topic": t.name, "internal": t.name in OWN, "unread": t.why, **untold} for t in cluster.unread]
+    return unread + [live_as_plain(topic, client) for topic in worst_first(cluster.topics, client)]
 
 
 def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
-    """A topic of a cluster as plain JSON types; `avoidable` as in `avoidable`."""
+    """A topic of a cluster as plain JSON types; `avoidable` as in `avoidable`. unread: why all of that is not told."""
+    writer = _writer(topic, client)
     return {
         "topic": topic.name,
         "internal": topic.internal,
+        "unread": None,
         "settings": asdict(topic.settings),
+        "transaction_version": writer.transaction_version if writer.transactional else None,
+        "without_leader_now": list(topic.leaderless),
         "below_min_isr_now": topic.short,
         "avoidable": [promise.event.name for promise in avoidable(topic, client)],
-        "promises": as_plain(topic.settings, _writer(topic, client)),
+        "promises": as_plain(topic.settings, writer),
     }
 
 
@@ -45,7 +70,7 @@ def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[Liv
     """Those whose settings leave most to lose come first, and of these the ones that take no record now."""
 
     def badness(topic: LiveTopic) -> tuple[list[int], int]:
-        return [promise.severity for promise in avoidable(topic, client)], len(topic.short)
+        return [promise.severity for promise in avoidable(topic, client)], len(topic.stopped)
 
     return sorted(topics, key=lambda topic: (badness(topic), topic.name), reverse=True)
 
@@ -79,20 +104,20 @@ def _too_soon(promise: Promise) -> Promise:
     return replace(promise, which=which, mend=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
 
 
-def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
+def live_explained(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:
     """Lines about the topics of a cluster, the worst first; what settings do not spare them stands at the end."""
-    lines = _head(bootstrap, topics, client)
+    topics = cluster.topics
+    lines = _head(bootstrap, cluster, client)
     well = []
     for topic in worst_first(topics, client):
         bad = avoidable(topic, client)
-        if not bad and not topic.short:
+        if not bad and not topic.stopped:
             well.append(topic)
             continue
         lines += ["", f"{topic.name}: {topic.settings}"]
         if topic.internal:
             lines.append(f"  with it goes {_GOES_WITH[topic.name]}")
-        if topic.short:
-            lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
+        lines += _now(topic)
         for promise in bad:
             lines += [f"  {effects(promise)} when {promise.event.happens}", *reasons(promise, "    ")]
     if well:
@@ -102,15 +127,34 @@ def live_explained(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSe
     return [*lines, *_of_all(topics, client), *_by_size(topics)]
 
 
-def _head(bootstrap: str, topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
+def _now(topic: LiveTopic) -> list[str]:
+    lines = [f"  now: partitions {_listed(topic.leaderless)} have no leader"] if topic.leaderless else []
+    if topic.short:
+        lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
+    return lines
+
+
+def _head(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:
+    topics = cluster.topics
     count = f"{len(topics)} topic{'s' if len(topics) != 1 else ''}"
     lines = [f"{count} of {bootstrap}, as if written to by a producer with {producer(client)}"]
     lines.append(f"and read by a consumer that {consumer(client)}")
     if own := [topic.name for topic in topics if topic.internal]:
         lines.append(f"{', '.join(own)}: written by brokers, with acks=all, whatever producers do")
+    lines += unread_lines(cluster.unread)
     if not all(topic.elr_known for topic in topics):
         lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
-    return lines
+    return lines + _transactions(cluster.transaction_version, client)
+
+
+def _transactions(finalized: int | None, client: ClientSettings) -> list[str]:
+    if not client.transactional:
+        return []
+    taken = client.transaction_version
+    if finalized is None:
+        return [f"nobody tells which transaction.version (KIP-890) is finalized; it is taken to be {taken}"]
+    other = "" if finalized == taken else f"; what is told is of {taken}, as asked for"
+    return [f"the cluster has finalized transaction.version {finalized} (KIP-890){other}"]
 
 
 def _of_all(topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:

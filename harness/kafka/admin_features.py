@@ -9,6 +9,7 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 
 from harness.kafka.admin_quorum import to_controller
 from harness.kafka.wire import ANSWER_S, Wire, call, error_name, metadata_offset, versions_call
+from harness.model.contract import TRANSACTION_VERSION
 
 Direction = Literal["up", "down"]
 _UPGRADE_TYPES: Final[Mapping[Direction, int]] = {"up": 1, "down": 2}  # down: only where it loses no metadata
@@ -30,7 +31,16 @@ def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
 
 def elr_level(levels: Mapping[str, int]) -> int | None:
     """Of the finalized levels that of ELR (KIP-966), 0 where it is off or unknown to the release; None without any."""
-    return levels.get(ELR, 0) if _EVERY_CLUSTER_HAS in levels else None
+    return _level(levels, ELR)
+
+
+def transaction_level(levels: Mapping[str, int]) -> int | None:
+    """Likewise of transactions (KIP-890): 2 where each has an epoch of its own, 0 in clusters older than 4.0."""
+    return _level(levels, TRANSACTION_VERSION)
+
+
+def _level(levels: Mapping[str, int], feature: str) -> int | None:
+    return levels.get(feature, 0) if _EVERY_CLUSTER_HAS in levels else None
 
 
 def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:

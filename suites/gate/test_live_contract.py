@@ -87,6 +87,40 @@ def test_a_partition_that_takes_no_record_now_is_told(cluster: Cluster, admin: A
     assert "  now: partitions 0 have fewer replicas in sync than that" in done.stdout.splitlines()
 
 
+def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+    (lone,) = admin.partitions(["lone"])
+    cluster.kill(lone.leader)
+    try:
+        wait_for(
+            lambda: [state.leader for state in admin.partitions(["lone"])],
+            until=lambda leaders: leaders == [-1],
+            deadline_s=30,
+            what="the only replica to lead no more",
+        )
+        done = contract(cluster, "--topic", "lone", "--topic", "good")
+    finally:
+        cluster.start(lone.leader)
+        cluster.wait_started(lone.leader, 60)
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("lone: 1 replica, min.insync.replicas=1, clean elections only, ELR on") + 1] == (
+        "  now: partitions 0 have no leader"
+    )
+
+
+def test_the_transactions_of_the_cluster_are_told_of(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+    done = contract(cluster, "--topic", "good", "--transactional")
+    level = admin.features()["transaction.version"]
+    assert f"the cluster has finalized transaction.version {level} (KIP-890)" in done.stdout.splitlines()
+
+
+def test_a_topic_that_is_neither_deleted_nor_compacted(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+    if cluster.release.numbers < (4, 2):
+        pytest.skip("cleanup.policy is not empty before 4.2")
+    admin.alter_topic_config("good", {"cleanup.policy": ""})
+    (good,) = json.loads(contract(cluster, "--topic", "good", "--json").stdout)
+    assert (good["settings"]["deletes"], good["settings"]["compacted"]) == (False, False)
+
+
 def test_what_cannot_be_asked_is_one_sentence(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--topic", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
