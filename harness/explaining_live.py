@@ -11,6 +11,7 @@ from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Effect, Promise
 from harness.model.internal_topics import OFFSETS, OWN, SHARE_STATE, TIER_METADATA, TRANSACTIONS
 from harness.model.promises import promises
+from harness.model.rules_of_brokers import CLEAN, MIN_ISR, THREE
 from harness.telling import as_plain, consumer, effects, mended, producer, reasons
 
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE, Effect.RETURNED})
@@ -18,6 +19,10 @@ _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE, Effect.RETURNED})
 SHORT_H: Final = 24
 _SHORT_MS: Final = SHORT_H * 3_600_000
 _GROWS_OLD: Final = "grows_old"
+# Without ELR these are in kind as bad with two in sync required as with one; there may be less to lose.
+_OF_THE_LAST: Final = frozenset(
+    {"last_in_sync_dies", "returns_short", "disk_of_last_in_sync", "offsets_leader_alone_dies"}
+)
 # Coordinators write with acks=all and send again until it is there, whatever producers of others do.
 _COORDINATOR: Final = ClientSettings()
 _GOES_WITH: Final[Mapping[str, str]] = {
@@ -76,13 +81,46 @@ def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[Liv
 
 
 def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
-    """What may be lost, back or unavailable here, and would not be with three replicas of which two must be in sync; of
-    __consumer_offsets whatever else there is: every group stands on it. And what is deleted within SHORT_H."""
+    """What may be lost, back or unavailable here, and would not be with three replicas of which two must be in sync, or
+    less of it would; of __consumer_offsets whatever else there is: every group stands on it. And what is deleted within
+    SHORT_H."""
     good = {p.event: p.severity for p in promises(_good(topic.settings), _writer(topic, client))}
     here = promises(topic.settings, _writer(topic, client))
     bad = [p for p in here if _BAD & set(p.effects) or topic.settings.keeps_offsets]
-    worse = [p for p in bad if p.severity > good.get(p.event, 0)]
-    return worse + [_too_soon(p) for p in here if p.event.name == _GROWS_OLD and _short(topic.settings)]
+    worse = [
+        _at_stake(p, topic.settings)
+        for p in bad
+        if p.severity > good.get(p.event, 0) or _spared_some(p, topic.settings)
+    ]
+    too_soon = [_too_soon(p) for p in here if p.event.name == _GROWS_OLD and _short(topic.settings)]
+    return worse + too_soon
+
+
+def _spared_some(promise: Promise, topic: TopicSettings) -> bool:
+    """Whether three replicas of which two must be in sync, and clean elections only, spare some of it; what they leave
+    may be as bad in kind."""
+    if CLEAN in promise.mend or (topic.replicas == 1 and THREE in promise.mend):
+        return True
+    return _alone(topic) and promise.event.name in _OF_THE_LAST and promise.effects != (Effect.KEPT,)
+
+
+def _alone(topic: TopicSettings) -> bool:
+    """Whether one replica may be in sync alone and acknowledge, or is alone as soon as one other fails."""
+    return topic.needed < 2 or topic.replicas < 3
+
+
+def _at_stake(promise: Promise, topic: TopicSettings) -> Promise:
+    """With what two in sync and a third replica are for, where ELR is not there to make use of them."""
+    if not _alone(topic) or topic.elr or promise.event.name not in _OF_THE_LAST:
+        return promise
+    spared = (
+        "where two must be in sync, somebody else has all that acks=all acknowledged, and can be elected by hand"
+        if topic.needed < 2
+        else "of two replicas, one is alone in sync as soon as the other fails"
+    )
+    lacks = [setting for setting, lacking in ((THREE, topic.replicas < 3), (MIN_ISR, topic.min_isr < 2)) if lacking]
+    mend = tuple(dict.fromkeys((*promise.mend, *lacks)))
+    return replace(promise, why=f"{promise.why}; {spared}", mend=mend)
 
 
 def _writer(topic: LiveTopic, client: ClientSettings) -> ClientSettings:

@@ -7,7 +7,7 @@ from typing import Final
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Event, Promise, away, both, kept, lost
 
-_MIN_ISR: Final = "min.insync.replicas=2"
+MIN_ISR: Final = "min.insync.replicas=2"
 _ALL: Final = "acks=all"
 _ELR: Final = "eligible.leader.replicas.version=1 (from 4.0)"
 THREE: Final = "a replication factor of 3"
@@ -32,7 +32,7 @@ def missing(topic: TopicSettings, client: ClientSettings) -> list[str]:
     """Of what together lets a record outlive the broker that acknowledged it."""
     # Two replicas that both have to be in sync take no record while one is down.
     alone = topic.replicas == 1 or (topic.replicas == 2 and topic.min_isr == 1)
-    wanted = ((THREE, alone), (_ALL, client.acks != "all"), (_MIN_ISR, topic.min_isr == 1))
+    wanted = ((THREE, alone), (_ALL, client.acks != "all"), (MIN_ISR, topic.min_isr == 1))
     return [setting for setting, lacks in wanted if lacks]
 
 
@@ -101,7 +101,7 @@ def last_in_sync_dies(event: Event, topic: TopicSettings, client: ClientSettings
 
 def eligible(topic: TopicSettings) -> list[str]:
     """Of what together lets another replica be elected that has every record (KIP-966)."""
-    wanted = ((THREE, topic.replicas == 2), (_MIN_ISR, topic.min_isr == 1), (_ELR, not topic.elr))
+    wanted = ((THREE, topic.replicas == 2), (MIN_ISR, topic.min_isr == 1), (_ELR, not topic.elr))
     return [setting for setting, lacks in wanted if lacks]
 
 

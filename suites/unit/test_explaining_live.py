@@ -174,6 +174,69 @@ def test_an_empty_cluster_has_nothing_to_tell() -> None:
 
 
 SAFE = "as safe as three replicas of which two must be in sync: "
+ALONE = "; where two must be in sync, somebody else has all that acks=all acknowledged, and can be elected by hand"
+
+
+def events(one: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
+    return [promise.event.name for promise in avoidable(one, client)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("replicas", [3, 5])
+def test_without_elr_one_in_sync_is_not_as_safe_as_two(replicas: int, known: bool) -> None:
+    one = topic("one", replicas=replicas, min_isr=1, elr=False, known=known)
+    assert events(one) == ["returns_short", "disk_of_last_in_sync", "last_in_sync_dies"]
+    two = topic("two", replicas=replicas, elr=False, known=known)
+    assert events(two) == []
+    lines = explained([two, one])
+    assert f"{SAFE}two" in lines
+    at = lines.index("  lost when the last replica in sync returns without what it had not flushed")
+    assert lines[at + 1 : at + 4] == [
+        "    acknowledged records above what it had flushed",
+        f"    because: it may have acknowledged them alone{ALONE} (KIP-966, last replica standing)",
+        "    mend by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
+    ]
+
+
+def test_two_replicas_are_never_as_safe_as_three() -> None:
+    both = topic("both", replicas=2, elr=False)
+    assert set(events(both)) == {"replica_down", "returns_short", "disk_of_last_in_sync", "last_in_sync_dies"}
+    for promise in avoidable(both, CLIENT):
+        assert "a replication factor of 3" in promise.mend
+        assert "min.insync.replicas=2" not in promise.mend
+    assert set(events(topic("one", replicas=2, min_isr=1, elr=False))) == set(events(both)) - {"replica_down"}
+    assert set(events(topic("both", replicas=2))) == {"replica_down"}  # with ELR nothing else is left to a third
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("flush", [-1, 1])
+@pytest.mark.parametrize(("replicas", "min_isr"), [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (5, 1)])
+def test_nothing_with_fewer_is_called_safe(replicas: int, min_isr: int, flush: int, elr: bool, acks: Any) -> None:
+    client = ClientSettings(acks=acks, idempotent=acks == "all")
+    few = topic("few", replicas=replicas, min_isr=min_isr, elr=elr, flush_messages=flush)
+    assert not [line for line in explained([few], client) if line.startswith(SAFE)]
+    enough = topic("enough", replicas=3, min_isr=2, elr=elr, flush_messages=flush)
+    assert f"{SAFE}enough" in explained([enough], client)
+
+
+def test_offsets_of_groups_that_one_in_sync_keeps_are_not_safe_without_elr() -> None:
+    kept = {"keeps_offsets": True, "elr": False}
+    assert events(topic("__consumer_offsets", **kept)) == []
+    alone = events(topic("__consumer_offsets", min_isr=1, **kept))
+    assert "offsets_leader_alone_dies" in alone
+    assert {"last_in_sync_dies", "returns_short", "disk_of_last_in_sync"} <= set(alone)
+    assert "offsets_leader_alone_dies" in events(topic("__consumer_offsets", unclean=True, **kept))
+
+
+def test_without_elr_the_one_that_has_the_most_to_lose_comes_first() -> None:
+    topics = [
+        topic("two", elr=False),
+        topic("one", min_isr=1, elr=False),
+        topic("lone", replicas=1, min_isr=1, elr=False),
+        topic("unclean", min_isr=1, unclean=True, elr=False),
+    ]
+    assert [one.name for one in worst_first(topics, CLIENT)] == ["lone", "unclean", "one", "two"]
 
 
 def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
