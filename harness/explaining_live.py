@@ -12,7 +12,8 @@ from harness.model.effects import Effect, Promise
 from harness.model.internal_topics import OFFSETS, OWN, SHARE_STATE, TIER_METADATA, TRANSACTIONS
 from harness.model.promises import promises
 from harness.model.rules_of_brokers import CLEAN, MIN_ISR, THREE
-from harness.telling import as_plain, consumer, effects, mended, producer, reasons
+from harness.model.rules_of_state import in_state
+from harness.telling import consumer, effects, mended, producer, reasons
 
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE, Effect.RETURNED})
 # An application that fails in the evening is mended by the next one: what is deleted before that, it may never see.
@@ -67,7 +68,7 @@ def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
         "without_leader_now": list(topic.leaderless),
         "below_min_isr_now": topic.short,
         "avoidable": [promise.event.name for promise in avoidable(topic, client)],
-        "promises": as_plain(topic.settings, writer),
+        "promises": [asdict(in_state(topic.name, promise)) for promise in promises(topic.settings, writer)],
     }
 
 
@@ -93,7 +94,7 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
         if p.severity > good.get(p.event, 0) or _spared_some(p, topic.settings)
     ]
     too_soon = [_too_soon(p) for p in here if p.event.name == _GROWS_OLD and _short(topic.settings)]
-    return worse + too_soon
+    return [in_state(topic.name, p) for p in worse + too_soon]
 
 
 def _spared_some(promise: Promise, topic: TopicSettings) -> bool:

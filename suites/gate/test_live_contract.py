@@ -11,6 +11,7 @@ import pytest
 
 from harness.clusters import Cluster
 from harness.kafka.admin import AdminView
+from harness.model.internal_topics import TRANSACTIONS
 from harness.model.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
 
@@ -60,13 +61,29 @@ def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: l
 
 
 def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
-    admin.coordinator("group", "any")  # who asks for it has the topic created
-    done = contract(cluster)
+    for kind in ("group", "transaction"):
+        admin.coordinator(kind, "any")  # who asks for it has its topic created
+    admin.alter_topic_config(TRANSACTIONS, {"min.insync.replicas": "1"})
+    try:
+        done = contract(cluster)
+    finally:
+        admin.alter_topic_config(TRANSACTIONS, {"min.insync.replicas": "2"})
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     unclean = lines.index("unclean: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
     assert lines[unclean + 1] == "  lost when the last replica in sync dies, others are up"
     assert lines[unclean + 4] == "    mend by: unclean.leader.election.enable=false, min.insync.replicas=2"
+    state = lines.index(f"{TRANSACTIONS}: 3 replicas, min.insync.replicas=1, clean elections only, ELR on, compacted")
+    assert lines[state + 2 : state + 6] == [
+        "  lost when the last replica in sync returns without what it had not flushed",
+        "    acknowledged records above what it had flushed; among them decisions to commit that a client was told and "
+        "whose markers were not all written: where one was not, the transaction aborts or hangs",
+        "    because: it may have acknowledged them alone (KIP-966, last replica standing; KIP-98; "
+        "Kafka documentation, transaction.state.log.min.isr)",
+        f"    mend by: min.insync.replicas=2 on {TRANSACTIONS} "
+        "(transaction.state.log.min.isr is read only when that is made)",
+    ]
+    assert unclean < state < lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert "lone: 1 replica, min.insync.replicas=1, clean elections only, ELR on" in lines
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets, good" in lines
 

@@ -12,7 +12,7 @@ import pytest
 from harness.explaining_live import avoidable, live_as_plain, live_explained, worst_first
 from harness.kafka.live import LiveCluster, LiveTopic
 from harness.model.configuration import ClientSettings, TopicSettings
-from harness.model.internal_topics import OWN
+from harness.model.internal_topics import OWN, SHARE_STATE, TRANSACTIONS
 
 GOOD = TopicSettings(replicas=3, min_isr=2, elr=True)
 CLIENT = ClientSettings()
@@ -248,3 +248,36 @@ def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
     assert [one.name for one in worst_first([topic("short", isr=1), topic("other"), odd], CLIENT)][2] == "other"
     assert live_as_plain(odd, CLIENT)["without_leader_now"] == [1]
     assert live_as_plain(topic("other"), CLIENT)["without_leader_now"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lost", "kip", "made_by"),
+    [
+        (TRANSACTIONS, "decisions to commit that a client was told", "KIP-98", "transaction.state.log.min.isr"),
+        (SHARE_STATE, "what share groups acknowledged: these", "KIP-932", "share.coordinator.state.topic.min.isr"),
+    ],
+)
+@pytest.mark.parametrize("elr", [True, False])
+def test_what_coordinators_keep_is_lost_in_words_of_its_own(
+    name: str, lost: str, kip: str, made_by: str, elr: bool
+) -> None:
+    clean = {promise.event.name: promise for promise in avoidable(topic(name, min_isr=1, elr=elr), CLIENT)}
+    unclean = {p.event.name: p for p in avoidable(topic(name, min_isr=1, unclean=True, elr=elr), CLIENT)}
+    for promise in (clean["returns_short"], clean["disk_of_last_in_sync"], unclean["last_in_sync_dies"]):
+        assert f"; among them {lost}" in promise.which
+        assert f"; {kip}; Kafka documentation, {made_by}" in promise.source
+        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when that is made)" in promise.mend
+        assert "min.insync.replicas=2" not in promise.mend
+    assert "among them" not in clean["last_in_sync_dies"].which  # it waits for who has it
+    other = {promise.event.name: promise for promise in avoidable(topic("plain", min_isr=1, elr=elr), CLIENT)}
+    assert "among them" not in other["returns_short"].which
+    assert "min.insync.replicas=2" in other["returns_short"].mend
+
+
+@pytest.mark.parametrize("name", [TRANSACTIONS, SHARE_STATE])
+def test_what_coordinators_keep_is_ranked_with_other_topics(name: str) -> None:
+    two, unclean, strict = topic(name), topic(name, unclean=True), topic("strict", min_isr=3)
+    assert events(two) == []
+    assert events(unclean) == ["last_in_sync_dies"]
+    assert worst_first([strict, unclean], CLIENT) == [unclean, strict]
+    assert worst_first([two, strict], CLIENT) == [strict, two]
