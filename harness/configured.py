@@ -17,7 +17,7 @@ from harness.model.contract import (
     has_epoch_each,
 )
 from harness.model.internal_topics import TIER_METADATA
-from harness.model.scenario import SHARE, STREAMS, Producer, Reader, Scenario
+from harness.model.scenario import SHARE, STREAMS, WAIT_COMPACTED, Producer, Reader, Scenario
 from harness.model.scenario_tier import LOCAL_RETENTION
 from harness.model.version import numbers_of
 
@@ -95,7 +95,8 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     stays = group is not None and group.group not in _left(scenario)
     waits_ms = int(producer.config.get("delivery.timeout.ms", _DELIVERY_MS))
     remembered = contract.producer_expiration_ms > waits_ms
-    client = replace(_client(producer, group), stays=stays, remembered=remembered)
+    within_lag = promised.compaction_lag_ms > 0 and topic not in _compacted(scenario)
+    client = replace(_client(producer, group), stays=stays, remembered=remembered, within_lag=within_lag)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
         outlives = producer.name not in _forgotten(scenario)
@@ -120,6 +121,12 @@ def _left(scenario: Scenario) -> set[str]:
 def _forgotten(scenario: Scenario) -> set[str]:
     """Producers that pause until nobody knows their transactional.id any more."""
     return {str(step.args.get("producer")) for step in scenario.steps if step.do == ID_FORGOTTEN}
+
+
+def _compacted(scenario: Scenario) -> set[str]:
+    """Topics that are read after compaction has been there; others are while min.compaction.lag.ms lasts."""
+    waits = [step.args["on"] for step in scenario.steps if step.do == WAIT_COMPACTED]
+    return {place.partition("/")[0] for places in waits for place in ([places] if isinstance(places, str) else places)}
 
 
 def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSettings:

@@ -72,6 +72,11 @@ _CONSUMER: Final = (
     click.option(
         "--stays", is_flag=True, help="Somebody is in the consumer's group all the while. Default: it is left at times."
     ),
+    click.option(
+        "--within-lag",
+        is_flag=True,
+        help="Whoever reads does so within --min-compaction-lag-ms. Default: some come later.",
+    ),
 )
 _TOPIC: Final = (
     click.option(

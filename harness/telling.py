@@ -29,7 +29,8 @@ def producer(client: ClientSettings) -> str:
 def consumer(client: ClientSettings) -> str:
     """All that was asked of who reads."""
     stays = "with a group that somebody is always in" if client.stays else "with a group that is left at times"
-    return f"{client.consumer}, auto.offset.reset={client.reset}, {stays}"
+    within = ", within min.compaction.lag.ms" if client.within_lag else ""
+    return f"{client.consumer}, auto.offset.reset={client.reset}, {stays}{within}"
 
 
 def effects(promise: Promise) -> str:

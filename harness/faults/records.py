@@ -16,7 +16,7 @@ from harness.faults.waits import POLL_S
 from harness.kafka.ondisk import CLEANED, offset_checkpoint
 from harness.model.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
 from harness.model.errors import BadInput
-from harness.model.scenario import Count, Deadline, Range
+from harness.model.scenario import WAIT_COMPACTED, Count, Deadline, Range
 from harness.model.scenario_rules import in_sync_at_least
 from harness.model.waiting import wait_for
 
@@ -134,7 +134,7 @@ class WaitCompacted(Action):
     """Waits until the leader of each partition has compacted some of its log, or all below an offset (`to`), or with
     `further` more than when this step began."""
 
-    do: ClassVar[str] = "wait_compacted"
+    do: ClassVar[str] = WAIT_COMPACTED
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr

@@ -151,6 +151,7 @@ class ClientSettings:
     commits: Commits = "after"
     reset: Reset = "latest"
     stays: bool = False  # somebody is in the consumer's group all the while
+    within_lag: bool = False  # whoever reads a compacted topic does so within its min.compaction.lag.ms
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.in_flight < 1:

@@ -78,41 +78,58 @@ def _deleted(event: Event, why: str, source: str) -> Promise:
 
 
 def written_again(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """A tombstone goes with time as well, and with it what a reader from the start knows the key is gone by."""
-    del client
+    """A tombstone goes with time as well, and with it what a reader from the start knows the key is gone by. A lag
+    puts that off and spares nothing: who reads within it is given all."""
     if not topic.compacted:
         return kept(event, "without compaction a key is nothing to a broker", f"{REFERENCE}, cleanup.policy")
     late = f"delete.retention.ms={topic.delete_retention_ms}"
-    if topic.compaction_lag_ms > 0:
-        why = f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
-        which = "every acknowledged record for so long; afterwards the newest of its key"
-        return kept(event, why, "KIP-58", which)
+    if topic.compaction_lag_ms > 0 and client.within_lag:
+        which = f"every acknowledged record for so long; afterwards the newest of its key{_unless_old(topic)}"
+        return kept(event, _lag(topic), "KIP-58", which)
     return Promise(
         event=event,
         effects=(Effect.DELETED,),
-        which=f"earlier records of the key; its newest stays, a tombstone for {late}: who takes longer to read from "
-        "the start may miss it, and take what is deleted for there",
+        which=f"earlier records of the key{_once_older(topic)}; its newest stays{_unless_old(topic)}, a tombstone for "
+        f"{late}: who takes longer to read from the start may miss it, and take what is deleted for there",
         why="cleanup.policy=compact keeps the newest record of each key",
-        source=f"{REFERENCE}, log compaction, delete.retention.ms",
+        source=f"{_lagging(topic)}{REFERENCE}, log compaction, delete.retention.ms",
     )
+
+
+def _lag(topic: TopicSettings) -> str:
+    return f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
+
+
+def _lagging(topic: TopicSettings) -> str:
+    return "KIP-58; " if topic.compaction_lag_ms > 0 else ""
+
+
+def _once_older(topic: TopicSettings) -> str:
+    lag_ms = topic.compaction_lag_ms
+    return f", once older than min.compaction.lag.ms={lag_ms}" if lag_ms > 0 else ""
+
+
+def _unless_old(topic: TopicSettings) -> str:
+    """Of compact,delete: retention takes the newest record of a key as it takes others."""
+    limited = (topic.retention_ms, topic.retention_bytes) != (-1, -1)
+    return " until retention takes it" if topic.deletes and limited else ""
 
 
 def falls_behind_cleaner(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """Compaction does not ask who has read: only who keeps up with the head of the log is given each record."""
-    del client
     if not topic.compacted:
         why = "without compaction a key is nothing to a broker"
         return kept(event, why, f"{REFERENCE}, cleanup.policy", "what nobody has read")
-    if topic.compaction_lag_ms > 0:
-        why = f"a record stays for min.compaction.lag.ms={topic.compaction_lag_ms}, whatever is written after it"
-        return kept(event, why, "KIP-58", "what nobody has read, for so long")
+    if topic.compaction_lag_ms > 0 and client.within_lag:
+        return kept(event, _lag(topic), "KIP-58", "what nobody has read, for so long")
     late = f"delete.retention.ms={topic.delete_retention_ms}"
     return Promise(
         event=event,
         effects=(Effect.DELETED,),
-        which="what was superseded before it was read: the newest record of each key is read, but no tombstone that "
-        f"went after {late}; who has an older value of its key goes on having it",
+        which=f"what was superseded before it was read{_once_older(topic)}: the newest record of each key is read"
+        f"{', if retention left it' if _unless_old(topic) else ''}, but no tombstone that went after {late}; who has "
+        "an older value of its key goes on having it",
         why="compaction does not ask who has read",
-        source=f"{REFERENCE}, log compaction, delete.retention.ms",
+        source=f"{_lagging(topic)}{REFERENCE}, log compaction, delete.retention.ms",
         mend=("min.compaction.lag.ms above the longest time without a reader",),
     )

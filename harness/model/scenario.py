@@ -21,6 +21,7 @@ CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
 CLIENTS: Final = (*CLIENTS_OF_READERS, STREAMS)
 AUTO: Final = "auto"
 AUTO_AHEAD: Final = "auto_ahead"
+WAIT_COMPACTED: Final = "wait_compacted"  # the kind of step that waits until a cleaner has been at a log
 BY_ITSELF: Final = (AUTO, AUTO_AHEAD)  # a client commits what its polls gave (enable.auto.commit)
 Moment = Literal["read", "produced", "offsets", "commit"]  # at which a processor dies
 

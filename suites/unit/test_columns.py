@@ -73,6 +73,20 @@ def test_a_release_that_formats_without_elr_has_none(version: str, elr: bool) ->
     assert not off.elr
 
 
+def test_who_reads_within_the_lag_is_told_by_the_steps() -> None:
+    """Where no step waits for compaction at a topic it is read before its min.compaction.lag.ms is over."""
+    for name, lagging, soon in (
+        ("contract_written_again", "lagging", "compacted"),
+        ("contract_falls_behind_cleaner", "spared", "behind"),
+    ):
+        column = COLUMNS[name]
+        within = {topic: configured.settings_of(column, topic, RELEASE)[1].within_lag for topic in (lagging, soon)}
+        assert within == {lagging: True, soon: False}
+        late = patched(column, {f"topics.{soon}.config.min.compaction.lag.ms": "86400000"})
+        settings, client = configured.settings_of(late, soon, RELEASE)
+        assert (settings.compaction_lag_ms, client.within_lag) == (86_400_000, False)
+
+
 def test_whoever_has_a_matrix_has_the_tag() -> None:
     assert set(COLUMNS) == {name for name, scenario in scenarios.builtin().items() if scenario.matrix is not None}
 

@@ -22,6 +22,7 @@ KEEPS = {"keeps_offsets": True}
 TELLS = {"keeps_tier": True}
 EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="none")
 SHARES = replace(ALL, commits="share")
+IN_TIME = replace(ALL, within_lag=True)
 
 
 def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
@@ -209,12 +210,16 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("born_old", ALL, {"deletes": False}, []),
         ("written_again", ALL, {}, ["kept"]),
         ("written_again", ALL, {"compacted": True}, ["deleted as configured"]),
-        ("written_again", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("written_again", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["deleted as configured"]),
+        ("written_again", IN_TIME, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("written_again", IN_TIME, {"compacted": True}, ["deleted as configured"]),
         ("written_again", ALL, {"compaction_lag_ms": 1000}, ["kept"]),
         ("falls_behind_cleaner", ALL, {}, ["kept"]),
         ("falls_behind_cleaner", ALL, {"compacted": True}, ["deleted as configured"]),
         ("falls_behind_cleaner", SHARES, {"compacted": True, "deletes": False}, ["deleted as configured"]),
-        ("falls_behind_cleaner", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("falls_behind_cleaner", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["deleted as configured"]),
+        ("falls_behind_cleaner", IN_TIME, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("falls_behind_cleaner", IN_TIME, {"compacted": True}, ["deleted as configured"]),
     ],
 )
 def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]) -> None:
