@@ -24,7 +24,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (Event("leader_moves", "the leader moves as planned, followers are slow"), brokers.leader_moves),
     (
         Event("leader_taken_away", "the leader's replica is reassigned to others, followers are slow"),
-        brokers.leader_moves,
+        brokers.leader_taken_away,
     ),
     (Event("leader_shut_down", "the leader is shut down in good order, followers are slow"), brokers.leader_moves),
     (Event("replica_down", "one replica is down"), brokers.replica_down),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.configuration import Acks, ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Event, Promise, away, both, kept, lost
 
 MIN_ISR: Final = "min.insync.replicas=2"
-_ALL: Final = "acks=all"
+ALL: Final = "acks=all"
 _ELR: Final = "eligible.leader.replicas.version=1 (from 4.0)"
 THREE: Final = "a replication factor of 3"
 CLEAN: Final = "unclean.leader.election.enable=false"
@@ -32,7 +32,7 @@ def missing(topic: TopicSettings, client: ClientSettings) -> list[str]:
     """Of what together lets a record outlive the broker that acknowledged it."""
     # Two replicas that both have to be in sync take no record while one is down.
     alone = topic.replicas == 1 or (topic.replicas == 2 and topic.min_isr == 1)
-    wanted = ((THREE, alone), (_ALL, client.acks != "all"), (MIN_ISR, topic.min_isr == 1))
+    wanted = ((THREE, alone), (ALL, client.acks != "all"), (MIN_ISR, topic.min_isr == 1))
     return [setting for setting, lacks in wanted if lacks]
 
 
@@ -54,6 +54,21 @@ def leader_moves(event: Event, topic: TopicSettings, client: ClientSettings) -> 
     why = "the next leader is in sync and has what acks=all acknowledged"
     on_purpose = f"{_REPLICATION}, graceful shutdown, balancing leadership; KIP-497"
     return without_acks_all(event, topic, client) or kept(event, why, on_purpose)
+
+
+def leader_taken_away(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """A lone replica, too, has a second one beside it until that one is in the ISR: who is to go leads until then, and
+    the controller does not ask it what it has taken since."""
+    if topic.replicas > 1:
+        return leader_moves(event, topic, client)
+    source = f"KIP-455; KIP-497; KAFKA-20554; {REFERENCE}, acks"
+    if client.acks == "all":
+        why = "until the replica that comes is in sync it does not lead, and from then on acks=all waits for it, too"
+        return kept(event, why, source)
+    waits = "no broker" if client.acks == "0" else "its leader alone"
+    which = "acknowledged records at or above the log end of the replica that takes its place"
+    why = f"acks={client.acks} waits for {waits}, and who comes is in sync with what was committed, not with all of it"
+    return lost(event, which, why, source, ALL)
 
 
 def replica_down(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -87,7 +102,7 @@ def last_in_sync_dies(event: Event, topic: TopicSettings, client: ClientSettings
         if topic.remembers:
             which += ", if nobody is up who left the ISR when it fell below min.insync.replicas"
             why += "; who left it then is elected first, and with acks=all has all of it"
-        return lost(event, which, why, "KIP-106; KIP-966", CLEAN, *eligible(topic))
+        return lost(event, which, why, "KIP-106; KIP-966", CLEAN, *eligible(topic, client.acks))
     if topic.remembers:
         why = (
             "who left the ISR when it fell below min.insync.replicas has all that acks=all acknowledged, and is elected"
@@ -95,31 +110,42 @@ def last_in_sync_dies(event: Event, topic: TopicSettings, client: ClientSettings
         which = "every acknowledged record; if none of those is up, nobody leads until one is"
         return without_acks_all(event, topic, client) or kept(event, why, "KIP-966", which)
     which = "reads and writes until it is back; nothing of what it has is lost"
-    waits = away(event, which, "nobody who may lack a record is elected", "KIP-106; KIP-966", *eligible(topic))
+    why = "nobody who may lack a record is elected"
+    waits = away(event, which, why, "KIP-106; KIP-966", *eligible(topic, client.acks))
     return both(without_acks_all(event, topic, client), waits) if client.acks == "0" else waits
 
 
-def eligible(topic: TopicSettings) -> list[str]:
-    """Of what together lets another replica be elected that has every record (KIP-966)."""
-    wanted = ((THREE, topic.replicas == 2), (MIN_ISR, topic.min_isr == 1), (_ELR, not topic.elr))
+def eligible(topic: TopicSettings, acks: Acks = "all") -> list[str]:
+    """Of what together lets another replica be elected that has every record (KIP-966): acks=1 goes on below
+    min.insync.replicas, and then nobody else has all of it."""
+    wanted = (
+        (THREE, topic.replicas == 2),
+        (ALL, acks != "all"),
+        (MIN_ISR, topic.min_isr == 1),
+        (_ELR, not topic.elr),
+    )
     return [setting for setting, lacks in wanted if lacks]
 
 
+def _elected_instead(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """Where another one is elected than the last replica in sync: what goes is what that one lacks."""
+    return last_in_sync_dies(event, topic, client) if topic.unclean or topic.remembers else None
+
+
 def returns_short(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    if client.acks == "0":
-        return None
     source, mend = "KIP-966, last replica standing", missing(topic, client)
-    if topic.flushes_each:
-        return kept(event, "flush.messages=1: it has nothing that its disk has not", f"{REFERENCE}, flush.messages")
-    if client.acks == "all" and topic.remembers:
+    if client.acks == "all" and topic.remembers and not topic.unclean:
         why = "who left the ISR when it fell below min.insync.replicas is eligible still, has it all, and is elected"
         return kept(event, why, source)
-    which = "acknowledged records above what it had flushed"
-    elr = () if topic.elr else (_ELR,)
-    if mend:
-        return lost(event, which, "it may have acknowledged them alone", source, *mend, *elr)
-    why = "as the last one in the ISR it leads again, and the others cut their logs to its own"
-    return lost(event, which, why, source, *elr)
+    gone = _elected_instead(event, topic, client)
+    if topic.flushes_each:
+        why = "flush.messages=1: it has nothing that its disk has not"
+        return gone or kept(event, why, f"{REFERENCE}, flush.messages")
+    which = f"acknowledged records above what it had flushed{', where no other is up' if gone else ''}"
+    alone = f"it may have {'acknowledged' if client.acks != '0' else 'taken'} them alone"
+    why = alone if mend else "as the last one in the ISR it leads again, and the others cut their logs to its own"
+    others = ((CLEAN, topic.unclean), (_ELR, not topic.elr))
+    return both(gone, lost(event, which, why, source, *mend, *(setting for setting, lacks in others if lacks)))
 
 
 def power_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -172,13 +198,14 @@ def disk_of_one(event: Event, topic: TopicSettings, client: ClientSettings) -> P
 
 def disk_of_last_in_sync(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """Who was alone in sync is elected when it is back, whatever became of its disk: as the one in the ISR, or with ELR
-    as the last known leader, where nobody is eligible. With two in sync required somebody else is."""
-    if topic.replicas == 1 or client.acks == "0":
+    as the last known leader, where nobody is eligible. With two in sync required somebody else is; and with unclean
+    elections whoever is up."""
+    if topic.replicas == 1:
         return None
     source = "KIP-966, last replica standing; KIP-858"
-    if client.acks == "all" and topic.remembers:
+    if client.acks == "all" and topic.remembers and not topic.unclean:
         why = "who left the ISR when it fell below min.insync.replicas is eligible still, has it all, and is elected"
         return kept(event, why, source)
     why = "alone in sync, or as the last known leader, it leads again when it is back, and the others cut to its log"
-    mend = dict.fromkeys([*missing(topic, client), *eligible(topic)])
-    return lost(event, "all of the partition", why, source, *mend)
+    mend = dict.fromkeys([*missing(topic, client), *eligible(topic, client.acks)])
+    return _elected_instead(event, topic, client) or lost(event, "all of the partition", why, source, *mend)
