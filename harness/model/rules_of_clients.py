@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.configuration import ClientSettings, TopicSettings
+from harness.model.configuration import RETRIES_MAX, ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, both, kept
 from harness.model.rules_of_brokers import without_acks_all
+from harness.model.rules_of_requests import idempotence
 
 _ATOMIC: Final = "offsets in the transaction of what is written"
 
@@ -21,9 +22,9 @@ def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> P
         )
     if client.retries == 0:
         which = "the records of that request may be there or not"
-        why, mend = "what is not sent again is reported as failed, whatever the broker did", "enable.idempotence=true"
+        why, mend = "what is not sent again is reported as failed, whatever the broker did", tuple(idempotence(client))
         return Promise(
-            event=event, effects=(Effect.UNTOLD,), which=which, why=why, source=f"{REFERENCE}, retries", mend=(mend,)
+            event=event, effects=(Effect.UNTOLD,), which=which, why=why, source=f"{REFERENCE}, retries", mend=mend
         )
     return Promise(
         event=event,
@@ -31,7 +32,7 @@ def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> P
         which="the records of the requests that are sent again",
         why="without idempotence the broker takes what is sent again for new records",
         source="KIP-98; Kafka documentation, max.in.flight.requests.per.connection",
-        mend=("enable.idempotence=true",),
+        mend=tuple(idempotence(client)),
     )
 
 
@@ -46,20 +47,27 @@ def answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSe
 
 def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360). With acks=0
-    it waits for nobody."""
+    it waits for nobody. A transaction in which a send has failed does not commit."""
+    if client.transactional:
+        why = "after a send that failed commitTransaction fails, too, and all that is left is to abort"
+        return _aborted(event, client, why, "KIP-98; KIP-91", "every record of a committed transaction; none of others")
     gone = without_acks_all(event, topic, client)
     if client.acks == "0":
         return gone
     again = not client.idempotent and client.retries > 0
     moved = (Effect.REORDERED,) if client.in_flight > 1 else ()
-    which, why = "what is given up on may be there or not", "after delivery.timeout.ms a record is reported as failed"
+    limited = client.retries < RETRIES_MAX
+    after = f"delivery.timeout.ms, or after {_sent_again(client.retries)}," if limited else "delivery.timeout.ms"
+    which, why = "what is given up on may be there or not", f"after {after} a record is reported as failed"
     mend = ["delivery.timeout.ms above the longest failover"]
-    if again:
-        which += ", and what was sent again before may be there twice"
-        mend.insert(0, "enable.idempotence=true")
     if client.retries == 0:
         why = "with retries=0 the first error is the last, and a record is reported as failed"
-        mend = ["enable.idempotence=true, which needs retries", *mend]
+    if limited:
+        mend.insert(0, f"retries={RETRIES_MAX}")
+    if not client.idempotent:
+        mend = [*idempotence(client), *mend]
+    if again:
+        which += ", and what was sent again before may be there twice"
     return both(
         gone,
         Promise(
@@ -67,10 +75,14 @@ def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
             effects=(Effect.DUPLICATED, *moved, Effect.UNTOLD) if again else (Effect.UNTOLD,),
             which=which if gone else f"{which}; every acknowledged record is",
             why=f"{why}, whatever a broker did with it",
-            source=f"KIP-91; KIP-360{f'; {REFERENCE}, retries' if client.retries == 0 else ''}",
-            mend=tuple(mend),
+            source=f"KIP-91; KIP-360{f'; {REFERENCE}, retries' if limited else ''}",
+            mend=tuple(dict.fromkeys(mend)),
         ),
     )
+
+
+def _sent_again(times: int) -> str:
+    return f"{times} retries" if times > 1 else "1 retry"
 
 
 def expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -210,9 +222,14 @@ def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promis
     del topic
     if not client.transactional:
         return None
-    if client.isolation == "read_uncommitted":
-        which, why = "records of the aborted transaction", "read_uncommitted gives records before they are decided"
-        return Promise(
-            event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
-        )
-    return kept(event, "read_committed gives decided records only", "KIP-98", "none of it is shown")
+    return _aborted(event, client, "read_committed gives decided records only", "KIP-98", "none of it is shown")
+
+
+def _aborted(event: Event, client: ClientSettings, why: str, source: str, which: str) -> Promise:
+    """What is seen of a transaction that aborts. why, source, which: where it is read as read_committed."""
+    if client.isolation == "read_committed":
+        return kept(event, why, source, which)
+    which, why = "records of the aborted transaction", "read_uncommitted gives records before they are decided"
+    return Promise(
+        event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
+    )

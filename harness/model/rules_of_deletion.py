@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, both, kept
-from harness.model.rules_of_brokers import THREE, without_acks_all
+from harness.model.rules_of_brokers import ALL, THREE, without_acks_all
 
 
 def grows_old(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -59,7 +59,7 @@ def deleted_and_killed(event: Event, topic: TopicSettings, client: ClientSetting
             which="what was deleted since the broker last wrote to disk where the log begins, once a minute",
             why="nobody else knows of it",
             source=source,
-            mend=(THREE,),
+            mend=(THREE,) if client.acks == "all" else (THREE, ALL),
         )
         return both(gone, returned)
     return both(gone, _deleted(event, "the next leader knows where the log begins, and tells the others", source))

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from harness.model.configuration import ClientSettings, TopicSettings
+from dataclasses import replace
+
+from harness.model.configuration import IN_FLIGHT_MAX, RETRIES_MAX, ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
+from harness.model.rules_of_brokers import ALL
+
+
+def idempotence(client: ClientSettings) -> list[str]:
+    """With what else has to be set for it: a producer does not begin with settings that exclude each other."""
+    in_the_way = (
+        (ALL, client.acks != "all"),
+        (f"retries={RETRIES_MAX}", client.retries == 0),
+        (f"max.in.flight.requests.per.connection={IN_FLIGHT_MAX}", client.in_flight > IN_FLIGHT_MAX),
+    )
+    return ["enable.idempotence=true", *(setting for setting, is_so in in_the_way if is_so)]
 
 
 def request_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -22,7 +35,7 @@ def request_fails(event: Event, topic: TopicSettings, client: ClientSettings) ->
             which="the records of that request: they are reported as failed, and not there",
             why="what is not sent again is reported as failed",
             source=f"{REFERENCE}, retries",
-            mend=("enable.idempotence=true",),
+            mend=tuple(idempotence(client)),
         )
     if client.in_flight == 1:
         return kept(event, "nothing is sent before it is known what became of the last request", source)
@@ -32,5 +45,5 @@ def request_fails(event: Event, topic: TopicSettings, client: ClientSettings) ->
         which="the records of the requests behind it that were in flight: they come before its own",
         why="it is sent again when later ones have been written",
         source=source,
-        mend=("enable.idempotence=true", "max.in.flight.requests.per.connection=1"),
+        mend=(*idempotence(replace(client, in_flight=1)), "max.in.flight.requests.per.connection=1"),
     )

@@ -6,6 +6,8 @@ from typing import Final
 
 from harness.model.configuration import AS_RETENTION, ClientSettings, TopicSettings
 from harness.model.effects import Event, Promise, kept, lost
+from harness.model.internal_topics import TIER_METADATA
+from harness.model.rules_of_brokers import CLEAN, MIN_ISR
 
 _SOURCE: Final = "KIP-405; KIP-1235"
 _TIERED: Final = "KIP-405"
@@ -27,8 +29,9 @@ def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: Clien
         "what brokers had deleted of segments whose copies its leader alone had acknowledged",
         "the copies are there, and no broker that reads the topic anew finds a word of them",
         _SOURCE,
-        "remote.log.metadata.topic.min.isr=2",
-        "unclean.leader.election.enable=false",
+        # remote.log.metadata.topic.min.isr is for topics that do not exist yet.
+        f"{MIN_ISR} on {TIER_METADATA}",
+        f"{CLEAN} on {TIER_METADATA}",
     )
 
 

@@ -174,6 +174,8 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("gives_up", ONE, {}, ["lost", "duplicated", "reordered", "outcome not told"]),
         ("gives_up", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
         ("gives_up", NONE, {}, ["lost"]),
+        ("gives_up", ATOMIC, {}, ["kept"]),
+        ("gives_up", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
         ("producer_expires", ALL, {}, ["kept"]),
         ("producer_expires", PLAIN, {}, []),
         ("producer_expires_unanswered", ALL, {}, ["duplicated"]),
@@ -356,15 +358,6 @@ def test_with_elr_an_unclean_election_comes_last() -> None:
         assert "who left the ISR when it fell below" in with_elr.which
         assert "who left the ISR" not in without.which
         assert "eligible.leader.replicas.version=1 (from 4.0)" in without.mend
-
-
-def test_who_gives_up_at_the_first_error_is_not_helped_by_patience_alone() -> None:
-    once, again, never_twice = at("gives_up", replace(PLAIN, retries=0)), at("gives_up", PLAIN), at("gives_up", ALL)
-    assert once
-    assert again
-    assert never_twice
-    assert (once.mend[0], again.mend[0]) == ("enable.idempotence=true, which needs retries", "enable.idempotence=true")
-    assert never_twice.mend == ("delivery.timeout.ms above the longest failover",)
 
 
 def test_every_event_has_a_name_of_its_own() -> None:
