@@ -28,7 +28,11 @@ class _Reset(click.Choice[str]):
 
 _PRODUCER: Final = (
     click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="Of the producer."),
-    click.option("--idempotent/--no-idempotent", default=True, help="enable.idempotence. Default: it is."),
+    click.option(
+        "--idempotent/--no-idempotent",
+        default=None,
+        help="enable.idempotence. Default: it is, unless --acks or --retries exclude it.",
+    ),
     click.option(
         "--retries", type=int, default=RETRIES_MAX, help=f"Of the producer. Default: without end ({RETRIES_MAX})."
     ),
@@ -96,7 +100,7 @@ _TOPIC: Final = (
         "later, 0 in others.",
     ),
     click.option("--flush-messages", type=int, default=-1, help="Default: -1, when the system likes."),
-    click.option("--flush-ms", type=int, default=-1, help="Default: -1, never."),
+    click.option("--flush-ms", type=int, default=None, help="Default: as --flush-scheduler-ms. -1: never."),
     click.option(
         "--flush-scheduler-ms",
         type=int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -21,9 +22,20 @@ ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted"
 COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
 # Of a producer with idempotence (KIP-98; brokers remember the last five batches of each).
 IN_FLIGHT_MAX: Final = 5
-RETRIES_MAX: Final = 2**31 - 1
-_NEVER: Final = -1
+# The largest numbers that Kafka's settings have.
+_SHORT_MAX: Final = 2**15 - 1
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+RETRIES_MAX: Final = _INT_MAX
+NEVER: Final = -1
 AS_RETENTION: Final = -2  # of local.retention.ms and local.retention.bytes: brokers have all that the log has
+
+
+def _at_most(settings: Mapping[str, int], most: int) -> None:
+    """BadInput on a number that Kafka could not hold. Below 0 others have looked."""
+    for name, value in settings.items():
+        if value > most:
+            raise BadInput(f"{name} is at most {most}, and not {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +69,8 @@ class TopicSettings:
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.min_isr < 1:
             raise BadInput("a topic has a replication factor and a min.insync.replicas of 1 or more")
+        _at_most({"the replication factor": self.replicas}, _SHORT_MAX)
+        _at_most({"min.insync.replicas": self.min_isr}, _INT_MAX)
         limits = {
             "flush.messages": (self.flush_messages, 1),
             "flush.ms": (self.flush_ms, 0),
@@ -65,8 +79,8 @@ class TopicSettings:
             "retention.bytes": (self.retention_bytes, 0),
         }
         for name, (value, least) in limits.items():
-            if value < least and value != _NEVER:
-                raise BadInput(f"{name} is {least} or more, or {_NEVER} for never or without limit, and not {value}")
+            if value < least and value != NEVER:
+                raise BadInput(f"{name} is {least} or more, or {NEVER} for never or without limit, and not {value}")
         local = {"ms": self.local_retention_ms, "bytes": self.local_retention_bytes}
         for unit, value in local.items():
             if value < AS_RETENTION:
@@ -77,6 +91,8 @@ class TopicSettings:
         for name, value in whole.items():
             if value < 0:
                 raise BadInput(f"{name} is 0 or more, and not {value}")
+        numbers = {name: value for name, (value, _) in limits.items()} | whole
+        _at_most(numbers | {f"local.retention.{unit}": value for unit, value in local.items()}, _LONG_MAX)
 
     def __str__(self) -> str:
         words = [f"{self.replicas} replica{'s' if self.replicas > 1 else ''}", f"min.insync.replicas={self.min_isr}"]
@@ -156,15 +172,15 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if self.retries < 0 or self.in_flight < 1:
             raise BadInput("a producer has 0 retries or more, and 1 request in flight or more")
+        _at_most({"retries": self.retries, "max.in.flight.requests.per.connection": self.in_flight}, _INT_MAX)
         if self.transactional and not self.idempotent:
             raise BadInput("a transactional producer is idempotent: leave out --no-idempotent")
+        without = "no --transactional" if self.transactional else "--no-idempotent"
         if self.idempotent and self.acks != "all":
-            raise BadInput("idempotence needs acks=all: say --acks all, or --no-idempotent")
+            raise BadInput(f"idempotence needs acks=all: say --acks all, or {without}")
         if self.idempotent and (self.retries == 0 or self.in_flight > IN_FLIGHT_MAX):
-            raise BadInput(
-                f"idempotence needs retries and at most {IN_FLIGHT_MAX} requests in flight: change these, or say "
-                "--no-idempotent"
-            )
+            needs = f"idempotence needs retries and at most {IN_FLIGHT_MAX} requests in flight"
+            raise BadInput(f"{needs}: change these, or say {without}")
         if self.commits == "transaction" and not self.transactional:
             raise BadInput("offsets are committed in a transaction by a transactional producer: say --transactional")
 

@@ -43,7 +43,32 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--acks", "1"], "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        (["--acks", "1", "--idempotent"], "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        (["--in-flight", "10"], "idempotence needs retries and at most 5 requests in flight: change these, or say"),
+        (["--acks", "1", "--transactional"], "idempotence needs acks=all: say --acks all, or no --transactional"),
+        (["--remembered", "--acks", "1"], "--remembered: it changes nothing here; say --idempotent, without"),
+        (["--isolation", "read_uncommitted"], "--isolation: it changes nothing here; say --transactional, too"),
+        (
+            ["--commits", "share", "--reset", "none", "--stays"],
+            "--reset, --stays: it changes nothing here; say --commits of a group that is no share group",
+        ),
+        (["--flush-ms", "-1", "--flush-scheduler-ms", "5"], "--flush-scheduler-ms: it changes nothing here; leave out"),
+        (["--compacted", "--within-lag"], "--within-lag: it changes nothing here; say --cleanup-policy compact and"),
+        (
+            ["--tiered", "--compacted"],
+            "Kafka keeps no compacted topic in the remote tier (KIP-405, KAFKA-19273): leave",
+        ),
+        (["--tiered", "--cleanup-policy", "compact,delete"], "Kafka keeps no compacted topic in the remote tier"),
+        (
+            ["--tiered", "--retention-ms", "1000", "--local-retention-ms", "1001"],
+            "local.retention.ms is at most retention.ms=1000, or -2, and not 1001",
+        ),
+        (
+            ["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "-1"],
+            "local.retention.bytes is at most retention.bytes=9, or -2, and not -1",
+        ),
+        (["--retention-ms", "9" * 24], "retention.ms is at most 9223372036854775807, and not 9999"),
+        (["--retries", "99999999999"], "retries is at most 2147483647, and not 99999999999"),
         (["--rf", "0"], "a topic has a replication factor and a min.insync.replicas of 1 or more"),
         (["--topic", "x"], "--topic: which cluster? say --bootstrap HOST:PORT"),
         (["--bootstrap", "x:1", "--rf", "2", "--unclean"], "--rf, --unclean: with --bootstrap the cluster tells"),
@@ -94,7 +119,17 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     ("arguments", "said"),
     [
         (["--commits", "before"], "a consumer that commits before it processes, read_committed"),
-        (["--isolation", "read_uncommitted"], "commits after it processes, read_uncommitted"),
+        (["--transactional", "--isolation", "read_uncommitted"], "commits after it processes, read_uncommitted"),
+        (["--acks", "1"], "acks=1, not idempotent, 5 in flight; "),
+        (["--retries", "0"], "acks=all, not idempotent, no retries; "),
+        (["--acks", "0", "--no-idempotent", "--in-flight", "9"], "acks=0, not idempotent, 9 in flight; "),
+        (["--flush-scheduler-ms", "1000"], "on disk within 2000 ms; "),
+        (["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "9"], "local.retention.bytes=9; "),
+        (["--tiered", "--local-retention-ms", "604800000"], "local.retention.ms=604800000; "),
+        (
+            ["--compacted", "--min-compaction-lag-ms", "7", "--within-lag"],
+            "left at times, within min.compaction.lag.ms",
+        ),
         (["--reset", "none"], "auto.offset.reset=none"),
         (["--reset", "error"], "auto.offset.reset=none"),
         (["--stays"], "with a group that somebody is always in"),

@@ -373,6 +373,9 @@ def test_every_event_has_a_name_of_its_own() -> None:
         ({"idempotent": False, "transactional": True}, "a transactional producer is idempotent"),
         ({"in_flight": 0}, "1 request in flight or more"),
         ({"retries": -1}, "0 retries or more"),
+        ({"retries": 2**31}, "retries is at most 2147483647, and not 2147483648"),
+        ({"idempotent": False, "in_flight": 2**31}, "max.in.flight.requests.per.connection is at most 2147483647"),
+        ({"acks": "1", "transactional": True}, "idempotence needs acks=all: say --acks all, or no --transactional"),
         ({"commits": "transaction"}, "by a transactional producer: say --transactional"),
     ],
 )
@@ -385,3 +388,12 @@ def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> N
 def test_what_no_topic_can_be_is_said(settings: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="of 1 or more"):
         TopicSettings(**settings)
+
+
+def test_what_kafka_could_not_hold_is_refused() -> None:
+    for name in ("retention_ms", "retention_bytes", "flush_ms", "compaction_lag_ms", "local_retention_ms"):
+        assert TopicSettings(**{name: 2**63 - 1})
+        with pytest.raises(BadInput, match=f"{2**63 - 1}, and not {2**63}"):
+            TopicSettings(**{name: 2**63})
+    with pytest.raises(BadInput, match="the replication factor is at most 32767, and not 32768"):
+        TopicSettings(replicas=2**15)
