@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.kafka.admin_features import ELR
-from harness.model.configuration import AS_RETENTION, RETRIES_MAX, ClientSettings, TopicSettings
+from harness.model.configuration import AS_RETENTION, ClientSettings, TopicSettings
 from harness.model.contract import (
     APPEND_TIME,
     ID_FORGOTTEN,
@@ -157,8 +157,8 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
     return ClientSettings(
         acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
         idempotent=producer.idempotent or transactional,
-        retries=int(producer.config.get("retries", RETRIES_MAX)),
-        in_flight=int(producer.config.get("max.in.flight.requests.per.connection", 5)),
+        retries=producer.retries,
+        in_flight=producer.in_flight,
         transactional=transactional,
         **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
         **({"reset": _RESETS.get(group.reset, group.reset)} if group and group.reset else {}),  # type: ignore[arg-type]

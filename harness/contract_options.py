@@ -7,8 +7,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from harness.model.configuration import ACKS, AS_RETENTION, COMMITS, ISOLATIONS, RESETS, RETRIES_MAX
+from harness.model.configuration import ACKS, AS_RETENTION, COMMITS, ISOLATIONS, RESETS
 from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
+from harness.model.scenario import RETRIES_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])
 POLICIES: Final = ("delete", "compact", "compact,delete")

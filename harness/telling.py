@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from harness.model.configuration import RETRIES_MAX, ClientSettings, TopicSettings
+from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import Promise
 from harness.model.promises import promises
+from harness.model.scenario import RETRIES_MAX
 
 
 def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, Any]]:

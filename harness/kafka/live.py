@@ -18,14 +18,13 @@ from harness.model.contract import (
     APPEND_TIME,
     DELETE_RETENTION,
     DELETE_RETENTION_MS_DEFAULT,
-    FLUSH_LOOKS,
     MIN_COMPACTION_LAG,
     MIN_INSYNC,
     TIMESTAMP_TYPE,
     timestamp_type,
-    unless_never,
 )
 from harness.model.errors import BadInput
+from harness.model.flushing import FLUSH_LOOKS, unless_never
 from harness.model.internal_topics import OFFSETS, OWN, TIER_METADATA
 
 DEADLINE_S: Final = 15.0

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT, flushed_within_ms
+from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
+from harness.model.flushing import LONG_MAX, NEVER, flushed_within_ms
+from harness.model.scenario import RETRIES_MAX
 
 Acks = Literal["0", "1", "all"]
 Reset = Literal["earliest", "latest", "none"]  # auto.offset.reset, in Kafka's words
@@ -25,9 +27,6 @@ IN_FLIGHT_MAX: Final = 5
 # The largest numbers that Kafka's settings have.
 _SHORT_MAX: Final = 2**15 - 1
 _INT_MAX: Final = 2**31 - 1
-_LONG_MAX: Final = 2**63 - 1
-RETRIES_MAX: Final = _INT_MAX
-NEVER: Final = -1
 AS_RETENTION: Final = -2  # of local.retention.ms and local.retention.bytes: brokers have all that the log has
 
 
@@ -92,7 +91,7 @@ class TopicSettings:
             if value < 0:
                 raise BadInput(f"{name} is 0 or more, and not {value}")
         numbers = {name: value for name, (value, _) in limits.items()} | whole
-        _at_most(numbers | {f"local.retention.{unit}": value for unit, value in local.items()}, _LONG_MAX)
+        _at_most(numbers | {f"local.retention.{unit}": value for unit, value in local.items()}, LONG_MAX)
 
     def __str__(self) -> str:
         words = [f"{self.replicas} replica{'s' if self.replicas > 1 else ''}", f"min.insync.replicas={self.min_isr}"]

@@ -13,6 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from harness.model.errors import BadInput
+from harness.model.flushing import LONG_MAX, NEVER, flush_within_ms, unless_never
 from harness.model.internal_topics import OFFSETS, TIER_METADATA, InternalContract, internal_topics
 from harness.model.scenario import AUTO_AHEAD, JAVA, Config, ExactLoss, Processing, Producer, Scenario, Step, Topic
 from harness.model.scenario_tier import DELETE_OBJECTS, is_tiered
@@ -29,7 +30,6 @@ TRANSACTION_VERSION: Final = "transaction.version"
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
 # How often brokers write to disk where their logs begin.
-FLUSH_LOOKS: Final = "log.flush.scheduler.interval.ms"
 START_CHECKPOINT: Final = "log.flush.start.offset.checkpoint.interval.ms"
 START_CHECKPOINT_MS_DEFAULT: Final = 60_000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
@@ -38,34 +38,32 @@ DELIVERY_LIMIT_DEFAULT: Final = 5
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
-_NEVER: Final = -1
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 APPEND_TIME: Final = "append"  # how a contract names LogAppendTime
 COMPRESSION_TYPE: Final = "compression.type"
 PRODUCER_CODEC: Final = "producer"
 MIN_INSYNC: Final = "min.insync.replicas"
 
-_LONG_MAX: Final = (1 << 63) - 1
 _INT_MAX: Final = (1 << 31) - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 # What brokers take for the settings that a promise hangs on; of their own, some are called "log." before that.
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     MIN_INSYNC: (1, _INT_MAX),
-    "retention.ms": (-1, _LONG_MAX),
-    "retention.bytes": (-1, _LONG_MAX),
+    "retention.ms": (-1, LONG_MAX),
+    "retention.bytes": (-1, LONG_MAX),
     "segment.bytes": (14, _INT_MAX),
-    "flush.messages": (1, _LONG_MAX),
-    "flush.ms": (0, _LONG_MAX),
-    "flush.interval.messages": (1, _LONG_MAX),
-    "flush.interval.ms": (0, _LONG_MAX),
-    "flush.scheduler.interval.ms": (1, _LONG_MAX),
+    "flush.messages": (1, LONG_MAX),
+    "flush.ms": (0, LONG_MAX),
+    "flush.interval.messages": (1, LONG_MAX),
+    "flush.interval.ms": (0, LONG_MAX),
+    "flush.scheduler.interval.ms": (1, LONG_MAX),
     PRODUCER_EXPIRATION: (1, _INT_MAX),
     OFFSETS_RETENTION: (1, _INT_MAX),
     START_CHECKPOINT.removeprefix("log."): (0, _INT_MAX),
-    DELETE_RETENTION: (0, _LONG_MAX),
-    f"cleaner.{DELETE_RETENTION}": (0, _LONG_MAX),
-    MIN_COMPACTION_LAG: (0, _LONG_MAX),
-    f"cleaner.{MIN_COMPACTION_LAG}": (0, _LONG_MAX),
+    DELETE_RETENTION: (0, LONG_MAX),
+    f"cleaner.{DELETE_RETENTION}": (0, LONG_MAX),
+    MIN_COMPACTION_LAG: (0, LONG_MAX),
+    f"cleaner.{MIN_COMPACTION_LAG}": (0, LONG_MAX),
 }
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean.leader.election.enable": ("true", "false"),
@@ -107,8 +105,8 @@ class TopicContract:
     timestamp_type: str  # "create" | "append"
     delete_records: bool
     # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
-    flush_messages: int = _NEVER
-    flush_ms: int = _NEVER
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
     tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
     tier_off: bool = False  # a step takes away what the tier alone has of it (KIP-950)
     deletes: bool = True  # cleanup.policy has "delete": what is too old or too much goes
@@ -126,6 +124,8 @@ class ProducerContract:
     transactional: bool
     backdated_ms: int = 0  # its records bear times so long before they are sent
     epoch_each: bool = False  # it has an epoch for each of its transactions (KIP-890, transaction.version 2)
+    retries: bool = True  # it sends again what was not answered
+    one_in_flight: bool = False  # it waits for each request before it sends the next to that broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +327,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
         timestamp_type=timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
         delete_records=scenario.permits.delete_records,
-        flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(_LONG_MAX))),
+        flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(LONG_MAX))),
         flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
         tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
@@ -347,24 +347,6 @@ def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
         min_insync_replicas=promised.min_insync_replicas,
         unclean_election=promised.unclean_election or (asked and scenario.permits.unclean_election),
     )
-
-
-def flush_within_ms(text: str, broker: Config) -> int:
-    """Nobody looks whether a log is due before log.flush.scheduler.interval.ms, which is never by default; then not
-    even a topic's own flush.ms makes anybody flush. That interval stands for one that is not set, too.
-    """
-    looks = unless_never(broker.get(FLUSH_LOOKS, str(_LONG_MAX)))
-    return flushed_within_ms(unless_never(text) if text else looks, looks)
-
-
-def flushed_within_ms(due_ms: int, looks_ms: int) -> int:
-    """How long at most a record is on no disk that is due after so long, where somebody looks so often. -1 = never."""
-    return _NEVER if _NEVER in (looks_ms, due_ms) else looks_ms + due_ms
-
-
-def unless_never(text: str) -> int:
-    """A setting that is Kafka's largest number, or not set, as -1."""
-    return _NEVER if not text or int(text) == _LONG_MAX else int(text)
 
 
 def timestamp_type(kafka_name: str) -> str:
@@ -397,4 +379,6 @@ def _producer_contract(producer: Producer, scenario: Scenario) -> ProducerContra
         transactional=producer.transactions is not None,
         backdated_ms=producer.backdated_s * 1000,
         epoch_each=has_epoch_each(producer, scenario),
+        retries=producer.retries > 0,
+        one_in_flight=producer.in_flight == 1,
     )

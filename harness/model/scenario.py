@@ -29,6 +29,9 @@ LOG_DIRS_MAX = 4
 NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
+# Of a producer's client, where a scenario does not say: without end, and what idempotence can go with (KIP-98).
+RETRIES_MAX: Final = 2**31 - 1
+IN_FLIGHT_DEFAULT: Final = 5
 VALUE_BYTES_MAX = 1_000_000
 PARTITIONS_MAX = 1000  # of a topic
 SETS = ("smoke", "gate", "nightly")  # tags that no file gives itself: they follow from the rest of it
@@ -138,6 +141,19 @@ class Producer:
         """Of a value, about."""
         bare = min(1.0, self.tombstones + self.empty)
         return int((1 - bare) * sum(sizes := self.sizes or (self.value_bytes,)) / len(sizes))
+
+    @property
+    def retries(self) -> int:
+        """How often its client sends a record again, at most."""
+        return int(self._setting(RETRIES_MAX, "retries", "message.send.max.retries"))
+
+    @property
+    def in_flight(self) -> int:
+        """Requests to one broker that it does not wait for, at most."""
+        return int(self._setting(IN_FLIGHT_DEFAULT, "max.in.flight.requests.per.connection", "max.in.flight"))
+
+    def _setting(self, default: int, *names: str) -> str:
+        return next((self.config[name] for name in names if name in self.config), str(default))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

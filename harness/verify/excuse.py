@@ -26,6 +26,7 @@ from harness.verify.offsets import offsets_excused, skipped_by_reset
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared
 from harness.verify.regimes import unclean_permitted
+from harness.verify.retried import come_late, retry_clauses
 from harness.verify.tables import BUNDLE, frame
 from harness.verify.tier_deleted import deleted_clauses
 from harness.verify.tier_untold import untold_clauses
@@ -48,12 +49,11 @@ _OF_DEATHS: Final = {
     ("before", "offsets"): Kind.SKIPPED_READ,
     ("before", "commit"): Kind.SKIPPED_READ,
 }
-_OF_RETRIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    named = written_after_expiry(compacted_away(_by_clauses(rows, given), given), given)
+    named = written_after_expiry(compacted_away(come_late(_by_clauses(rows, given), given), given), given)
     return archived(offsets_excused(named, given), given)
 
 
@@ -106,6 +106,7 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_resets(number, case)
     yield from _of_only_disks(number, case)
     yield from _of_processors(number, case)
+    yield from retry_clauses(number, case)
     for late in late_ends(case):
         during = (late.since_ns, late.until_ns)
         yield from clauses(number, OF_LATE_ENDS, late.why, producer=late.producer, acked_ns=during)
@@ -115,9 +116,6 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             yield from clauses(number, [Kind.LOST], why, producer=name)
         if producer.acks == "1":
             yield from _of_leader_changes(number, case, name)
-        if not producer.idempotent:
-            why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
-            yield from clauses(number, _OF_RETRIES, why, producer=name)
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
