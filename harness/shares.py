@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from harness.kafka.admin import AdminView
 from harness.model.clock import now_ns
+from harness.model.contract import LOCK, LOCK_MS_DEFAULT
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario import Scenario
-from harness.model.scenario_shares import FROM, ISOLATION, LOCK, LOCK_MS_DEFAULT
+from harness.model.scenario_shares import FROM, ISOLATION
 from harness.model.waiting import wait_for
 
 _ASK_S: Final = 10.0

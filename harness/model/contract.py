@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Final
 
 from harness.model.errors import BadInput
@@ -35,6 +35,8 @@ START_CHECKPOINT_MS_DEFAULT: Final = 60_000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
 DELIVERY_LIMIT: Final = "share.delivery.count.limit"
 DELIVERY_LIMIT_DEFAULT: Final = 5
+LOCK: Final = "share.record.lock.duration.ms"
+LOCK_MS_DEFAULT: Final = 30_000
 RETENTION_MS_DEFAULT = 7 * 24 * 3600 * 1000
 SEGMENT_BYTES_DEFAULT = 1 << 30
 
@@ -161,13 +163,15 @@ class OffsetsContract(InternalContract):
 class ShareContract:
     """Of a share group (KIP-932): it is given every record of its topics at least once, from their start on.
 
-    limit: after so many deliveries that nobody accepts a record is archived.
+    limit: after so many deliveries that nobody accepts a record is archived. lock_ms: for so long nobody else is given
+    what somebody was given.
     """
 
     group: str
     topics: tuple[str, ...]
     isolation: str
     limit: int
+    lock_ms: int = LOCK_MS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +319,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         topic=topic.name,
         replicas=topic.replicas,
         min_insync_replicas=int(setting(MIN_INSYNC, MIN_INSYNC, "2")),
-        unclean_election=unclean or scenario.permits.unclean_election,
+        unclean_election=unclean or _elected_by_hand(scenario, topic.name),
         retention_ms=int(setting("retention.ms", "log.retention.ms", str(RETENTION_MS_DEFAULT))),
         retention_bytes=int(setting("retention.bytes", "log.retention.bytes", "-1")),
         segment_bytes=int(setting("segment.bytes", "log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))),
@@ -338,15 +342,20 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
 
 def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
     topic = next(topic for topic in internal_topics(scenario.shape) if topic.name == name)
-    by_settings = replace(scenario, permits=replace(scenario.permits, unclean_election=False))
-    promised = _topic_contract(topic, scenario.shape.config, by_settings)
-    asked = any(name in str(step.args.get("on")) for step in scenario.steps if step.do == ELECT_UNCLEAN)
+    promised = _topic_contract(topic, scenario.shape.config, scenario)
     return InternalContract(
         partitions=topic.partitions,
         replicas=promised.replicas,
         min_insync_replicas=promised.min_insync_replicas,
-        unclean_election=promised.unclean_election or (asked and scenario.permits.unclean_election),
+        unclean_election=promised.unclean_election,
     )
+
+
+def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
+    """Whether a step has one elected there who is not in sync, and its author permits that. Elsewhere nobody may."""
+    on = [step.args.get("on") or () for step in scenario.steps if step.do == ELECT_UNCLEAN]
+    named = any(not places or topic in {place.rpartition("/")[0] for place in places} for places in on)
+    return scenario.permits.unclean_election and named
 
 
 def timestamp_type(kafka_name: str) -> str:
@@ -359,10 +368,17 @@ def _processor_contract(name: str, plan: Processing) -> ProcessorContract:
 
 def _share_contract(scenario: Scenario, group: str) -> ShareContract:
     members = scenario.share_groups[group]
-    topics = tuple(dict.fromkeys(topic for member in members for topic in member.topics))
-    limit = members[0].group_config.get(DELIVERY_LIMIT) or scenario.shape.config.get(f"group.{DELIVERY_LIMIT}")
-    limit_n = int(limit or DELIVERY_LIMIT_DEFAULT)
-    return ShareContract(group=group, topics=topics, isolation=members[0].isolation, limit=limit_n)
+
+    def setting(name: str, default: int) -> int:
+        return int(members[0].group_config.get(name) or scenario.shape.config.get(f"group.{name}") or default)
+
+    return ShareContract(
+        group=group,
+        topics=tuple(dict.fromkeys(topic for member in members for topic in member.topics)),
+        isolation=members[0].isolation,
+        limit=setting(DELIVERY_LIMIT, DELIVERY_LIMIT_DEFAULT),
+        lock_ms=setting(LOCK, LOCK_MS_DEFAULT),
+    )
 
 
 def has_epoch_each(producer: Producer, scenario: Scenario) -> bool:

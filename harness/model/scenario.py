@@ -232,7 +232,7 @@ class ExactLoss:
 class Permits:
     """What the scenario's author says may happen beyond what the configuration already implies."""
 
-    unclean_election: bool = False  # judged as permitted only on topics where it is evidenced
+    unclean_election: bool = False  # where a step has one elected, or a setting; on no other topic
     delete_records: bool = False
     last_replica: bool = False  # that it leads again without its tail: judged as permitted only where that is evidenced
     exact_losses: tuple[ExactLoss, ...] = ()

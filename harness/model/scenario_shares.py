@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.contract import DELIVERY_LIMIT, RECREATE_TOPIC
+from harness.model.contract import DELIVERY_LIMIT, LOCK, RECREATE_TOPIC
 from harness.model.errors import BadInput
 from harness.model.scenario import JAVA, SHARE, SHARE_GROUPS_SINCE, Reader, Scenario
 from harness.model.version import numbers_of
 
 ISOLATION: Final = "share.isolation.level"
 FROM: Final = "share.auto.offset.reset"
-LOCK: Final = "share.record.lock.duration.ms"
-LOCK_MS_DEFAULT: Final = 30_000
 
 
 def check(scenario: Scenario, where: str) -> None:

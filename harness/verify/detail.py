@@ -73,7 +73,10 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
         f"a share group is done with it, and no member accepted or rejected it when it was given, up to "
         f"{run['other_last']} times"
     ),
-    (Kind.COMMIT_REGRESSED, "accepted again"): "a share group was given it again, though its accept was acknowledged",
+    (
+        Kind.COMMIT_REGRESSED,
+        "answered again",
+    ): "a share group was given it again, though an accept or reject of it was told",
     (Kind.SKIPPED_READ, "processed"): "the group committed behind it, and nothing that was made of it is visible",
     (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
     (Kind.SKIPPED_READ, "from"): lambda run: f"a read that began at {_span(run, 'offset')} was not given it",
@@ -149,7 +152,7 @@ _PROMISES: Final[dict[str, str]] = {
 
 # Circumstances that are those of an application which reads and writes.
 _OF_WORK: Final = frozenset({"processed", "unprocessed", "uncounted"})
-_OF_SHARES: Final = frozenset({"never given", "unaccepted", "accepted again"})
+_OF_SHARES: Final = frozenset({"never given", "unaccepted", "answered again"})
 
 
 def seen(run: Run) -> str:

@@ -24,6 +24,7 @@ _AT_ONCE: Final = frozenset({"kill", "kill_cleaning", "kill_deleting"})
 # How late a broker on a starved machine may be to write what it is to write at regular intervals.
 _LATE_NS: Final = 30 * 10**9
 _LATER_NS: Final = 2**62
+_NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,20 @@ def _may_forget(case: Case, deletion: Mapping[str, Any], place: Mapping[str, Any
     if contract is None or contract.unclean_election:  # then it may lead without having followed
         return True
     over_ns = max(end.to_ns for of_one in ends.values() for end in of_one)
-    return not any(
-        (change["topic"], change["partition"]) == (place["topic"], place["partition"])
-        and change["at_ns"] > over_ns
-        and not ends.get(change["new_leader"], [True])
-        for change, _ in case.events("leader_change")
-    )
+    return all(ends.get(leader, [None]) for leader in _leaders_since(case, place, over_ns))
+
+
+def _leaders_since(case: Case, place: Mapping[str, Any], since_ns: int) -> set[int]:
+    """Who led a partition then and later, as far as anybody saw: whoever is in sync has heard of each where the log
+    begins, with every fetch."""
+    here = (place["topic"], place["partition"])
+    seen = [event for event, _ in case.events("leader_change") if (event["topic"], event["partition"]) == here]
+    changes = sorted(seen, key=lambda change: change["at_ns"])
+    later = [change for change in changes if change["at_ns"] > since_ns]
+    led = [change["new_leader"] for change in changes if change["at_ns"] <= since_ns][-1:]
+    if not led:
+        led = [later[0].get("old_leader", _NOBODY) if later else place.get("leader", _NOBODY)]
+    return {leader for leader in (*led, *(change["new_leader"] for change in later)) if leader != _NOBODY}
 
 
 def _ends(case: Case, broker: int) -> Iterator[_End]:

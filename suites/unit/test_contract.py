@@ -139,14 +139,34 @@ def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
     assert contract_from_dict(contract.as_dict()) == contract
 
 
-def test_an_unclean_election_that_is_permitted_elsewhere_is_none_of_offsets() -> None:
-    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
-    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else() -> None:
+    names = ("t", "tt", "u")
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        topics=tuple(Topic(name=name) for name in names),
+        producers=(Producer(name="p", topics=names),),
+        permits=Permits(unclean_election=True),
+    )
 
-    def permitted(on: str) -> bool:
-        steps = (Step(do="elect_unclean", name="elect", args={"on": [on]}),)
-        offsets = contract_of(replace(scenario, steps=steps, permits=Permits(unclean_election=True))).offsets
-        return offsets is not None and offsets.unclean_election
+    def permitted(*on: str) -> list[str]:
+        told = contract_of(replace(scenario, steps=(Step(do="elect_unclean", name="elect", args={"on": [*on]}),)))
+        assert told.offsets is not None
+        here = [name for name, topic in told.topics.items() if topic.unclean_election]
+        return [*here, "__consumer_offsets"] if told.offsets.unclean_election else here
 
-    assert not permitted("t/0")
-    assert permitted("__consumer_offsets/3")
+    assert permitted("t/0") == ["t"]
+    assert permitted("tt/*", "u/1") == ["tt", "u"]
+    assert permitted("__consumer_offsets/3") == ["__consumer_offsets"]
+    assert not any(topic.unclean_election for topic in contract_of(scenario).topics.values())
+
+
+def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none() -> None:
+    topics = (Topic(name="t", config={"unclean.leader.election.enable": "true"}), Topic(name="clean"))
+    scenario = Scenario(
+        name="s", title="", guards="", topics=topics, producers=(Producer(name="p", topics=("t", "clean")),)
+    )
+    for permits in (Permits(), Permits(unclean_election=True)):
+        told = contract_of(replace(scenario, permits=permits)).topics
+        assert (told["t"].unclean_election, told["clean"].unclean_election) == (True, False)

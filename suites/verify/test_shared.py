@@ -22,6 +22,7 @@ WAYS = {
     "lost": ("accept", "unknown"),
     "back": ("release", "acked"),
     "never": ("reject", "acked"),
+    "refused": ("reject", "unknown"),
     "dead": (None, None),
 }
 
@@ -117,6 +118,23 @@ def without_contract(history: Built) -> Built:
     return history
 
 
+def counted(count: int, history: Built) -> Built:
+    """The group's own count of the last delivery."""
+    history.tables["deliveries"][-1]["count"] = count
+    return history
+
+
+def later(seconds: int, history: Built) -> Built:
+    """The last delivery came so long after the first of the group."""
+    history.tables["deliveries"][-1]["given_ns"] += seconds * S
+    return history
+
+
+def undisturbed(history: Built) -> Built:
+    history.steps[0].update(do="hold", is_fault=False, bite=None)
+    return history
+
+
 def untold(history: Built) -> Built:
     history.cluster["share_groups"] = []
     return history
@@ -132,6 +150,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "accepted unheard, and again": (shares("AAA", *FIRST, (2, "lost"), (2, "yes")), []),
     "accepted, and again unheard": (shares("AAA", *FIRST, (2, "yes"), (2, "lost")), []),
     "accepted, and given again to who dies": (shares("AAA", *FIRST, (2, "yes"), (2, "dead")), []),
+    "rejected, and nobody heard, and then accepted": (shares("AAA", *FIRST, (2, "refused"), (2, "yes")), []),
     "rejected": (shares("AAA", *FIRST, (2, "never")), []),
     "archived at the limit": (shares("AAA", *FIRST, *all_of([2, 2, 2], "back")), []),
     "of an aborted transaction, which read_committed hides": (shares("AA[A]", *FIRST), []),
@@ -161,6 +180,15 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "given to nobody, and the group is past it": (shares("AAA", (0, "yes"), lag=1, start=2), ["skipped_read 1"]),
     "released below the limit, and never again": (shares("AAA", *FIRST, (2, "back")), ["skipped_read 1"]),
     "held by who died, and never again": (shares("AAA", *FIRST, (2, "dead")), ["skipped_read 1"]),
+    "given up on by a wrong count": (
+        undisturbed(counted(4, shares("AAA", *FIRST, *all_of([2, 2], "back")))),
+        ["skipped_read 1"],
+    ),
+    "given up on by a wrong count, too early for a lock to run out": (
+        later(29, undisturbed(counted(3, shares("AAA", *FIRST, *all_of([2, 2], "back"))))),
+        ["skipped_read 1"],
+    ),
+    "rejected, and then accepted": (shares("AAA", *FIRST, (2, "never"), (2, "yes")), ["commit_regressed 1"]),
     "accepted twice": (shares("AAA", *FIRST, (2, "yes"), (2, "yes")), ["commit_regressed 1"]),
     "of an aborted transaction, which read_uncommitted shows": (
         shares("AA[A]", *FIRST, isolation=RU),
@@ -173,10 +201,18 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "nobody told how far it is": (untold(shares("AAA", *FIRST)), []),
     "a lag that nobody knows": (shares("AAA", *FIRST, lag=None), []),
     "given to nobody, while answers were lost for long": (cut_for(12, shares("AAA", *FIRST)), []),
+    "one short of the limit, when a lock may have run out": (
+        later(30, undisturbed(counted(3, shares("AAA", *FIRST, *all_of([2, 2], "back"))))),
+        [],
+    ),
     "one short of the limit, when a broker died": (shares("AAA", *FIRST, *all_of([2, 2], "back")), []),
 }
 UNDRAINED = {"not done yet", "nobody told how far it is", "a lag that nobody knows"}
-UNSHARED = {"given to nobody, while answers were lost for long", "one short of the limit, when a broker died"}
+UNSHARED = {
+    "given to nobody, while answers were lost for long",
+    "one short of the limit, when a lock may have run out",
+    "one short of the limit, when a broker died",
+}
 
 ENTERED = Entered(history for history, _ in CASES.values())
 
@@ -207,7 +243,7 @@ def test_a_finding_names_the_record(judged: dict[str, Verdict]) -> None:
     assert again.detail.endswith("no member accepted or rejected it when it was given, up to 1 times")
     assert again.contract.endswith("(KIP-932)")
     (twice,) = judged["accepted twice"].findings
-    assert twice.detail == "a share group was given it again, though its accept was acknowledged"
+    assert twice.detail == "a share group was given it again, though an accept or reject of it was told"
 
 
 def test_what_is_archived_is_excused_and_says_so(judged: dict[str, Verdict]) -> None:

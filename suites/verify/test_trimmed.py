@@ -19,9 +19,10 @@ def step(do: str, *, from_s: int = 5, to_s: int = 6, nodes: tuple[int, ...] = (1
     return {"do": do, "args": args, "resolved": {"nodes": list(nodes)}, "events": [], **times}
 
 
-def led(by: int, at_s: int) -> dict[str, Any]:
+def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
     """The leader was another one so long after the deletion."""
-    return {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S, "new_leader": by}
+    change = {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S}
+    return change | {"old_leader": before, "new_leader": by}
 
 
 def case(
@@ -35,6 +36,7 @@ def case(
     """A run in which records up to 2 were deleted, and at whose end broker 1's log starts at 0."""
     logs = [{"broker": broker, "log_start": start} for broker, start in (starts or {1: 0}).items()]
     place = {"topic": "t", "topic_id": "i", "partition": 0, "isr": isr, "replicas": replicas, "logs": logs}
+    place["leader"] = contract.get("leader", -1)
     deleted = {"kind": "delete_records", "topic": "t", "partition": 0, "at_ns": AT_NS, "before_offset": 2}
     topic = SimpleNamespace(unclean_election=contract.get("unclean", False))
     return cast(
@@ -49,6 +51,7 @@ def case(
 
 
 THREE = {"replicas": (1, 2, 3), "isr": (1, 2, 3)}
+BOTH = {"replicas": (1, 2), "isr": (1, 2)}
 NOT_AT_ONCE = ("crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage", "lose_tail")
 
 # By design, with a note: whoever knew of it had no time to write it down.
@@ -64,7 +67,11 @@ BY_DESIGN: dict[str, Any] = {
         step("kill"), step("kill", from_s=10, to_s=11, nodes=(2,)), events=(led(2, 7), led(1, 12)), **THREE
     ),
     "nobody else was seen to lead": case(step("kill"), **THREE),
-    "another one led before": case(step("kill"), events=(led(2, 1),), **THREE),
+    "another one led before, and was killed with it": case(
+        step("kill", nodes=(1, 2)), events=(led(2, 1), led(1, 9)), leader=1, **BOTH
+    ),
+    "it led all the time": case(step("kill"), leader=1, **THREE),
+    "it led before another one did": case(step("kill"), events=(led(1, 1, before=2),), leader=1, **THREE),
     "an unclean election may have made it the leader": case(step("kill"), events=(led(2, 7),), unclean=True, **THREE),
 }
 # A finding: somebody knew it.
@@ -78,6 +85,9 @@ NOT: dict[str, Any] = {
     "killed when it must have been written, often": case(step("kill", from_s=40, to_s=41), every_ms=1000),
     "another broker was killed": case(step("kill", nodes=(2,))),
     "it followed one that knew": case(step("kill"), events=(led(2, 7),), **THREE),
+    "another one led before": case(step("kill"), events=(led(2, 1),), **THREE),
+    "another one led all the time": case(step("kill"), leader=2, **THREE),
+    "another one led until then": case(step("kill"), events=(led(1, 9, before=2),), leader=1, **THREE),
     "a follower that was never killed has them": case(step("kill", nodes=(2,)), **THREE),
 }
 

@@ -26,6 +26,7 @@ _STANDS: Final[Columns] = {
     "partition": "int32",
     "isolation": "string",
     "limit": "int64",
+    "lock_ms": "int64",
     "unseen": "int64",
     "done": "bool",  # the coordinator said that it is done with all of it
     "start": "int64",  # and with all below this, whatever else is left
@@ -42,31 +43,36 @@ def shared(given: Prepared) -> DataFrame:
 
     The group is done with one that no member ever said to accept or reject: skipped_read, given or not. How often it
     was given stands beside it, for it may have been archived at the limit. Deliveries that nobody saw count, too: where
-    those of the faults suffice, this is no finding, and leaves the run in doubt. One whose accepts were acknowledged
-    twice: commit_regressed, for who has an accepted record given again has forgotten that. Anything else that is given
-    again is at least once, and no finding.
+    those of the faults suffice, this is no finding, and leaves the run in doubt. One of which two answers were
+    acknowledged that accept or reject it: commit_regressed, for who has it given again has forgotten the first.
+    Anything else that is given again is at least once, and no finding.
     """
     rows = [row for n, case in enumerate(given.cases) for row in _of(n, case)]
     stands = F.broadcast(frame(given.spark, _STANDS, rows))
     wanted = _wanted(given, stands)
-    answered = given.deliveries.where(given.complete).groupBy(*_GIVEN)
-    mine = answered.agg(
-        F.max("count").alias("most"),
+    answered = given.deliveries.where(given.complete)
+    mine = answered.groupBy(*_GIVEN).agg(
+        # What the group counted itself is no proof: a broker that miscounts gives up too early.
+        F.count("*").alias("times"),
+        F.max("given_ns").alias("last_ns"),
         F.count_if(F.col("answer").isin("accept", "reject")).alias("over"),
-        F.count_if((F.col("answer") == "accept") & (F.col("outcome") == Outcome.ACKED.value)).alias("accepted"),
+        F.count_if(F.col("answer").isin("accept", "reject") & (F.col("outcome") == Outcome.ACKED.value)).alias("told"),
     )
-    each = wanted.join(mine, _GIVEN, "left").localCheckpoint()
-    most = F.coalesce("most", F.lit(0))
+    began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
+    each = wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left").localCheckpoint()
+    times = F.coalesce("times", F.lit(0))
+    # It may have waited in a member's buffer until its lock ran out, for as long as the group was at work.
+    expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))
     open_ = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
-    archived = most >= F.col("limit")
-    dark = ~archived & (most + F.col("unseen") >= F.col("limit"))
-    how = F.when(F.col("most").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
+    archived = times >= F.col("limit")
+    dark = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
+    how = F.when(F.col("times").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
     kind = F.when(dark, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
-    again = each.where("accepted > 1")
+    again = each.where("told > 1")
     return union(
         [
-            found(open_, kind, how, reader="group", other=most),
-            found(again, Kind.COMMIT_REGRESSED, "accepted again", reader="group", other="accepted"),
+            found(open_, kind, how, reader="group", other=times),
+            found(again, Kind.COMMIT_REGRESSED, "answered again", reader="group", other="told"),
         ]
     )
 
@@ -95,7 +101,7 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     shown = shown.where("offset <= greatest(written, reached)")
     undecided = given.ledger.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)).select(*RECORD)
     shown = shown.join(undecided, RECORD, "left_anti")
-    return shown.select(*_GIVEN, "stream", "seq", "limit", "unseen", "done", "start").distinct()
+    return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "unseen", "done", "start").distinct()
 
 
 def _of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -114,6 +120,7 @@ def _of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                     *place_of(row),
                     share.isolation,
                     share.limit,
+                    share.lock_ms,
                     _unseen(case),
                     at["lag"] == 0,
                     at["start"] or 0,
