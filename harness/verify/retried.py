@@ -27,7 +27,7 @@ _NS: Final = 10**9
 _AFTERMATH_NS: Final = 30 * _NS
 # A client that nothing disturbs waits for an answer as long as its request.timeout.ms, seconds in any configuration.
 _UNANSWERED_NS: Final = _NS
-_UNTOUCHED: Final = ("wait", "hold", "heal", "produce")  # how steps begin that leave a cluster as it is
+_UNTOUCHED: Final = frozenset({"hold", "heal", "produce"})  # steps that leave a cluster as it is, as waits do
 
 
 def retry_clauses(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -76,6 +76,7 @@ def _in_order(producer: ProducerContract) -> bool:
 def _disturbed(case: Case) -> Iterator[tuple[int, int]]:
     """From when to when answers may have failed to come; without end where a fault was never healed."""
     for step in case.steps:
-        if step["started_ns"] is not None and not step["do"].startswith(_UNTOUCHED):
+        untouched = step["do"] in _UNTOUCHED or step["do"].startswith("wait_")
+        if step["started_ns"] is not None and not untouched:
             ended_ns = step["healed_ns"] or step["ended_ns"]
             yield step["started_ns"], ANY_TIME if ended_ns is None else ended_ns + _AFTERMATH_NS

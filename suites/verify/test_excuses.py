@@ -65,9 +65,9 @@ def client(built: Built, **settings: Any) -> Built:
     return built
 
 
-def unbroken(built: Built) -> Built:
+def unbroken(built: Built, do: str = "hold") -> Built:
     """Nobody did anything to the cluster."""
-    built.steps[0].update(do="hold", is_fault=False, bite=None, healed_ns=None)
+    built.steps[0].update(do=do, is_fault=False, bite=None, healed_ns=None)
     return built
 
 
@@ -267,6 +267,16 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         1,
     ),
     "not idempotent, twice, and nothing was broken": (unbroken(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
+    "not idempotent, twice, and somebody waited": (
+        unbroken(ones("AAA").build(append(1, 1)), do="wait_acks"),
+        ["duplicated 1"],
+        0,
+    ),
+    "not idempotent, twice, and a setting was changed": (
+        unbroken(ones("AAA").build(append(1, 1)), do="alter_topic"),
+        [],
+        1,
+    ),
     "not idempotent, twice, nothing was broken, and it took a second": (
         unbroken(took(ones("AAA").build(append(1, 1)), 1000, seq=1)),
         [],
