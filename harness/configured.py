@@ -41,7 +41,11 @@ _OF_BROKERS: Final = {
     "transactional_id_expires": "transactional.id.expiration.ms",
     "producer_expires_unanswered": PRODUCER_EXPIRATION,
 }
-_DELIVERY_MS: Final = 120_000  # Kafka's own delivery.timeout.ms; a column that is about it sets it
+# What depends on how long its producer waits.
+_OF_PATIENCE: Final = frozenset({"gives_up"})
+_DELIVERY: Final = "delivery.timeout.ms"
+_DELIVERY_MS: Final = 120_000  # Kafka's own; a column that is about it sets it
+_FAILOVER_MS: Final = 20_000  # no failover of a column lasts longer
 ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
 
 
@@ -63,7 +67,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
     spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
     kept = f", {_OF_BROKERS[event]}={scenario.shape.config[_OF_BROKERS[event]]}" if event in _OF_BROKERS else ""
-    return f"{client}{spoken}{kept}; {settings}{read}"
+    waits = f", {_DELIVERY}={_waits_ms(_writer(scenario, topic))}" if event in _OF_PATIENCE else ""
+    return f"{client}{waits}{spoken}{kept}; {settings}{read}"
 
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
@@ -71,7 +76,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     it; of a processor that reads it, how that one commits."""
     contract = _declared(scenario)
     promised = contract.topics[topic]
-    producer = next(p for p in scenario.producers if topic in p.topics)
+    producer = _writer(scenario, topic)
     settings = TopicSettings(
         replicas=promised.replicas,
         min_isr=promised.min_insync_replicas,
@@ -93,10 +98,11 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)
     stays = group is not None and group.group not in _left(scenario)
-    waits_ms = int(producer.config.get("delivery.timeout.ms", _DELIVERY_MS))
-    remembered = contract.producer_expiration_ms > waits_ms
+    waits_ms = _waits_ms(producer)
+    remembered, patient = contract.producer_expiration_ms > waits_ms, waits_ms >= _FAILOVER_MS
     within_lag = promised.compaction_lag_ms > 0 and topic not in _compacted(scenario)
-    client = replace(_client(producer, group), stays=stays, remembered=remembered, within_lag=within_lag)
+    client = replace(_client(producer, group), stays=stays, within_lag=within_lag)
+    client = replace(client, remembered=remembered, patient=patient)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
         outlives = producer.name not in _forgotten(scenario)
@@ -163,6 +169,15 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
         **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
         **({"reset": _RESETS.get(group.reset, group.reset)} if group and group.reset else {}),  # type: ignore[arg-type]
     )
+
+
+def _writer(scenario: Scenario, topic: str) -> Producer:
+    """The first one that writes to it."""
+    return next(p for p in scenario.producers if topic in p.topics)
+
+
+def _waits_ms(producer: Producer) -> int:
+    return int(producer.config.get(_DELIVERY, _DELIVERY_MS))
 
 
 def _processor_of(scenario: Scenario, topic: str) -> Producer | None:

@@ -57,6 +57,11 @@ _PRODUCER: Final = (
         is_flag=True,
         help="producer.id.expiration.ms is above delivery.timeout.ms. Default: it is not; Kafka's own are.",
     ),
+    click.option(
+        "--patient",
+        is_flag=True,
+        help="delivery.timeout.ms is above the longest failover. Default: it is not; Kafka's own is two minutes.",
+    ),
 )
 _CONSUMER: Final = (
     click.option(

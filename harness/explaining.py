@@ -11,10 +11,12 @@ from harness import explaining_live as of_cluster
 from harness.kafka.client_config import client_config
 from harness.kafka.live import live_cluster
 from harness.kafka.live_client import OrdinaryClient
-from harness.model.configuration import AS_RETENTION, IN_FLIGHT_MAX, NEVER, ClientSettings, TopicSettings
+from harness.model.configuration import AS_RETENTION, IN_FLIGHT_MAX, ClientSettings, TopicSettings
 from harness.model.effects import Promise
 from harness.model.errors import BadInput
+from harness.model.flushing import NEVER
 from harness.model.promises import promises
+from harness.model.scenario import RETRIES_MAX
 from harness.telling import as_plain, consumer, effects, producer, reasons
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
@@ -58,6 +60,8 @@ def _client(given: Mapping[str, Any], said: Set[str]) -> ClientSettings:
     _refuse_idle(said & _OF_TRANSACTIONS, given["transactional"], "say --transactional, too")
     remembers = idempotent and not given["transactional"]
     _refuse_idle(said & {"remembered"}, remembers, "say --idempotent, without --transactional")
+    again = given["acks"] != "0" and given["retries"] == RETRIES_MAX and not given["transactional"]
+    _refuse_idle(said & {"patient"}, again, "say --acks 1 or all, without --retries and --transactional")
     _refuse_idle(said & _OF_GROUPS, given["commits"] != "share", "say --commits of a group that is no share group")
     return ClientSettings(**{**{name: given[name] for name in _CLIENT}, "idempotent": idempotent})
 

@@ -23,6 +23,7 @@ def producer(client: ClientSettings) -> str:
     if client.transactional:
         words.append(f"transaction.version {client.transaction_version}")
         words += ["an id that outlives its pauses"] if client.id_outlives else []
+    words += ["patient for longer than any failover lasts"] if client.patient else []
     words += ["remembered for longer than it waits"] if client.remembered else []
     return ", ".join(words)
 

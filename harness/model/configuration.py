@@ -162,6 +162,7 @@ class ClientSettings:
     transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch
     id_outlives: bool = False  # transactional.id.expiration.ms is above the producer's longest pause
     remembered: bool = False  # producer.id.expiration.ms is above its delivery.timeout.ms
+    patient: bool = False  # its delivery.timeout.ms is above the longest failover
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
     reset: Reset = "latest"

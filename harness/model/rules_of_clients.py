@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.model.configuration import RETRIES_MAX, ClientSettings, TopicSettings
+from harness.model.configuration import ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, both, kept
 from harness.model.rules_of_brokers import without_acks_all
 from harness.model.rules_of_requests import idempotence
+from harness.model.scenario import RETRIES_MAX
 
 _ATOMIC: Final = "offsets in the transaction of what is written"
 
@@ -57,6 +58,8 @@ def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     again = not client.idempotent and client.retries > 0
     moved = (Effect.REORDERED,) if client.in_flight > 1 else ()
     limited = client.retries < RETRIES_MAX
+    if client.patient and not limited:
+        return _waited_for(event, client, gone, moved)
     after = f"delivery.timeout.ms, or after {_sent_again(client.retries)}," if limited else "delivery.timeout.ms"
     which, why = "what is given up on may be there or not", f"after {after} a record is reported as failed"
     mend = ["delivery.timeout.ms above the longest failover"]
@@ -79,6 +82,19 @@ def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
             mend=tuple(dict.fromkeys(mend)),
         ),
     )
+
+
+def _waited_for(event: Event, client: ClientSettings, gone: Promise | None, moved: tuple[Effect, ...]) -> Promise:
+    """What is sent until an answer comes: once where the producer is idempotent."""
+    why = "it waits for longer than a failover lasts, and sends again what was not answered"
+    if client.idempotent:
+        return kept(event, why, "KIP-91; KIP-98", "each record once, in order")
+    which = "what was sent again may be there twice"
+    effects = (Effect.DUPLICATED, *moved)
+    again = Promise(
+        event=event, effects=effects, which=which, why=why, source="KIP-91; KIP-98", mend=tuple(idempotence(client))
+    )
+    return both(gone, again)
 
 
 def _sent_again(times: int) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.model.configuration import IN_FLIGHT_MAX, RETRIES_MAX, ClientSettings, TopicSettings
+from harness.model.configuration import IN_FLIGHT_MAX, ClientSettings, TopicSettings
 from harness.model.effects import REFERENCE, Effect, Event, Promise, kept
 from harness.model.rules_of_brokers import ALL
+from harness.model.scenario import RETRIES_MAX
 
 
 def idempotence(client: ClientSettings) -> list[str]:
