@@ -3,7 +3,8 @@
 Of each key the visible record of the highest offset stays: one of unknown outcome replaces what is below it when it
 landed, one of an aborted transaction replaces nothing. A tombstone, a null value, deletes its key. It goes itself when
 delete.retention.ms is over, and never before the values that it deletes: else these would be there again. Each replica
-compacts its own copy, so that is held against every copy that was read.
+compacts its own copy, so that is held against every copy that was read. What a cleaner cannot have reached it did not
+take (see `uncleaned`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harness.verify.case import Case
 from harness.verify.prepared import Prepared, is_committed
 from harness.verify.regimes import compacted_until, regimes
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.uncleaned import LEADERS, not_cleaned
 
 _KINDS: Final = (
     Kind.LOST,
@@ -32,9 +34,9 @@ _KINDS: Final = (
 )
 # Argued from what a copy shows of the log as it is in the end.
 _GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
-# Another record than the leader's in its place is no work of a cleaner.
+# Another record than the leader's in its place is no work of a cleaner, nor the same one in a batch of a later leader.
 _TAKEN: Final = ("missing", "extra")
-_LEADERS: Final = -1  # the copy that the drain reads
+_WRITTEN_AGAIN: Final = "written_again"
 _TOPICS: Final[Columns] = {
     "topic": "string",
     "until_ns": "int64",
@@ -73,8 +75,11 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
     possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("how").isin(*_TAKEN))
-    excused = F.coalesce("excused_by", F.when(possible, why))
-    return joined.withColumn("excused_by", excused).select(*rows.columns)
+    possible &= ~F.col("how").eqNullSafe(_WRITTEN_AGAIN)
+    joined = joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)).localCheckpoint()
+    perhaps = joined.where("why IS NOT NULL")
+    taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
+    return joined.where("why IS NULL").select(*rows.columns).unionByName(taken.select(*rows.columns))
 
 
 def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -92,7 +97,7 @@ def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
         for how in _TAKEN
     )
     joined = rows.join(copies, [BUNDLE, "reader"], "left")
-    copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(_LEADERS))
+    copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(LEADERS))
     return joined.withColumns({"copy": copy, "extra": F.coalesce(extra, F.lit(False))}).drop("of_reader")
 
 
@@ -174,13 +179,13 @@ def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
 
 def _shown(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
     """Of these sends, those that the read_committed drain shows, with the offsets at which it does."""
-    return _on_copies(keyed, given, compacted).where(F.col("copy") == _LEADERS).drop("copy")
+    return _on_copies(keyed, given, compacted).where(F.col("copy") == LEADERS).drop("copy")
 
 
 def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
     """Of these sends, those that read_committed shows of each copy, with the offsets at which it does."""
     read = given.observations.where(F.col("kind").isin("drain", "replica") & is_committed() & F.col("intact"))
-    copy = F.when(F.col("kind") == "drain", F.lit(_LEADERS)).otherwise(F.col("replica"))
+    copy = F.when(F.col("kind") == "drain", F.lit(LEADERS)).otherwise(F.col("replica"))
     shown = read.join(compacted, [BUNDLE, "topic"], "left_semi").select(
         *RECORD, *PLACE[1:], "offset", copy.alias("copy")
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Original
 from suites.planted.expected import Expected, Record, fails, of, passes
-from suites.planted.plants import forget, named, plant, records
+from suites.planted.plants import COMMITTED, forget, named, plant, records
 
 _FOLLOWER = 1  # a broker that has a copy of "keys" and does not lead it
+_BROKERS = (1, 2, 3)
 
 
 def _keys(original: Original, *, deleted: bool) -> list[Record]:
@@ -35,6 +38,21 @@ def _bury_at_once(copy: Copy) -> None:
         run["contract"]["topics"]["keys"]["delete_retention_ms"] = 0
 
 
+def _clean(copy: Copy, *gone: Record, brokers: Collection[int] = _BROKERS) -> None:
+    """Takes records out of batches on disks, and has the last batch of each log begin a segment: in the one that is
+    written no cleaner works."""
+    for broker in brokers:
+        batches = copy.original.rows("batches", topic="keys", partition=0, broker=broker)
+        last = batches[-1]["base_offset"]
+        assert all(record.offset < last for record in gone), f"{gone} end in the last batch of keys/0"
+        for batch in batches:
+            taken = sum(batch["base_offset"] <= record.offset <= batch["last_offset"] for record in gone)
+            if taken:
+                where = {"topic": "keys", "partition": 0, "broker": broker, "base_offset": batch["base_offset"]}
+                copy.change("batches", {"count": batch["count"] - taken}, **where)
+        copy.change("batches", {"segment": last}, topic="keys", partition=0, broker=broker, base_offset=last)
+
+
 def _leave_to_the_follower(copy: Copy, *left: Record) -> None:
     for record in left:
         for row in copy.original.rows("observations", **record.at):
@@ -53,7 +71,24 @@ def lost_newest_of_a_key(copy: Copy) -> Expected:
 def near_lost_older_of_a_key(copy: Copy) -> Expected:
     *older, _ = _keys(copy.original, deleted=False)
     forget(copy, *older)
+    _clean(copy, *older)
     return passes(excused=of(Kind.LOST, *older))
+
+
+@plant
+def lost_older_of_a_key_that_is_on_disks(copy: Copy) -> Expected:
+    """No reader is given it any more, and no cleaner was at work."""
+    *older, _ = _keys(copy.original, deleted=False)
+    forget(copy, *older)
+    return fails(of(Kind.LOST, *older))
+
+
+@plant
+def lost_older_of_a_key_that_is_hidden(copy: Copy) -> Expected:
+    """One isolation alone does not show it: it is there."""
+    *older, _ = _keys(copy.original, deleted=False)
+    forget(copy, *older, kinds=["drain"], isolation=COMMITTED)
+    return fails(of(Kind.LOST, *older))
 
 
 @plant
@@ -61,6 +96,7 @@ def lost_tombstone_too_early(copy: Copy) -> Expected:
     """With what it deletes, on every copy, and its time is not over."""
     *older, tombstone = _keys(copy.original, deleted=True)
     forget(copy, *older, tombstone)
+    _clean(copy, *older, tombstone)
     return fails(of(Kind.LOST, tombstone)).with_excused(of(Kind.LOST, *older))
 
 
@@ -69,6 +105,7 @@ def near_lost_tombstone_in_its_time(copy: Copy) -> Expected:
     gone = _keys(copy.original, deleted=True)
     _bury_at_once(copy)
     forget(copy, *gone)
+    _clean(copy, *gone)
     return passes(excused=of(Kind.LOST, *gone))
 
 
@@ -99,6 +136,7 @@ def replica_divergence_of_a_value_that_one_has_alone(copy: Copy) -> Expected:
     back = older[-1]
     forget(copy, *older[:-1])
     _leave_to_the_follower(copy, back)
+    _clean(copy, *older, tombstone)
     excused = of(Kind.LOST, *older, tombstone)
     return fails(of(Kind.REPLICA_DIVERGENCE, back)).with_excused(excused)
 
@@ -109,6 +147,7 @@ def near_replica_that_has_buried_a_key(copy: Copy) -> Expected:
     gone = _keys(copy.original, deleted=True)
     _bury_at_once(copy)
     forget(copy, *gone, kinds=["replica"], replica=_FOLLOWER)
+    _clean(copy, *gone, brokers=[_FOLLOWER])
     return passes(excused=of(Kind.REPLICA_DIVERGENCE, *gone))
 
 
@@ -118,4 +157,5 @@ def near_replica_that_has_not_buried_a_key(copy: Copy) -> Expected:
     gone = _keys(copy.original, deleted=True)
     _bury_at_once(copy)
     _leave_to_the_follower(copy, *gone)
+    _clean(copy, *gone, brokers=[broker for broker in _BROKERS if broker != _FOLLOWER])
     return passes(excused=of(Kind.LOST, *gone))

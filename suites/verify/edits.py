@@ -19,6 +19,16 @@ def lose(offset: int, partition: int = 0) -> Edit:
     return edit
 
 
+def taken(*offsets: int, partition: int = 0) -> Edit:
+    """A cleaner took the records of every copy: nothing stands where they stood."""
+
+    def edit(history: History) -> None:
+        for offset in offsets:
+            history.logs[partition][offset].stream = -2
+
+    return edit
+
+
 def cut(end: int, partition: int = 0) -> Edit:
     """Every replica's log ends there."""
 

@@ -8,6 +8,7 @@ One text a partition, one letter a record:
     (AA) committed transaction    [AA] aborted
     {AA} unknown and committed    <AA> unknown and aborted
     |  a new leader               .  a second passes
+    /  a new segment
 
 The n-th transaction of every partition is the same one. Everything is told by three brokers with one log: drains,
 every replica, a live reader of each isolation, a group that commits, snapshots, batches.
@@ -34,7 +35,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Entry:
-    """What stands at one offset of the log. stream -1: a transaction's marker."""
+    """What stands at one offset of the log. stream -1: a transaction's marker; -2: nothing, on no disk either."""
 
     stream: int
     seq: int
@@ -109,6 +110,7 @@ class History:
         self.transactions: dict[int, Row] = {}
         self.lineage: list[list[list[int]]] = []
         self.starts: list[int] = [0] * len(partitions)
+        self.segments: list[list[int]] = [[0] for _ in partitions]
         self.sent: dict[int, int] = {}
         self.now_ns = START_NS
         for partition, text in enumerate(partitions):
@@ -131,6 +133,8 @@ class History:
                 closing = ""
             elif letter == "|":
                 self.lineage[partition].append([self.lineage[partition][-1][0] + 1, len(log)])
+            elif letter == "/":
+                self.segments[partition].append(len(log))
             elif letter == ".":
                 self.now_ns += 1000 * MS
             else:
@@ -206,7 +210,7 @@ class History:
                 for offset, entry in enumerate(self.logs[partition]):
                     start = 0 if kind == "live" else self.starts[partition]
                     hidden = isolation == RC and not entry.visible
-                    if entry.stream == -1 or hidden or offset < start:
+                    if entry.stream < 0 or hidden or offset < start:
                         continue
                     yield self._place(partition) | {
                         "reader": reader,
@@ -240,10 +244,11 @@ class History:
     def _batches(self) -> Iterator[Row]:
         for partition, log in enumerate(self.logs):
             for offset, entry in enumerate(log):
-                for broker in BROKERS if offset >= self.starts[partition] else ():
+                there = offset >= self.starts[partition] and entry.stream != -2
+                for broker in BROKERS if there else ():
                     yield self._place(partition) | {
                         "broker": broker,
-                        "segment": 0,
+                        "segment": max(base for base in self.segments[partition] if base <= offset),
                         "base_offset": offset,
                         "last_offset": offset,
                         "count": 1,

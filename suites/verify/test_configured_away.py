@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Verdict
-from suites.verify.edits import append, contract, cut, lose, start_at, swap
+from suites.verify.edits import append, contract, cut, start_at, swap, taken
 from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import Entered, told
 
@@ -27,25 +27,23 @@ def buried(built: Built, *, retention_ms: int = 1000, at: int = 1) -> Built:
     return contract(built, delete_retention_ms=retention_ms)
 
 
-def both(history: History) -> None:
-    lose(0)(history)
-    lose(1)(history)
-
-
 def lacks(built: Built, *offsets: int, broker: int = 2) -> Built:
-    """A follower's copy shows nothing at these offsets."""
+    """A follower's copy has nothing at these offsets."""
     for offset in offsets:
         built.drop("observations", kind="replica", replica=broker, offset=offset)
+        built.drop("batches", broker=broker, base_offset=offset)
     return built
 
 
 def only_on(built: Built, *offsets: int, broker: int = 2) -> Built:
-    """Of the copies that were read after healing only a follower's shows what is at these offsets."""
+    """Of the copies after healing only a follower's has what is at these offsets."""
     for offset in offsets:
         for row in built.rows("observations", offset=offset):
             if row["kind"] != "live" and row["replica"] != broker:
                 built.drop("observations", kind=row["kind"], reader=row["reader"], offset=offset)
-        built.change("batches", {"control": "other"}, base_offset=offset)
+        for row in built.rows("batches", base_offset=offset):
+            if row["broker"] != broker:
+                built.drop("batches", broker=row["broker"], base_offset=offset)
     return built
 
 
@@ -81,71 +79,83 @@ def of_the_log(built: Built) -> Built:
 
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
-    "compaction took an older value": (keyed(History("AAA").build(lose(0))), [], 1),
-    "compaction took what one of unknown outcome replaced": (keyed(History("AU").build(lose(0))), [], 1),
-    "compaction took what one of unknown outcome did not replace": (keyed(History("Au").build(lose(0))), ["lost 1"], 0),
-    "compaction took what an aborted one did not replace": (keyed(History("A[A]").build(lose(0))), ["lost 1"], 0),
-    "compaction took what one without an offset replaced": (keyed(History("Aa").build(lose(0))), [], 1),
-    "compaction took an older value that told no offset": (keyed(History("aA").build(lose(0))), [], 1),
-    "compaction took the newest value, which told no offset": (keyed(History("Aa").build(lose(1))), ["lost 1"], 0),
-    "compaction took the newest value": (keyed(History("AAA").build(lose(2))), ["lost 1"], 0),
+    "compaction took an older value": (keyed(History("AA/A").build(taken(0))), [], 1),
+    "compaction took what one of unknown outcome replaced": (keyed(History("A/U").build(taken(0))), [], 1),
+    "compaction took what one of unknown outcome did not replace": (
+        keyed(History("A/u[A]").build(taken(0))),
+        ["lost 1"],
+        0,
+    ),
+    "compaction took what an aborted one did not replace": (keyed(History("A/[A]").build(taken(0))), ["lost 1"], 0),
+    "compaction took what one without an offset replaced": (keyed(History("A/a").build(taken(0))), [], 1),
+    "compaction took an older value that told no offset": (keyed(History("a/A").build(taken(0))), [], 1),
+    "compaction took the newest value, which told no offset": (keyed(History("A/a").build(taken(1))), ["lost 1"], 0),
+    "compaction took the newest value": (keyed(History("AA/A").build(taken(2))), ["lost 1"], 0),
     "compaction took a record without a key": (
-        contract(History("AAA").build(lose(0)), compacted=True),
+        contract(History("AA/A").build(taken(0)), compacted=True),
         ["lost 1"],
         0,
     ),
     "compaction took what was written again within the lag": (
-        contract(keyed(History("AAA.").build(lose(0))), compaction_lag_ms=2000),
+        contract(keyed(History("AA/A.").build(taken(0))), compaction_lag_ms=2000),
         ["lost 1"],
         0,
     ),
     "compaction took what was written again before the lag": (
-        contract(keyed(History("AAA...").build(lose(0))), compaction_lag_ms=2000),
+        contract(keyed(History("AA/A...").build(taken(0))), compaction_lag_ms=2000),
         [],
         1,
     ),
-    "a tombstone went with what it deleted": (buried(History("AA...").build(both)), [], 2),
-    "a tombstone went too early": (buried(History("AA...").build(both), retention_ms=60_000), ["lost 1"], 1),
-    "a tombstone went, and what it deleted is back": (buried(History("AA...").build(lose(1))), ["lost 1"], 0),
-    "a tombstone of unknown outcome may have gone with what it deleted": (buried(History("AU...").build(both)), [], 1),
-    "a tombstone of unknown outcome cannot have gone yet": (buried(History("AU").build(both)), ["lost 1"], 0),
+    "a tombstone went with what it deleted": (buried(History("AA/[A]...").build(taken(0, 1))), [], 2),
+    "a tombstone went too early": (buried(History("AA/[A]...").build(taken(0, 1)), retention_ms=60_000), ["lost 1"], 1),
+    "a tombstone went, and what it deleted is back": (buried(History("AA/[A]...").build(taken(1))), ["lost 1"], 0),
+    "a tombstone of unknown outcome may have gone with what it deleted": (
+        buried(History("AU/[A]...").build(taken(0, 1))),
+        [],
+        1,
+    ),
+    "a tombstone of unknown outcome cannot have gone yet": (
+        buried(History("AU/[A]").build(taken(0, 1))),
+        ["lost 1"],
+        0,
+    ),
     "a tombstone of an aborted transaction deleted nothing": (
-        buried(History("A[A]...").build(lose(0))),
+        buried(History("A/[A]...").build(taken(0))),
         ["lost 1"],
         0,
     ),
-    "a tombstone went, and a later value stands": (buried(History("AAA...").build(both)), [], 2),
+    "a tombstone went, and a later value stands": (buried(History("AA/A...").build(taken(0, 1))), [], 2),
     "a tombstone went where nothing is compacted": (
-        contract(buried(History("AA...").build(lose(1))), compacted=False),
+        contract(buried(History("AA/[A]...").build(taken(1))), compacted=False),
         ["lost 1"],
         0,
     ),
-    "what was no tombstone went as if it were": (buried(History("AA...").build(both), at=0), ["lost 1"], 1),
-    "a follower's tombstone went with what it deleted": (lacks(buried(History("AA...").build()), 0, 1), [], 2),
+    "what was no tombstone went as if it were": (buried(History("AA/[A]...").build(taken(0, 1)), at=0), ["lost 1"], 1),
+    "a follower's tombstone went with what it deleted": (lacks(buried(History("AA/[A]...").build()), 0, 1), [], 2),
     "a follower's tombstone went, and what it deleted is back": (
-        lacks(buried(History("AA...").build()), 1),
+        lacks(buried(History("AA/[A]...").build()), 1),
         ["replica_divergence 1"],
         0,
     ),
     "a follower's tombstone went too early": (
-        lacks(buried(History("AA...").build(), retention_ms=60_000), 0, 1),
+        lacks(buried(History("AA/[A]...").build(), retention_ms=60_000), 0, 1),
         ["replica_divergence 1"],
         1,
     ),
-    "a follower has what was written again": (only_on(keyed(History("AAA").build()), 0), [], 1),
-    "a follower has what was deleted, and the tombstone": (only_on(buried(History("AA...").build()), 0, 1), [], 2),
+    "a follower has what was written again": (only_on(keyed(History("AA/A").build()), 0), [], 1),
+    "a follower has what was deleted, and the tombstone": (only_on(buried(History("AA/[A]...").build()), 0, 1), [], 2),
     "a follower has a tombstone alone": (
-        lacks(only_on(buried(History("AA...").build()), 0, 1), 0),
+        lacks(only_on(buried(History("AA/[A]...").build()), 0, 1), 0),
         [],
         2,
     ),
     "a follower has what was deleted, and no tombstone": (
-        lacks(only_on(buried(History("AA...").build()), 0, 1), 1),
+        lacks(only_on(buried(History("AA/[A]...").build()), 0, 1), 1),
         ["replica_divergence 1"],
         2,
     ),
-    "a follower lacks what was written again": (lacks(keyed(History("AAA").build()), 0), [], 1),
-    "a follower lacks the newest": (lacks(keyed(History("AAA").build()), 2), ["replica_divergence 1"], 0),
+    "a follower lacks what was written again": (lacks(keyed(History("AA/A").build()), 0), [], 1),
+    "a follower lacks the newest": (lacks(keyed(History("AA/A").build()), 2), ["replica_divergence 1"], 0),
     "a follower has another record where one was written again": (
         keyed(History("AAA").build()).change("observations", {"seq": 1}, kind="replica", replica=2, offset=0),
         ["replica_divergence 1"],
@@ -168,7 +178,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "a key was written again on a topic that is not compacted": (
-        contract(keyed(History("AAA").build(lose(0))), compacted=False),
+        contract(keyed(History("AA/A").build(taken(0))), compacted=False),
         ["lost 1"],
         0,
     ),
@@ -253,21 +263,21 @@ def grouped(built: Built) -> Built:
 
 
 def below(history: History) -> None:
-    lose(1)(history)
+    taken(1)(history)
     start_at(2)(history)
 
 
 # name -> (history, by place how many records its group missed)
 LATE: dict[str, tuple[Built, dict[str, int]]] = {
-    "it went before the group came to it": (grouped(keyed(History("AAAA").build(lose(1)))), {"t/0": 1}),
+    "it went before the group came to it": (grouped(keyed(History("AA/AA").build(taken(1)))), {"t/0": 1}),
     "it went when the group had read it": (
-        grouped(keyed(History("AAAA").build())).drop("observations", kind="drain", offset=1),
+        grouped(keyed(History("AA/AA").build())).drop("observations", kind="drain", offset=1),
         {},
     ),
-    "nobody is in a group": (keyed(History("AAAA").build(lose(1))), {}),
-    "nothing is compacted": (contract(grouped(keyed(History("AAAA").build(lose(1)))), compacted=False), {}),
-    "the group did not come so far": (grouped(keyed(History("AAAA").build(lose(3)))), {}),
-    "it was deleted": (grouped(keyed(History("AAAA").build(below))), {}),
+    "nobody is in a group": (keyed(History("AA/AA").build(taken(1))), {}),
+    "nothing is compacted": (contract(grouped(keyed(History("AA/AA").build(taken(1)))), compacted=False), {}),
+    "the group did not come so far": (grouped(keyed(History("AA/AA").build(taken(3)))), {}),
+    "it was deleted": (grouped(keyed(History("AA/AA").build(below))), {}),
 }
 ENTERED_LATE = Entered(history for history, _ in LATE.values())
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from harness.verify.regimes import ALWAYS_NS, PROPAGATION_NS, Regime, regimes
 from harness.verify.retention import Size, limits_of
-from suites.verify.edits import contract, cut, lose, start_at
+from suites.verify.edits import contract, cut, start_at, taken
 from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import Entered, case_of_history, told
 
@@ -148,12 +148,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "compaction took what was written again meanwhile": (
-        with_keys(for_a_second(History("A.A" + LONG + "A").build(lose(0)), **POLICY)),
+        with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(0)), **POLICY)),
         [],
         1,
     ),
     "compaction took what was written again when it was over": (
-        with_keys(for_a_second(History("A.A" + LONG + "A").build(lose(1)), **POLICY)),
+        with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(1)), **POLICY)),
         ["lost 1"],
         0,
     ),

@@ -11,6 +11,7 @@ from harness.verify.compare import Compared
 from harness.verify.prepared import at_place
 from harness.verify.rows import found
 from harness.verify.tables import PLACE
+from harness.verify.uncleaned import OF_THE_DRAIN
 
 
 def skipped_read(compared: Compared) -> DataFrame:
@@ -24,4 +25,4 @@ def skipped_read(compared: Compared) -> DataFrame:
     live = found(unseen, Kind.SKIPPED_READ).distinct()
     drains = at_place(compared.drains.where("drain_stream IS NULL"), compared.given.places)
     passed = drains.where("uncommitted > offset AND offset >= log_start")
-    return live.unionByName(found(passed, Kind.SKIPPED_READ, reader=F.lit("the read_uncommitted drain")))
+    return live.unionByName(found(passed, Kind.SKIPPED_READ, reader=F.lit(OF_THE_DRAIN)))

@@ -1,0 +1,158 @@
+"""What no cleaner can have taken, though its key was written again. Beside each what one can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Verdict
+from suites.verify.edits import contract, hide, lose, taken
+from suites.verify.history import RC, RU, Built, History
+from suites.verify.judging import Entered, told
+
+
+def keyed(built: Built) -> Built:
+    """A compacted topic on which every record has one key."""
+    for row in built.tables["ledger"]:
+        row["key_hash"] = 5
+    return contract(built, compacted=True)
+
+
+def without(built: Built, **batches: Any) -> Built:
+    """Batches that are on no disk."""
+    return built.drop("batches", **batches)
+
+
+def hidden(isolation: str = RC) -> Built:
+    """One of the two drains does not show the first record."""
+    return keyed(History("AA/A").build()).drop("observations", kind="drain", isolation=isolation, offset=0)
+
+
+def passed_over(offset: int = 1, *, text: str = "AAA/A") -> Built:
+    """A live reader was not given a record that everybody has."""
+    return keyed(History(text).build()).drop("observations", reader="live", offset=offset)
+
+
+def rolled(built: Built, *brokers: int, at: int) -> Built:
+    """Copies on which another segment begins there."""
+    for broker in brokers:
+        for row in built.rows("batches", broker=broker):
+            row["segment"] = at if row["base_offset"] >= at else row["segment"]
+    return built
+
+
+def led(built: Built, *, clean: bool, partition: int = 0) -> Built:
+    """A later leader is elected, in sync or not."""
+    change = {"old_leader": 1, "new_leader": 2, "leader_epoch": 1, "clean": clean}
+    return built.event("leader_change", **change, partition=partition)
+
+
+def stepped(built: Built, do: str) -> Built:
+    built.steps[0]["do"] = do
+    return built
+
+
+def overwritten(history: History) -> None:
+    """The third record stands where the second one stood, which was told to both."""
+    log = history.logs[0]
+    log[1].seq, log[2].stream = 2, -2
+    history.ledger[2]["offset"] = 1
+
+
+def told_wrong(built: Built) -> Built:
+    """The third record is told to stand where the first one does."""
+    return built.change("ledger", {"offset": 0}, seq=2)
+
+
+def again(built: Built) -> Built:
+    """The first record was cut off, and a later leader took it once more."""
+    for kind in ("drain", "replica"):
+        built.change("observations", {"leader_epoch": 1}, kind=kind, offset=0)
+    return built
+
+
+# name -> (history, what condemns, number of records that are excused)
+CASES: dict[str, tuple[Built, list[str], int]] = {
+    # --- one of the two drains shows it
+    "hidden from one drain": (hidden(), ["lost 1"], 0),
+    "hidden from every reader of its isolation": (keyed(History("AA/A").build(hide(0))), ["lost 1"], 0),
+    "hidden from one drain, and on no disk": (without(hidden(), base_offset=0), [], 1),
+    "hidden from one drain, and not on its disk": (without(hidden(), broker=1, base_offset=0), [], 1),
+    "hidden from one drain, and not on another's disk": (without(hidden(), broker=2, base_offset=0), ["lost 1"], 0),
+    "hidden from one drain, and no disk was read": (without(hidden(), count=1), ["lost 1"], 0),
+    "hidden from one drain, in a batch of which some are gone": (
+        hidden().change("batches", {"last_offset": 1}, base_offset=0).drop("batches", base_offset=1),
+        [],
+        1,
+    ),
+    "hidden from the other drain": (hidden(RU), ["skipped_read 1"], 0),
+    "hidden from the other drain, and on no disk": (without(hidden(RU), base_offset=0), [], 1),
+    # --- where a segment is written
+    "in the only segment": (keyed(History("AAA").build(taken(0))), ["lost 1"], 0),
+    "the first of the last segment": (keyed(History("A/AA").build(taken(1))), ["lost 1"], 0),
+    "the last before the last segment": (keyed(History("AA/A").build(taken(1))), [], 1),
+    "in the last segment but one": (keyed(History("A/A/A").build(taken(1))), [], 1),
+    "in the only segment, and a follower's was closed": (rolled(keyed(History("AAA").build(taken(0))), 3, at=1), [], 1),
+    "in the only segment, and one disk was not read": (without(keyed(History("AAA").build(taken(0))), broker=3), [], 1),
+    "in the only segment, and no disk was read": (without(keyed(History("AAA").build(taken(0))), count=1), [], 1),
+    "in the only segment, of copies made anew": (stepped(keyed(History("AAA").build(taken(0))), "damage"), [], 1),
+    "in the only segment, and one out of sync led": (led(keyed(History("AA|A").build(taken(0))), clean=False), [], 1),
+    "in the only segment, and one out of sync led before": (
+        led(keyed(History("A|AA").build(taken(1))), clean=False),
+        ["lost 1"],
+        0,
+    ),
+    "in the only segment, and one in sync led": (
+        led(keyed(History("AA|A").build(taken(0))), clean=True),
+        ["lost 1"],
+        0,
+    ),
+    "in the only segment, and one out of sync led elsewhere": (
+        led(keyed(History("AA|A", "A").build(taken(0))), clean=False, partition=1),
+        ["lost 1"],
+        0,
+    ),
+    # --- what stands in its place
+    "another stands there": (keyed(History("AAA/A").build(overwritten)), ["lost 1"], 0),
+    "another stands where it is told to have stood": (told_wrong(keyed(History("AAA/A").build(taken(2)))), [], 1),
+    "a marker stands there": (keyed(History("AA/A").build(lose(0))), ["lost 1"], 0),
+    "an older marker stands where it is told to have stood": (
+        keyed(History("AA/A").build(lose(0))).change("batches", {"max_timestamp_ms": 0}, base_offset=0),
+        [],
+        1,
+    ),
+    "it stands there again": (again(keyed(History("AA/A").build())), ["vanished 1"], 0),
+    # --- whole on every disk
+    "one reader passed over it": (passed_over(), ["skipped_read 1"], 0),
+    "one reader passed over it, and one disk lacks it": (without(passed_over(), broker=3, base_offset=1), [], 1),
+    "one reader passed over it, and one disk was not read": (without(passed_over(), broker=3), [], 1),
+    "one reader passed over it, of copies made anew": (stepped(passed_over(), "reassign"), [], 1),
+    "one reader passed over it where a segment is written": (
+        without(passed_over(2, text="AA/AA"), broker=3, base_offset=2),
+        ["skipped_read 1"],
+        0,
+    ),
+    "both drains passed over what their disk has": (
+        keyed(History("AA/A").build()).drop("observations", kind="drain", offset=0),
+        ["lost 1"],
+        0,
+    ),
+}
+
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cleaner_is_not_blamed_for_what_it_left(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    _, condemning, excused = CASES[name]
+    assert told(verdict) == condemning
+    assert sum(f.count for f in verdict.findings if f.excused_by) == excused
