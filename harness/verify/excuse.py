@@ -22,10 +22,11 @@ from harness.verify.last_replica import leads_empty, lost_tails
 from harness.verify.late_ends import KINDS as OF_LATE_ENDS
 from harness.verify.late_ends import late_ends
 from harness.verify.lost_markers import by_hand, hidden_by_hand
-from harness.verify.offsets import offsets_excused, skipped_by_reset
+from harness.verify.offsets import offsets_excused
 from harness.verify.power import outages
 from harness.verify.prepared import Prepared
 from harness.verify.regimes import unclean_permitted
+from harness.verify.resets import reset_clauses
 from harness.verify.retried import come_late, retry_clauses
 from harness.verify.tables import BUNDLE, frame
 from harness.verify.tier_deleted import deleted_clauses
@@ -59,7 +60,7 @@ def excused(rows: DataFrame, given: Prepared) -> DataFrame:
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
-    plain += untold_clauses(given) + deleted_clauses(given)
+    plain += reset_clauses(given) + untold_clauses(given) + deleted_clauses(given)
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
     table = frame(given.spark, EXCUSES, plain)
@@ -103,7 +104,6 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_power(number, case)
     yield from _of_last_replicas(number, case)
     yield from _of_readers(number, case)
-    yield from _of_resets(number, case)
     yield from _of_only_disks(number, case)
     yield from _of_processors(number, case)
     yield from retry_clauses(number, case)
@@ -193,22 +193,6 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                     reader=reader.reader,
                     offsets=(event["from_offset"], event["before_offset"]),
                 )
-
-
-def _of_resets(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """What an application skipped that begins at the end where it cannot go on: what was there by then, and no more."""
-    for reader, row, why in skipped_by_reset(case):
-        if reader.reset == "latest" and row["began"] is not None:
-            yield from clauses(
-                number,
-                [Kind.SKIPPED_READ],
-                f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
-                topic=row["topic"],
-                partition=row["partition"],
-                reader=reader.reader,
-                offsets=(row["committed"] or 0, row["began"]),
-                acked_ns=(0, row["at_ns"]),
-            )
 
 
 def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

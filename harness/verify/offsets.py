@@ -92,6 +92,18 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
             yield event["group"], "gone", due_ns, event["left_ns"], 0, why
 
 
+def may_be_gone(case: Case, group: str, *, told_ns: int, done_ns: int, first_ns: int) -> bool:
+    """Whether a group may have been told that it has no offset. done_ns: of its last commit; first_ns: of its first."""
+    return any(
+        of_group == group
+        and "gone" in hows.split(",")
+        and told_ns >= from_ns
+        and done_ns <= until_ns
+        and first_ns > kept_ns
+        for of_group, hows, from_ns, until_ns, kept_ns, _ in _clauses(case)
+    )
+
+
 def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
     """(reader, its row of `group_resets`, why) of each that began by auto.offset.reset where it could not go on."""
     readers = case.contract.readers

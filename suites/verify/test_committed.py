@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.internal_topics import OFFSETS
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract
-from suites.verify.history import MS, Built, History
+from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import Entered, told
 
 S = 1000 * MS
@@ -102,6 +102,20 @@ def reset(
     member = {"reader": "grouped", "group": "g", "at_most_once": False, "reset": reset}
     built.run["contract"]["readers"] = {"grouped": member}
     return built
+
+
+def resumed(built: Built) -> Built:
+    """The member had committed offset 2 before all, begins anew by itself after 100 s, and then commits again."""
+    first, last = committed(built)
+    first |= {"called_ns": START_NS, "returned_ns": START_NS + 1}
+    last |= {"called_ns": START_NS + 101 * S, "returned_ns": START_NS + 101 * S}
+    built.cluster["group_resets"][0]["at_ns"] = START_NS + 100 * S
+    return asked(built, 1)
+
+
+def unanswered(built: Built) -> Built:
+    """Its first commit had no answer."""
+    return built.change("offset_commits", {"outcome": "unknown"}, offset=2)
 
 
 def too_early(built: Built) -> Built:
@@ -212,6 +226,53 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "a member goes on behind where it began": (reset(here(), began=2), ["skipped_read 1"], 1),
     "another member begins at the end": (reset(here(), reader="live"), ["skipped_read 2"], 0),
     "a member leaves out what came after it had begun": (too_early(reset(here())), ["skipped_read 1"], 1),
+    "a member had committed and begins at the end": (resumed(reset(here())), ["skipped_read 2"], 0),
+    "a member's commit had no answer and it begins at the end": (unanswered(resumed(reset(here()))), [], 2),
+    "a member's offset expired and it begins at the end": (
+        away(resumed(reset(here())), after=0),
+        ["skipped_read 1"],
+        1,
+    ),
+    "a member's offset expired too early and it begins at the end": (
+        away(resumed(reset(here())), after=0, away_s=59),
+        ["skipped_read 2"],
+        0,
+    ),
+    "another group's offset expired and a member begins at the end": (
+        away(resumed(reset(here())), after=0, group="h"),
+        ["skipped_read 2"],
+        0,
+    ),
+    "a member's group was deleted and it begins at the end": (
+        deleted(resumed(reset(here())), after=0),
+        ["skipped_read 1"],
+        1,
+    ),
+    "a member's group was not deleted and it begins at the end": (
+        deleted(resumed(reset(here())), after=0, outcome="refused"),
+        ["skipped_read 2"],
+        0,
+    ),
+    "a member's group was deleted by no declared step and it begins at the end": (
+        deleted(resumed(reset(here())), after=0, declared=False),
+        ["skipped_read 2"],
+        0,
+    ),
+    "the log of a member's offset was replaced and it begins at the end": (
+        resumed(reset(elected(here(), after=0))),
+        ["skipped_read 1"],
+        1,
+    ),
+    "the log of a member's offset was replaced by one that has it and it begins at the end": (
+        resumed(reset(elected(here(), after=0, in_sync_s=3))),
+        ["skipped_read 2"],
+        0,
+    ),
+    "the log of a member's offset was replaced where it must not be and it begins at the end": (
+        resumed(reset(elected(here(), after=0, unclean=False))),
+        ["skipped_read 2"],
+        0,
+    ),
     "a member's offset is below the log's start": (below_the_start(reset(here(), committed=1), 2), [], 2),
     "a member's offset is in the log": (below_the_start(reset(here(), committed=1), 1), ["skipped_read 2"], 0),
     "a member's offset is in the log, as far as is known": (reset(here(), committed=1), ["skipped_read 2"], 0),
