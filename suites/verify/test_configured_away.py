@@ -71,6 +71,11 @@ def backdated(built: Built, back_ms: int, retention_ms: int) -> Built:
     return contract(built, retention_ms=retention_ms)
 
 
+def sized() -> Built:
+    """A log that starts behind its first two records; each of the four that are left takes 100 bytes."""
+    return History("AAAA/AA").build(start_at(2))
+
+
 def of_the_log(built: Built) -> Built:
     """Records bear the times at which their leader got them (LogAppendTime)."""
     built.change("batches", {"timestamp_type": "append"})
@@ -213,6 +218,31 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["log_start 2"],
         0,
     ),
+    "too much took what is compacted and deleted": (
+        contract(sized(), retention_bytes=450, compacted=True, deletes=True),
+        ["log_start 1"],
+        0,
+    ),
+    "a cleaner has shrunk what is compacted and deleted": (
+        contract(sized().drop("batches", base_offset=3), retention_bytes=350, compacted=True, deletes=True),
+        [],
+        0,
+    ),
+    "nothing has shrunk what is compacted and deleted": (
+        contract(
+            sized().change("batches", {"size_bytes": 50}, base_offset=3),
+            retention_bytes=370,
+            compacted=True,
+            deletes=True,
+        ),
+        ["log_start 1"],
+        0,
+    ),
+    "what is deleted and not compacted is smaller than it may be": (
+        contract(sized().drop("batches", base_offset=3), retention_bytes=350),
+        ["log_start 1"],
+        0,
+    ),
     "forgotten by then": (unanswered(History("AAA").build(append(1, 1)), after_ms=3000), [], 1),
     "not forgotten yet": (unanswered(History("AAA").build(append(1, 1)), after_ms=2400), ["duplicated 1"], 0),
     "forgotten only after a day": (
@@ -254,6 +284,11 @@ def test_only_what_goes_by_configuration_is_excused(name: str, judged: dict[str,
     assert told(verdict) == condemning
     assert sum(f.count for f in verdict.findings if f.excused_by) == excused
     assert all(f.condemns or f.excused_by for f in verdict.findings)
+
+
+def test_what_a_cleaner_has_shrunk_leaves_a_doubt(judged: dict[str, Verdict]) -> None:
+    in_doubt = {name for name, verdict in judged.items() if any(doubt.name == "unjudged" for doubt in verdict.doubts)}
+    assert in_doubt == {"a cleaner has shrunk what is compacted and deleted"}
 
 
 def grouped(built: Built) -> Built:

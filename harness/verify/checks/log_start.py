@@ -1,8 +1,9 @@
 """log_start: the start of a log moved further than retention, DeleteRecords or deletion allow.
 
 Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only
-while the rest is large enough; of a topic in the remote tier (KIP-405) what is there counts, once. Time: everything
-below the start was older than retention.ms when it was seen there.
+while the rest is large enough; of a topic in the remote tier (KIP-405) what is there counts, once. Where a cleaner has
+shrunk what is kept, what it was is not known. Time: everything below the start was older than retention.ms when it was
+seen there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.contract import TIER_OFF
@@ -20,6 +21,7 @@ from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, Place
 from harness.verify.prepared import Prepared
+from harness.verify.regimes import compacted_until
 from harness.verify.retention import Limits, limits_of
 from harness.verify.rows import UNJUDGED, found
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
@@ -36,6 +38,7 @@ _SAMPLES: Final[Columns] = {
     "broker": "int32",
     "start": "int64",
     "deleted_to": "int64",  # by DeleteRecords or with the remote tier, as far as the contract permits it
+    "compacts": "bool",  # a cleaner may have been at work
     "limit": "int64",  # of several limits by size each has its row, and any of them explains what is gone
     "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
     "until_ms": "int64?",  # when that limit was over: what came later says nothing about it
@@ -57,9 +60,13 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
         given.batches.join(F.broadcast(samples.select(*each, "start", "tier_end", "until_ms")), PLACE)
         .where("last_offset >= greatest(start, tier_end) AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
         .groupBy(*each, "broker")
-        .agg(F.sum("size_bytes").alias("kept"), F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"))
+        .agg(
+            F.sum("size_bytes").alias("kept"),
+            F.sum(F.col("last_offset") - F.col("base_offset") + 1).alias("kept_n"),
+            _shrunk().alias("shrunk"),
+        )
         .groupBy(*each)
-        .agg(F.max(F.struct("kept", "kept_n")).alias("most"))
+        .agg(F.max(F.struct("kept", "kept_n", "shrunk")).alias("most"))
         .select(*each, "most.*")
     )
     # Where disks were read, a log of which no batch is left keeps nothing.
@@ -90,7 +97,8 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     low = F.coalesce("first_young", F.col("start") - 1)
     wrong = wrong.withColumn("low", F.greatest("deleted_to", low, F.col("start") - short_n))
     wrong = wrong.withColumn("low", F.max("low").over(Window.partitionBy(*key)))
-    unknown = F.col("keep_bytes").isNotNull() & F.col("kept").isNull()
+    shrunk = F.col("compacts") & F.coalesce("shrunk", F.lit(False))
+    unknown = F.col("keep_bytes").isNotNull() & (F.col("kept").isNull() | shrunk)
     # What nobody of this run wrote may have gone before it; only a snapshot of its beginning tells.
     begun = [n for n, case in enumerate(given.cases) if _first(case)]
     places = wrong.groupBy(*PLACE).agg(
@@ -108,6 +116,14 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     rows = rows.withColumns({"unknown": unknown, "offset": F.coalesce("offset", F.col("start") - 1)})
     kind = F.when(F.col("unknown"), F.lit(UNJUDGED)).otherwise(F.lit(Kind.LOG_START.value))
     return found(rows, kind, "replica", reader="brokers", other="start")
+
+
+def _shrunk() -> Column:
+    """Whether a copy lacks records between the start and its end, by its batches."""
+    begin = F.greatest("start", "tier_end")
+    there = F.sum(F.col("last_offset") - F.greatest("base_offset", begin) + 1)
+    whole = F.min(F.col("count") == F.col("last_offset") - F.col("base_offset") + 1)
+    return ~whole | (there < F.max("last_offset") - F.max(begin) + 1)
 
 
 def _not_displaced(told: DataFrame, given: Prepared) -> DataFrame:
@@ -134,8 +150,8 @@ def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
                 deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
                 deleted = max(deleted, before.get(place, 0))
                 if log["log_start"] > deleted and case.complete:
-                    start = log["log_start"]
-                    row = (number, *place, sample, log["broker"], start, deleted)
+                    start, compacts = log["log_start"], compacted_until(case, p["topic"]) is not None
+                    row = (number, *place, sample, log["broker"], start, deleted, compacts)
                     in_tier = partial(_in_tier, case, tier, place, start)
                     yield from ((*row, *bounds) for bounds in _bounds(limits, in_tier))
     yield from _seen_while_running(number, case, sample, before)
@@ -167,7 +183,7 @@ def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Pl
         if place in ids and event["log_start"] > deleted and not limits.sizes and case.complete:
             sample += 1
             row = (number, event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
-            yield from ((*row, *bounds) for bounds in _bounds(limits))
+            yield from ((*row, False, *bounds) for bounds in _bounds(limits))
 
 
 def _bounds(
