@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
-from suites.verify.edits import Edit, append, lose
+from suites.verify.edits import Edit, append, lose, start_at
 from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import Entered, told
 
@@ -100,6 +100,19 @@ def streams(history: Built) -> Built:
     return history
 
 
+def compacted(history: Built) -> Built:
+    """What was made may go with compaction, and nobody gave it a key."""
+    history.run["contract"]["topics"]["made"]["compacted"] = True
+    return history
+
+
+def started(history: Built, at: int) -> Built:
+    """The log of what was made starts there: somebody has deleted what lies below."""
+    history.event("delete_records", topic="made", before_offset=at)
+    history.run["contract"]["topics"]["made"]["delete_records"] = True
+    return history
+
+
 def of_a_careless_producer(history: Built) -> Built:
     """What is read was written by who may write twice; what is made of it was not."""
     producers = history.run["contract"]["producers"]
@@ -144,6 +157,24 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         works("(AA)(AA)", [0, 1, 2, 3], stands=2),
         ["commit_regressed 1", "torn_transaction 2"],
     ),
+    # --- where what was made may go
+    "tried in vain, and passed over, where it is compacted": (
+        compacted(works("(AA)[AA]", [0, 1, 2, 3], carried=[(2, 1), (4, None)])),
+        ["skipped_read 2"],
+    ),
+    "offsets of an aborted transaction stand where it is compacted": (
+        compacted(works("(AA)[AA]", [0, 1, 2, 3])),
+        ["commit_regressed 1", "torn_transaction 2"],
+    ),
+    "one that is gone where it is compacted is the loss of that one": (
+        compacted(works("(AA)(AA)", [0, 1, 2, 3], edit=lose(1, 1))),
+        ["lost 1", "torn_transaction 1"],
+    ),
+    "tried in vain, passed over, and deleted": (
+        started(works("[AA](AA)", [0, 1, 2, 3], carried=[(2, None), (4, 2)], edit=start_at(2, 1)), 2),
+        ["skipped_read 2"],
+    ),
+    "done, and deleted": (started(works("(AA)(AA)", [0, 1, 2, 3], edit=start_at(2, 1)), 2), []),
     # --- of who commits otherwise
     "after it, and died in between": (
         died(works(*TWICE, carried=[(4, None)], commits="after"), "produced", 0, 2),

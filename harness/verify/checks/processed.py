@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from harness.model.contract import SENTINEL
 from harness.model.finding import Kind
-from harness.model.outcome import Outcome
+from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.case import Case, place_of
 from harness.verify.prepared import Prepared, at_place, is_committed, is_own_client
@@ -107,7 +107,8 @@ def _made(given: Prepared, shown: DataFrame, told: DataFrame) -> DataFrame:
     sent = given.ledger.join(made.select(*RECORD), RECORD, "left_semi")
     sent = at_place(sent, given.places).join(F.broadcast(_may_lose(given)), [BUNDLE, "topic"], "left")
     below = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
-    acked = F.col("outcome") == Outcome.ACKED.value
+    # What was aborted never was there, and nothing took it.
+    acked = (F.col("outcome") == Outcome.ACKED.value) & ~F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value)
     sent = sent.select(
         *RECORD, "txn_id", (F.col("promised") | (acked & (below | F.col("may_lose").isNotNull()))).alias("held")
     )
