@@ -278,6 +278,6 @@ def test_what_coordinators_keep_is_lost_in_words_of_its_own(
 def test_what_coordinators_keep_is_ranked_with_other_topics(name: str) -> None:
     two, unclean, strict = topic(name), topic(name, unclean=True), topic("strict", min_isr=3)
     assert events(two) == []
-    assert events(unclean) == ["last_in_sync_dies"]
+    assert events(unclean) == ["last_in_sync_dies", "returns_short", "disk_of_last_in_sync"]
     assert worst_first([strict, unclean], CLIENT) == [unclean, strict]
     assert worst_first([two, strict], CLIENT) == [strict, two]

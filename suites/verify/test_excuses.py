@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.finding import Finding
 from harness.model.verdict import Status, Verdict
-from suites.verify.edits import append, contract, cut, lose, only_live, swap
+from suites.verify.edits import append, contract, cut, lose, only_live
 from suites.verify.history import START_NS, Built, Entry, History
 from suites.verify.judging import Entered, told
 
@@ -56,31 +56,6 @@ def without_lineages(built: Built) -> Built:
 def unacked(built: Built) -> Built:
     """What another declared contract says of the same run: acks=all, idempotent."""
     built.run["contract"]["producers"]["p"].update(acks="all", idempotent=True)
-    return built
-
-
-def client(built: Built, **settings: Any) -> Built:
-    """Changes the contract of the producer."""
-    built.run["contract"]["producers"]["p"].update(settings)
-    return built
-
-
-def unbroken(built: Built, do: str = "hold") -> Built:
-    """Nobody did anything to the cluster."""
-    built.steps[0].update(do=do, is_fault=False, bite=None, healed_ns=None)
-    return built
-
-
-def ended(built: Built, healed_ns: int) -> Built:
-    """The fault was over by then."""
-    built.steps[0].update(started_ns=healed_ns - 10**9, ended_ns=healed_ns - 10**8, healed_ns=healed_ns)
-    return built
-
-
-def took(built: Built, milliseconds: int, seq: int) -> Built:
-    """The answer to one record came so long after it was sent."""
-    (row,) = built.rows("ledger", seq=seq)
-    row["called_ns"] = row["returned_ns"] - milliseconds * 10**6
     return built
 
 
@@ -243,65 +218,6 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "acks=0": (History("AAA", acks="0", idempotent=False).build(lose(1)), [], 1),
-    "not idempotent, twice": (ones("AAA").build(append(1, 1)), [], 1),
-    "not idempotent, out of order": (ones("AAAA").build(swap(1, 2)), [], 1),
-    "not idempotent, twice, and it sends nothing again": (
-        client(ones("AAA").build(append(1, 1)), retries=False),
-        ["duplicated 1"],
-        0,
-    ),
-    "not idempotent, out of order, and it sends nothing again": (
-        client(ones("AAAA").build(swap(1, 2)), retries=False),
-        ["reordered 1"],
-        0,
-    ),
-    "not idempotent, twice, one in flight": (client(ones("AAA").build(append(1, 1)), one_in_flight=True), [], 1),
-    "not idempotent, out of order, one in flight": (
-        client(ones("AAAA").build(swap(1, 2)), one_in_flight=True),
-        ["reordered 1"],
-        0,
-    ),
-    "not idempotent, out of order, one in flight, and no answer came of it": (
-        client(ones("AuA").build(turned), one_in_flight=True),
-        [],
-        1,
-    ),
-    "not idempotent, twice, and nothing was broken": (unbroken(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
-    "not idempotent, twice, and somebody waited": (
-        unbroken(ones("AAA").build(append(1, 1)), do="wait_acks"),
-        ["duplicated 1"],
-        0,
-    ),
-    "not idempotent, twice, and a setting was changed": (
-        unbroken(ones("AAA").build(append(1, 1)), do="alter_topic"),
-        [],
-        1,
-    ),
-    "not idempotent, twice, nothing was broken, and it took a second": (
-        unbroken(took(ones("AAA").build(append(1, 1)), 1000, seq=1)),
-        [],
-        1,
-    ),
-    "not idempotent, twice, nothing was broken, and it took less": (
-        unbroken(took(ones("AAA").build(append(1, 1)), 999, seq=1)),
-        ["duplicated 1"],
-        0,
-    ),
-    "not idempotent, twice, while what was broken came back": (
-        ended(ones("AAA").build(append(1, 1)), START_NS - 29 * 10**9),
-        [],
-        1,
-    ),
-    "not idempotent, twice, long after what was broken came back": (
-        ended(ones("AAA").build(append(1, 1)), START_NS - 31 * 10**9),
-        ["duplicated 1"],
-        0,
-    ),
-    "not idempotent, out of order, and nothing was broken": (
-        unbroken(ones("AAAA").build(swap(1, 2))),
-        ["reordered 1"],
-        0,
-    ),
     "not idempotent, judged as idempotent": (unacked(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
     "the client sent it again": (
         second_epoch(History("AAA").build(append(1, 1)), producer_epoch=1),
