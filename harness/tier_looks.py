@@ -136,21 +136,39 @@ class TierLooks:
         wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
         silent = wanted - {(topic, partition) for topic, partition, _ in told}
         pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
+        leaders = {(state.topic, state.partition): state.leader for state in self._admin.partitions(self._names)}
         for broker in self._cluster.brokers:
             for replica in partition_directories(self._cluster.log_directories(broker), names):
-                key = (replica.topic, replica.partition, broker)
-                bases = _bases(replica)
-                if key not in told or not bases:
-                    pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
-                    continue
+                place, bases = (replica.topic, replica.partition), _bases(replica)
+                mine, leader = told.get((*place, broker)), leaders.get(place, broker)
                 where = f"{replica.topic}-{replica.partition} of broker {broker}"
-                highest, active = told[key].highest_tiered, bases[-1]
-                # What it has no more of, whoever has a copy, leaves it no more.
-                if highest is not None and max(highest + 1, bases[0]) < active:
-                    pending.append(f"{where}: in the tier up to {highest}, rolled up to {active - 1}")
-                elif len(bases) > 1 and self._keeps_one(replica.topic):
-                    pending.append(f"{where}: segments {bases} are still there")
+                if mine is None or not bases:
+                    pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
+                elif leader == broker:
+                    pending += self._of_leader(where, replica.topic, mine.highest_tiered, bases)
+                else:
+                    theirs = told.get((*place, leader))
+                    highest = theirs.highest_tiered if theirs else None
+                    pending += self._of_follower(where, replica.topic, mine.highest_tiered, highest, bases)
         return "; ".join(pending[:5])
+
+    def _of_leader(self, where: str, topic: str, highest: int | None, bases: list[int]) -> Iterator[str]:
+        """What keeps its copy from being at rest: closed segments that are not in the tier, or that are still here."""
+        # What it has no more of, whoever has a copy, leaves it no more.
+        if highest is not None and max(highest + 1, bases[0]) < bases[-1]:
+            yield f"{where}: in the tier up to {highest}, rolled up to {bases[-1] - 1}"
+        elif len(bases) > 1 and self._keeps_one(topic):
+            yield f"{where}: segments {bases} are still there"
+
+    def _of_follower(
+        self, where: str, topic: str, highest: int | None, leaders: int | None, bases: list[int]
+    ) -> Iterator[str]:
+        """After its end was cut off, its segments begin elsewhere than the leader's: then one that is closed may be in
+        the tier in part, and stays."""
+        if highest is not None and leaders is not None and highest < leaders:
+            yield f"{where}: in the tier up to {highest}, and the leader says {leaders}"
+        elif self._keeps_one(topic) and len(bases) > 1 and (highest is None or bases[1] <= highest + 1):
+            yield f"{where}: segments {bases} are still there"
 
     def _keeps_one(self, topic: str) -> bool:
         """Whether a broker soon keeps no segment of it but the one that is written to."""

@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Brokers:
-    """Two brokers with a replica each of `far`, whose segments begin where `bases` says."""
+    """Two brokers with a replica each of `far`, whose segments begin where `bases` says, or those of 1 at `others`."""
 
     brokers = (1, 2)
     release = Release(version="4.3.1", commit="c", source="s", classpath=())
@@ -42,13 +42,13 @@ class Brokers:
     def bootstrap_direct(self) -> str:
         return ""
 
-    def __init__(self, root: Path, bases: tuple[int, ...]) -> None:
+    def __init__(self, root: Path, bases: tuple[int, ...], others: tuple[int, ...] = ()) -> None:
         self.root = root
         self.tier_store = root / "tier"
         for broker in self.brokers:
             folder = root / f"b{broker}" / "far-0"
             folder.mkdir(parents=True)
-            for base in bases:
+            for base in others if others and broker == 1 else bases:
                 (folder / f"{base:020}.log").write_bytes(b"")
             (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 1500\n")
 
@@ -73,7 +73,7 @@ def looks(
     admin = SimpleNamespace(
         topic_configs=lambda topics: {"far": CONFIG | (config or {})},
         tiered_replicas=lambda topics: answers,
-        partitions=lambda topics: [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID)],
+        partitions=lambda topics: [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID, leader=2)],
     )
     topic = Topic(name="far", partitions=1, config=CONFIG | (config or {}))
     producers = (Producer(name="p", topics=("far",), when="always" if fed else "steps"),)
@@ -103,6 +103,7 @@ def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path
     settled = looks(brokers, told(highest)).at_rest()
     assert not settled.ok
     assert "far-0 of broker 1: segments [30, 40] are still there" in settled.last_seen
+    assert "far-0 of broker 2: segments [30, 40] are still there" in settled.last_seen
     assert looks(brokers, told(highest), LARGE).at_rest().ok
 
 
@@ -115,6 +116,25 @@ def test_what_is_kept_by_time_is_gone_soon_where_that_is_short(tmp_path: Path, k
 def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
     settled = looks(Brokers(tmp_path, (30, 40)), told(29), LARGE).at_rest()
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
+
+
+def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier_has_in_part(tmp_path: Path) -> None:
+    assert looks(Brokers(tmp_path, (40,), others=(30, 45)), told(39, 40)).at_rest().ok
+
+
+@pytest.mark.parametrize(
+    ("others", "highest", "seen"),
+    [
+        ((30, 40, 45), 39, "far-0 of broker 1: segments [30, 40, 45] are still there"),
+        ((30, 45), 29, "far-0 of broker 1: in the tier up to 29, and the leader says 39"),
+    ],
+)
+def test_a_follower_keeps_nothing_that_the_tier_has_whole_and_knows_what_it_has(
+    tmp_path: Path, others: tuple[int, ...], highest: int, seen: str
+) -> None:
+    heard = told(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
+    settled = looks(Brokers(tmp_path, (40,), others), heard).at_rest()
+    assert seen in settled.last_seen
 
 
 def test_a_topic_that_was_taken_out_of_the_tier_is_not_waited_for(tmp_path: Path) -> None:
