@@ -18,7 +18,7 @@ _CHAPTERS: Final = {
     "replication": "replication",
     "last replica standing": "",
 }
-_PRODUCERS: Final = frozenset({"acks", "retries", "max.in.flight.requests.per.connection"})
+_PRODUCERS: Final = frozenset({"acks", "retries", "max.in.flight.requests.per.connection", "transactional.id"})
 _CONSUMERS: Final = frozenset({"auto.offset.reset"})
 _BROKERS: Final = ("offsets.", "producer.id.", "transactional.id.", "log.", "group.")
 _PART: Final = re.compile(r"KIP-\d+|Kafka documentation|[^;,]+")
