@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from harness.model.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.flushing import LONG_MAX, NEVER, flushed_within_ms
-from harness.model.scenario import RETRIES_MAX
+from harness.model.scenario import IN_FLIGHT_DEFAULT, RETRIES_MAX
 
 Acks = Literal["0", "1", "all"]
 Reset = Literal["earliest", "latest", "none"]  # auto.offset.reset, in Kafka's words
@@ -157,7 +157,7 @@ class ClientSettings:
     acks: Acks = "all"
     idempotent: bool = True
     retries: int = RETRIES_MAX
-    in_flight: int = 5
+    in_flight: int = IN_FLIGHT_DEFAULT
     transactional: bool = False
     transaction_version: int = 2  # that the producer speaks (KIP-890); below 2 its transactions share an epoch
     id_outlives: bool = False  # transactional.id.expiration.ms is above the producer's longest pause

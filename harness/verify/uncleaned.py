@@ -22,6 +22,7 @@ from harness.model.schemas import Columns
 from harness.verify.attribution import within
 from harness.verify.case import Case, place_of
 from harness.verify.prepared import Prepared, is_committed
+from harness.verify.rows import union
 from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
 
 LEADERS: Final = -1  # the copy that the drain reads
@@ -55,15 +56,14 @@ def not_cleaned(rows: DataFrame, given: Prepared, topics: DataFrame) -> DataFram
     told = _told_twice(rows, given, topics).localCheckpoint()
     lackers = frame(given.spark, _LACKERS, [(n, *row) for n, case in enumerate(given.cases) for row in _lackers(case)])
     batches = given.batches.where("broker >= 0").join(topics, [BUNDLE, "topic"], "left_semi")
-    found = [
-        _in_the_last_segment(told, lackers, batches),
-        _overwritten(told, given, topics),
-        _under_a_marker(told, lackers, batches),
-        _on_disk(told, lackers, batches),
-    ]
-    uncleaned = found[0]
-    for more in found[1:]:
-        uncleaned = uncleaned.unionByName(more)
+    uncleaned = union(
+        [
+            _in_the_last_segment(told, lackers, batches),
+            _overwritten(told, given, topics),
+            _under_a_marker(told, lackers, batches),
+            _on_disk(told, lackers, batches),
+        ]
+    )
     uncleaned = uncleaned.distinct().withColumn("uncleaned", F.lit(True))
     joined = rows.join(uncleaned, _AT, "left").drop("lacked", "at")
     return joined.withColumn("uncleaned", F.coalesce("uncleaned", F.lit(False)))
