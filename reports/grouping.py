@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.evidence.gate import on_and_for
-from harness.model.effects import Effect, told
-from harness.model.promises import EVENTS
+from harness.model.contract.effects import Effect, told
+from harness.model.contract.promises import EVENTS
 
 Cell = Mapping[str, Any]
 

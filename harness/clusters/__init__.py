@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
-from harness.clusters.broker_images import image_release
 from harness.clusters.choosing import check_release, choose, only_in_containers, refuse_as_processes
-from harness.clusters.processes import start_processes
+from harness.clusters.containers.broker_images import image_release
+from harness.clusters.nodes.upgrading import Releases, find_start, refuse_upgrade
+from harness.clusters.processes.backend import start_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
-from harness.clusters.upgrading import Releases, find_start, refuse_upgrade
-from harness.kafka.cache import default_cache
-from harness.kafka.release import IMAGE, Release, refuse_without_kraft, resolve
-from harness.kafka.tier_needs import equipped
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import IMAGE, Release, refuse_without_kraft, resolve
+from harness.kafka.release.tier_needs import equipped
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
-from harness.model.scenario import ClusterShape
+from harness.model.scenario.scenario import ClusterShape
 
 __all__ = [
     "Cluster",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def _start_containers(release: Release, shape: ClusterShape, **how: Any) -> Cluster:
-    from harness.clusters.containers import start_containers  # its libraries are an extra of the installation
+    from harness.clusters.containers.backend import start_containers  # its libraries are an extra of the installation
 
     return start_containers(release, shape, **how)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.kafka.release import Release
+from harness.kafka.release.release import Release
 from harness.model.link import Break, CutMode, Direction
-from harness.model.scenario import ClusterShape, FileSystem
+from harness.model.scenario.scenario import ClusterShape, FileSystem
 
 FIRST_CONTROLLER = 101
 # Releases of a cluster: the one under test, and the earlier one that it begins on where its shape says so.

@@ -8,26 +8,27 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters import clocks, own_disks
-from harness.clusters.addresses import SLOTS
-from harness.clusters.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
-from harness.clusters.images import images
-from harness.clusters.security import check_secure
-from harness.clusters.subnets import Subnets
-from harness.clusters.tier import check_tier
-from harness.kafka.layout import BrokerImage
-from harness.kafka.release import IMAGE, Release
+from harness.clusters.containers.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
+from harness.clusters.containers.images import images
+from harness.clusters.containers.subnets import Subnets
+from harness.clusters.disks import loop_devices
+from harness.clusters.nodes import clocks
+from harness.clusters.nodes.security import check_secure
+from harness.clusters.nodes.tier_folder import check_tier
+from harness.clusters.processes.addresses import SLOTS
+from harness.kafka.release.image_layout import BrokerImage
+from harness.kafka.release.release import IMAGE, Release
 from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import NO_LIMITS, Limits
-from harness.model.scenario import ClusterShape
+from harness.model.scenario.scenario import ClusterShape
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
 # In 3.7 they were a preview.
 _LOG_DIRS_SINCE: Final = (3, 8)
 _PROBES: Final = 50  # subnets that no run takes
 
-_OF_PROCESSES: Final = own_disks.ALL | {
+_OF_PROCESSES: Final = loop_devices.ALL | {
     clocks.CLOCK,
     *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
 }
@@ -46,7 +47,7 @@ def able(backend: str) -> frozenset[str]:
 
 def missing() -> dict[str, str]:
     """Capabilities that this machine lacks whatever the backend, with why and the remedy."""
-    return {**own_disks.missing(), **clocks.missing()}
+    return {**loop_devices.missing(), **clocks.missing()}
 
 
 def check_plan(backend: str, shape: ClusterShape) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.clusters.unmount import release
+from harness.clusters.disks.unmount import release
 from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from harness.clusters import clocks
-from harness.clusters.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine, is_passing
+from harness.clusters.containers.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine, is_passing
+from harness.clusters.disks.unmount import thaw_below
+from harness.clusters.nodes import clocks
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
-from harness.clusters.unmount import thaw_below
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.scratch import forsaken
@@ -125,7 +125,7 @@ def sweep_engine(root: Path) -> list[str]:
         client = engine()
     except BadInput:
         return []
-    from harness.clusters import reap
+    from harness.clusters.containers import reap
 
     try:
         with asking("remove what runs left"):
@@ -157,7 +157,7 @@ def _swept(state: RunState) -> str:
 def remove_containers(state: RunState) -> None:
     """Everything on the engine that carries the run's label. BadInput when no engine answers."""
     client = engine()
-    from harness.clusters import reap  # its library is there
+    from harness.clusters.containers import reap  # its library is there
 
     try:
         with asking(f"remove what {state.run} left"):

@@ -24,7 +24,7 @@ from harness.evidence.values import (
     read_whole,
     words_in,
 )
-from harness.model.contract import SENTINEL
+from harness.model.contract.contract import SENTINEL
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from harness.model.outcome import Did, Outcome
-from harness.model.scenario import Admin, Topic
+from harness.model.scenario.scenario import Admin, Topic
 
 # An operation without an answer may be carried out late. The broker that took it hands it on to the controller again
 # and again for 60 s, whenever that one disconnects or is none any more (retryTimeoutMs in BrokerServer), and waits for

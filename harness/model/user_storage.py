@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from harness.model.errors import BadInput
-from harness.model.scenario import Config
-from harness.model.scenario_toml import build
+from harness.model.scenario.scenario import Config
+from harness.model.scenario.toml import build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-from harness.faults.registry import check_steps
-from harness.model import scenario_toml
+from harness.faults.steps.registry import check_steps
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
-from harness.model.scenario import SETS, Scenario
+from harness.model.scenario import toml
+from harness.model.scenario.scenario import SETS, Scenario
 
 KNOWN_BUG = "known-bug"  # open in every release: it fails, and rightly
 TRIAL = "trial"  # not seen yet both to pass on a release and to fail under its weakening
@@ -20,8 +19,16 @@ TRIAL = "trial"  # not seen yet both to pass on a release and to fail under its 
 @cache
 def builtin() -> dict[str, Scenario]:
     """Every built-in scenario by name, in alphabetical order."""
-    texts = {Path(f.name).stem: f.read_text("utf-8") for f in files(__name__).iterdir() if f.name.endswith(".toml")}
-    return {name: scenario_toml.parse(texts[name], name, check_steps) for name in sorted(texts)}
+    return {name: toml.parse(path.read_text("utf-8"), name, check_steps) for name, path in sorted(_paths().items())}
+
+
+def path_of(name: str) -> Path:
+    """The file of a built-in scenario, in the folder of its subject."""
+    return _paths()[name]
+
+
+def _paths() -> dict[str, Path]:
+    return {path.stem: path for path in Path(__file__).parent.glob("*/*.toml")}
 
 
 def gate(backend: str = PROCESSES) -> list[Scenario]:
@@ -50,7 +57,7 @@ def tagged(wanted: Iterable[str]) -> list[Scenario]:
     wanted = frozenset(wanted)
     for tag in sorted(wanted):
         if tag not in tags():
-            raise BadInput(f"no scenario has the tag {tag!r}{scenario_toml.hint(tag, tags())}")
+            raise BadInput(f"no scenario has the tag {tag!r}{toml.hint(tag, tags())}")
     return _in_order(s for s in builtin().values() if wanted & set(tags_of(s)))
 
 
@@ -70,7 +77,7 @@ def load(spec: str) -> Scenario:
         raise BadInput(f"scenario {spec} is a folder; give one of its .toml files")
     if path.suffix.lower() == ".toml":
         raise BadInput(f"scenario {spec}: a scenario's file ends in .toml, in small letters; rename it")
-    raise BadInput(f"no scenario {spec!r}{scenario_toml.hint(spec, builtin())}")
+    raise BadInput(f"no scenario {spec!r}{toml.hint(spec, builtin())}")
 
 
 def _of_file(path: Path, spec: str) -> Scenario:
@@ -79,7 +86,7 @@ def _of_file(path: Path, spec: str) -> Scenario:
     if not text.strip():
         raise BadInput(f"scenario {spec} is empty; `durability list scenarios` shows examples to begin with")
     try:
-        return scenario_toml.parse(text, path.stem, check_steps)
+        return toml.parse(text, path.stem, check_steps)
     except BadInput as error:
         raise BadInput(f"{spec}: {error}") from error
 
@@ -100,4 +107,4 @@ def _text_of(path: Path, spec: str) -> str:
 
 def weakened(scenario: Scenario) -> Scenario:
     """The twin that must FAIL when it is judged by the contract of `scenario`; BadInput when none is named."""
-    return scenario_toml.weakened(scenario, check_steps)
+    return toml.weakened(scenario, check_steps)

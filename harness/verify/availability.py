@@ -16,9 +16,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome
-from harness.verify.case import Case, Place
-from harness.verify.prepared import Prepared
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.case import Case, Place
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
 STALL_S: Final = 0.5  # without acks of a partition that somebody waits for: shorter ones are a client's batches
 _BUCKET_NS: Final = 10**8

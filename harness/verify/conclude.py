@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
-from harness.model.scenario import JAVA, STREAMS
+from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
-from harness.verify.admin import Told, judged
 from harness.verify.availability import figures
-from harness.verify.case import Case
-from harness.verify.counts import Counts
-from harness.verify.detail import promise, seen
+from harness.verify.checks.admin_operations import Told, judged
+from harness.verify.checks.recovery import standing
+from harness.verify.checks.tier_coverage import tiered
+from harness.verify.checks.tier_retention import ever_copied
+from harness.verify.checks.tier_seam import judged as judged_seam
+from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tls import UNSECURED, secured
+from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of
-from harness.verify.offsets import stopped
-from harness.verify.rows import AFTERTHOUGHTS, DISPLACED
+from harness.verify.engine.case import Case
+from harness.verify.engine.counts import Counts
+from harness.verify.engine.rows import AFTERTHOUGHTS, DISPLACED
+from harness.verify.engine.steps import episodes_of, step_at
+from harness.verify.excuses.delete_records import back_after_kill, returned
+from harness.verify.excuses.offset_loss import stopped
+from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, untold
+from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.score import LOSSES, score
-from harness.verify.seam import judged as judged_seam
-from harness.verify.secured import UNSECURED, secured
-from harness.verify.silence import unavailable
-from harness.verify.standing import standing
-from harness.verify.steps import episodes_of, step_at
-from harness.verify.tier import tiered
-from harness.verify.tier_deleted import absence_excused, deleted
-from harness.verify.tier_kept import ever_copied
-from harness.verify.tier_rows import Tier
-from harness.verify.tier_untold import gaps_excused, holes, untold
-from harness.verify.trimmed import back_after_kill, returned
+from harness.verify.sentences import promise, seen
 
 # What this harness does not try, whatever the scenario: said in every verdict.
 NOT_COVERED: Final = (

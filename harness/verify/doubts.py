@@ -8,19 +8,19 @@ from typing import Any
 
 from harness.model.finding import Kind
 from harness.model.verdict import Doubt
-from harness.verify import secured, tier
-from harness.verify.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
+from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
+from harness.verify.checks.recovery import excusable, settled
 from harness.verify.checks.shared import undrained
-from harness.verify.compare import from_its_own_copy
-from harness.verify.counts import Counts
-from harness.verify.deleted import deleted
-from harness.verify.excuse import without_lineage
+from harness.verify.checks.unavailable import silent
+from harness.verify.completeness import thin
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
+from harness.verify.engine.compare import from_its_own_copy
+from harness.verify.engine.counts import Counts
+from harness.verify.engine.rows import UNJUDGED, UNPROCESSED, UNREAD, UNSHARED
+from harness.verify.excuses.excuses import without_lineage
+from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.progress import progress
-from harness.verify.rows import UNJUDGED, UNPROCESSED, UNREAD, UNSHARED
-from harness.verify.silence import silent
-from harness.verify.standing import excusable, settled
-from harness.verify.thin import thin
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -34,8 +34,13 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
     found += _lookups(counts)
     found += silent(case, counts.waits.stalls)
-    found += secured.doubts(case)
-    found += [*thin(case, counts), *tier.doubts(case, *counts.tier), *_configs(case), *_exact_losses(case, runs)]
+    found += tls.doubts(case)
+    found += [
+        *thin(case, counts),
+        *tier_coverage.doubts(case, *counts.tier),
+        *_configs(case),
+        *_exact_losses(case, runs),
+    ]
     return list(dict.fromkeys(found))
 
 

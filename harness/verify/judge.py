@@ -18,22 +18,22 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
-from harness.verify.admin import Told, operations_of
-from harness.verify.attribution import explained
-from harness.verify.case import Case, case_of, lacking
 from harness.verify.checks import CHECKS, Check
+from harness.verify.checks.admin_operations import Told, operations_of
+from harness.verify.checks.tier_state import Tier
 from harness.verify.conclude import Seen, conclude
-from harness.verify.counts import counts
-from harness.verify.excuse import excused
-from harness.verify.inputs import Inputs, side_by_side
-from harness.verify.prepared import Prepared, prepare
-from harness.verify.records import write_records
-from harness.verify.rows import union
-from harness.verify.runs import collected, runs_of
-from harness.verify.session import open_session
-from harness.verify.settle import by_fate, once_for_all_readers, with_sends, without_echoes
-from harness.verify.tables import BUNDLE, Frames, read_tables
-from harness.verify.tier_rows import Tier
+from harness.verify.engine.case import Case, case_of, lacking
+from harness.verify.engine.counts import counts
+from harness.verify.engine.deduplicate import by_fate, once_for_all_readers, with_sends, without_echoes
+from harness.verify.engine.findings_table import write_records
+from harness.verify.engine.inputs import Inputs, side_by_side
+from harness.verify.engine.prepared import Prepared, prepare
+from harness.verify.engine.rows import union
+from harness.verify.engine.runs import collected, runs_of
+from harness.verify.engine.session import open_session
+from harness.verify.engine.tables import BUNDLE, Frames, read_tables
+from harness.verify.excuses.client_faults import explained
+from harness.verify.excuses.excuses import excused
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
-from harness.verify.case import Case
-from harness.verify.counts import Counts
-from harness.verify.offsets import refusals
+from harness.verify.engine.case import Case
+from harness.verify.engine.counts import Counts
+from harness.verify.excuses.offset_loss import refusals
 
 # Of so many transactions some must have been aborted where a share of them is to be.
 _ENOUGH_ENDS: Final = 20

@@ -9,31 +9,31 @@ from random import Random
 from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
-from harness.model.contract import contract_of
+from harness.model.contract.contract import contract_of
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.scenario import CLIENTS, Admin, Moment, Producer, Reader, Scenario
+from harness.model.scenario.scenario import CLIENTS, Admin, Moment, Producer, Reader, Scenario
 from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
-from harness.workload.admin import AdminLoop
-from harness.workload.catching_up import let_catch_up
-from harness.workload.group import GroupReader, behind
-from harness.workload.java_process import JavaClients
-from harness.workload.loop_of import Loop, ProcessingLoop, loop_of
-from harness.workload.loops import BurstLoop, BurstResult
+from harness.workload.admins.admin_load import AdminLoop
+from harness.workload.consumers.catch_up import let_catch_up
+from harness.workload.consumers.consumer_group import GroupReader, behind
+from harness.workload.consumers.crashing_consumer import Death, MortalReader
+from harness.workload.consumers.lagging_reader import Replay
+from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.consumers.processing import ProcessorDeath, process_all
+from harness.workload.consumers.reader_of import reader_of
+from harness.workload.consumers.share_group import ShareReader
+from harness.workload.java.java_process import JavaClients
 from harness.workload.meters import Mark, Meters, Place
-from harness.workload.mortal import Death, MortalReader
-from harness.workload.processing import ProcessorDeath, process_all
-from harness.workload.producer import Desk, Target
-from harness.workload.reader_of import reader_of
-from harness.workload.readers import LiveReader, ReadingDesk
+from harness.workload.producers.loop_of import Loop, ProcessingLoop, loop_of
+from harness.workload.producers.loops import BurstLoop, BurstResult
+from harness.workload.producers.recording_producer import Desk, Target
+from harness.workload.producers.stepped_transactions import SteppedTransactionLoop
+from harness.workload.producers.streams import Numbers
+from harness.workload.producers.transactions import TransactionLoop
 from harness.workload.readiness import check, close_s_of
-from harness.workload.replay import Replay
-from harness.workload.share import ShareReader
-from harness.workload.stepped import SteppedTransactionLoop
-from harness.workload.streams import Numbers
-from harness.workload.transactions import TransactionLoop
 
 _CLOSE_MARGIN_S: Final = 10.0
 

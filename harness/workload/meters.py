@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from harness.workload.payload import Int64s
+from harness.workload.records.payload import Int64s
 
 BUCKET_NS: Final = 100_000_000
 NONE: Final = -1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.model.contract import SEGMENT_BYTES_DEFAULT
+from harness.model.contract.contract import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput
-from harness.model.scenario import STREAMS, Producer, Scenario
-from harness.workload.java_process import JavaClients
-from harness.workload.kafka_streams import CLOSE_S
+from harness.model.scenario.scenario import STREAMS, Producer, Scenario
+from harness.workload.java.java_process import JavaClients
+from harness.workload.java.kafka_streams import CLOSE_S
 from harness.workload.settings import producer_settings
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import confluent_kafka
 
 from harness.model.errors import BadInput
-from harness.model.scenario import JAVA, Producer, Reader
-from harness.workload import java_settings
+from harness.model.scenario.scenario import JAVA, Producer, Reader
+from harness.workload.java import java_settings
 
 CLIENT_NAME: Final = f"librdkafka {confluent_kafka.libversion()[0]}"
 STATISTICS_MS: Final = 500

@@ -8,10 +8,10 @@ import pytest
 
 from harness import clusters
 from harness.clusters import Cluster
-from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
-from harness.model.scenario import ClusterShape
+from harness.kafka.admin.client import AdminView
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import resolve
+from harness.model.scenario.scenario import ClusterShape
 
 
 @pytest.fixture(scope="session")

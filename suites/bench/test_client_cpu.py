@@ -18,15 +18,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
-from harness.kafka.admin import AdminView
-from harness.model.scenario import Producer, Topic
-from harness.workload.copies import Copy, CopyReader, Patience
+from harness.kafka.admin.client import AdminView
+from harness.model.scenario.scenario import Producer, Topic
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.drain.replica_reads import Copy, CopyReader, Patience
 from harness.workload.meters import Meters
-from harness.workload.payload import Payloads
-from harness.workload.producer import CHUNK, Desk, RecordingProducer, Target
-from harness.workload.readers import ReadingDesk
+from harness.workload.producers.recording_producer import CHUNK, Desk, RecordingProducer, Target
+from harness.workload.producers.streams import WINDOW, Numbers
+from harness.workload.records.payload import Payloads
 from harness.workload.settings import consumer_settings, producer_settings
-from harness.workload.streams import WINDOW, Numbers
 
 pytestmark = pytest.mark.kafka
 

@@ -10,11 +10,11 @@ import pytest
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
-from harness.kafka.admin import AdminView
-from harness.model.scenario import Producer, Reader, Scenario, Topic
+from harness.kafka.admin.client import AdminView
+from harness.model.scenario.scenario import Producer, Reader, Scenario, Topic
 from harness.model.waiting import wait_for
-from harness.truth import copies_of
-from harness.workload.drain import DrainPlan, drain
+from harness.run.broker_state import copies_of
+from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.load import Load
 
 pytestmark = pytest.mark.kafka

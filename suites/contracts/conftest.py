@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.plugin import words
-from harness import contracts
+from harness.commands import matrix
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,4 +14,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def chosen(config: pytest.Config) -> tuple[str, ...]:
     """Names of the columns that `--only` (their name, or their event's) and `--tag` choose; all without either."""
-    return contracts.chosen(words(config, "--only"), words(config, "--tag"))
+    return matrix.chosen(words(config, "--only"), words(config, "--tag"))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.plugin import GateRun
-from harness import contracts, scenarios
+from harness import scenarios
+from harness.commands import matrix
 from suites.contracts.conftest import chosen
 
 pytestmark = pytest.mark.kafka
@@ -24,7 +25,7 @@ def _expected(column: str) -> dict[str, int]:
     """How many records, of each topic of a column of which that is known."""
     scenario = scenarios.load(column)
     topics = scenario.matrix.topics if scenario.matrix else ()
-    return {topic: n for topic in topics if (n := contracts.exactly_of(scenario, topic)) is not None}
+    return {topic: n for topic in topics if (n := matrix.exactly_of(scenario, topic)) is not None}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -37,7 +38,7 @@ def played(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Counted]:
     names, began = _exact(request.config), f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     out = Path("durability-out")
     times = [run_gate(names, out / f"{began}-exact-{n}") for n in range(1, request.config.getoption("--times") + 1)]
-    return [{(c.scenario, c.topic): c.counted for c in contracts.write(result) if c.holds} for result in times]
+    return [{(c.scenario, c.topic): c.counted for c in matrix.write(result) if c.holds} for result in times]
 
 
 def test_the_number_comes_out_each_time(column: str, played: list[Counted]) -> None:

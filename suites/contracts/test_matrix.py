@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.plugin import GateRun
-from harness import contracts
-from harness.contracts import Cell
+from harness.commands import matrix as contracts
+from harness.commands.matrix import Cell
+from harness.commands.options import GateResult
 from harness.model.errors import HarnessFailure
-from harness.options import GateResult
 from reports import write_matrix
 from reports.matrix import PAGE
 from reports.pytest_outcome import attach_page

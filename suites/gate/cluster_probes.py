@@ -9,14 +9,14 @@ import psutil
 from confluent_kafka import KafkaError, Producer
 
 from harness.clusters import BACKENDS
-from harness.clusters.engine import RUN_LABEL, engine
-from harness.clusters.jvms import JvmCluster
-from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import Release, resolve
+from harness.clusters.containers.engine import RUN_LABEL, engine
+from harness.clusters.nodes.jvm_cluster import JvmCluster
+from harness.kafka.admin.client import AdminView
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import Release, resolve
 from harness.model.backend import PROCESSES
 from harness.model.limits import NO_LIMITS, Limits
-from harness.model.scenario import ClusterShape, Topic
+from harness.model.scenario.scenario import ClusterShape, Topic
 
 RELEASE = "4.3.1"
 TOPIC = "probe"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import truth
 from harness.clusters import Cluster
-from harness.kafka.admin import AdminView
+from harness.kafka.admin.client import AdminView
+from harness.run import broker_state
 from suites.gate.playing import Play, playing, running
 
 KILLS = pytest.StashKey[list[str]]()
@@ -42,7 +42,7 @@ def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
     """Its observer, past every fault."""
-    with truth.observer(cluster) as view:
+    with broker_state.observer(cluster) as view:
         yield view
 
 

@@ -10,21 +10,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness import clusters, truth
+from harness import clusters
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
-from harness.faults.bite import with_recent_acks
-from harness.faults.conduct import conduct, doubts
-from harness.faults.registry import check_steps
-from harness.faults.stage import Stage
-from harness.kafka.admin import AdminView
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
-from harness.model.internal_topics import internal_topics
-from harness.model.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
-from harness.model.scenario_places import written_out
+from harness.faults.steps.effect import with_recent_acks
+from harness.faults.steps.registry import check_steps
+from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_runner import conduct, doubts
+from harness.kafka.admin.client import AdminView
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import resolve
+from harness.model.contract.internal_topics import internal_topics
+from harness.model.scenario.places import written_out
+from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
+from harness.run import broker_state
 from harness.workload.access import Access
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
@@ -106,7 +107,7 @@ def playing(
     scenario = Scenario(
         name="play", title="", guards="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
     )
-    with truth.observer(cluster) as admin:
+    with broker_state.observer(cluster) as admin:
         admin.delete_topics([t.name for t in topics])
         bundle = BundleWriter(folder)
         load = _load(scenario, cluster, admin, bundle)

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.plugin import words
 from harness import scenarios
-from harness.model.scenario import Scenario
+from harness.model.scenario.scenario import Scenario
 
 
 def chosen(config: pytest.Config) -> list[Scenario]:

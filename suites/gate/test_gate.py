@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.plugin import GateRun
+from harness.commands.options import GateResult
 from harness.model.errors import HarnessFailure
-from harness.options import GateResult
 from suites.gate.selection import chosen
 
 pytestmark = pytest.mark.kafka

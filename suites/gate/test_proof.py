@@ -9,10 +9,10 @@ import pytest
 
 from fixtures.plugin import GateRun
 from harness import scenarios
+from harness.commands.options import GateResult
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import HarnessFailure
 from harness.model.verdict import Status
-from harness.options import GateResult
 from suites.gate.selection import chosen
 
 pytestmark = pytest.mark.kafka

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.choosing import able
-from harness.faults.registry import lacking
-from harness.kafka.cache import default_cache
-from harness.kafka.release import resolve
+from harness.faults.steps.registry import lacking
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import resolve
 from harness.model.backend import PROCESSES
 from harness.scenarios import load
 from suites.mutants.build import Patcher, missing_jdk

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from harness import clusters, scenarios
-from harness.drive import Driven, Task, drive
-from harness.kafka.cache import default_cache
-from harness.kafka.own_clients import with_own_clients
-from harness.kafka.release import Release, resolve
-from harness.model.contract import contract_of
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.release import Release, resolve
+from harness.model.contract.contract import contract_of
 from harness.model.errors import HarnessFailure
-from harness.model.scenario import Scenario
-from harness.workload.java_process import clients_of
+from harness.model.scenario.scenario import Scenario
+from harness.run.scenario_run import Driven, Task, drive
+from harness.workload.java.java_process import clients_of
 from suites.planted.copies import Original
 from suites.planted.of_brokers import has_room
 

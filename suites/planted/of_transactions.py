@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.finding import Kind
-from harness.model.internal_topics import OFFSETS, offsets_partition
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import COMMITTED, forget, plant, transaction

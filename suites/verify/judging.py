@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
-from harness.model.contract import contract_from_dict
+from harness.model.contract.contract import contract_from_dict
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
-from harness.verify.case import Case
+from harness.verify.engine.case import Case
+from harness.verify.engine.tables import BUNDLE, Frames
 from harness.verify.judge import judge_tables
-from harness.verify.tables import BUNDLE, Frames
 from suites.verify.history import Built
 
 log = logging.getLogger(__name__)

@@ -92,6 +92,6 @@ def test_nothing_to_judge_starts_nothing() -> None:
 
 
 def test_every_session_of_a_process_is_one(spark: SparkSession) -> None:
-    from harness.verify.session import open_session
+    from harness.verify.engine.session import open_session
 
     assert open_session() is spark

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
-from harness.verify import inputs
+from harness.verify.engine import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import Built, History
 from suites.verify.judging import Entered, verdicts

@@ -10,9 +10,9 @@ import pytest
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt, Status
 from harness.verify.conclude import status_of
-from harness.verify.retention import limits_of, may_delete
+from harness.verify.engine.steps import episodes_of, step_at
+from harness.verify.excuses.retention import limits_of, may_delete
 from harness.verify.score import nines, score
-from harness.verify.steps import episodes_of, step_at
 from suites.verify.history import MS, START_NS, History
 from suites.verify.judging import case_of_history
 

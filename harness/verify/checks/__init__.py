@@ -28,7 +28,7 @@ from harness.verify.checks.shared import shared
 from harness.verify.checks.skipped_read import skipped_read
 from harness.verify.checks.torn_transaction import torn_transaction
 from harness.verify.checks.vanished import vanished
-from harness.verify.inputs import Inputs
+from harness.verify.engine.inputs import Inputs
 
 Check = Callable[[Inputs], DataFrame]
 

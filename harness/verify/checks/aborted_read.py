@@ -7,9 +7,9 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
-from harness.verify.drill import Drill
-from harness.verify.rows import found
-from harness.verify.tables import RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import RECORD
 
 
 def aborted_read(drill: Drill) -> DataFrame:

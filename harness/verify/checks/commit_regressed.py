@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case
-from harness.verify.drill import Drill
-from harness.verify.prepared import Prepared, at_place
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, RECORD, frame
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared, at_place
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, RECORD, frame
 
 # A commit that was never answered may be carried out late, by a broker that had not read it yet.
 _LATE_NS: Final = 60 * 10**9

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.compare import Compared
-from harness.verify.rows import found
+from harness.verify.engine.compare import Compared
+from harness.verify.engine.rows import found
 
 
 def conflicting(compared: Compared) -> DataFrame:

@@ -7,17 +7,17 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract import ALTER_TOPIC, COMPRESSION_TYPE, PRODUCER_CODEC
+from harness.model.contract.contract import ALTER_TOPIC, COMPRESSION_TYPE, PRODUCER_CODEC
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case
-from harness.verify.clocks import without_wrong_clocks, wrong_clocks
-from harness.verify.drill import Drill
-from harness.verify.fingerprints import CLOCKS_MS, ill_timed
-from harness.verify.prepared import Prepared
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.case import Case
+from harness.verify.engine.fingerprints import CLOCKS_MS, ill_timed
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.excuses.clock_skew import without_wrong_clocks, wrong_clocks
 
 _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.case import Case
-from harness.verify.prepared import Prepared
-from harness.verify.regimes import compacted_until
-from harness.verify.retention import may_delete
-from harness.verify.rows import found, union
-from harness.verify.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import found, union
+from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuses.config_history import compacted_until
+from harness.verify.excuses.retention import may_delete
 
 # A damaged header may claim any range; so many offsets of it are named.
 _NAMED_MAX: Final = 10_000

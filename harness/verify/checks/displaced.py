@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
-from harness.verify.drill import Drill
-from harness.verify.prepared import is_own_client
-from harness.verify.rows import DISPLACED, found
-from harness.verify.tables import BUNDLE, PLACE, RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.prepared import is_own_client
+from harness.verify.engine.rows import DISPLACED, found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
 
 def displaced(drill: Drill) -> DataFrame:

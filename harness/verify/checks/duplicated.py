@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.drill import Drill
-from harness.verify.rows import found
-from harness.verify.tables import PLACE, RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import PLACE, RECORD
 
 
 def duplicated(drill: Drill) -> DataFrame:

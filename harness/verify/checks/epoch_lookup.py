@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.case import UNCOMMITTED
-from harness.verify.prepared import Prepared
-from harness.verify.retention import where_all_stays
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE
+from harness.verify.engine.case import UNCOMMITTED
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.excuses.retention import where_all_stays
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:

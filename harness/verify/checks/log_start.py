@@ -15,18 +15,18 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract import TIER_OFF
+from harness.model.contract.contract import TIER_OFF
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case, Place
-from harness.verify.prepared import Prepared
-from harness.verify.regimes import compacted_until
-from harness.verify.retention import Limits, limits_of
-from harness.verify.rows import UNJUDGED, found
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
-from harness.verify.tier_kept import Kept, kept_in_tier
-from harness.verify.tier_rows import Tier
+from harness.verify.checks.tier_retention import Kept, kept_in_tier
+from harness.verify.checks.tier_state import Tier
+from harness.verify.engine.case import Case, Place
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import UNJUDGED, found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.excuses.config_history import compacted_until
+from harness.verify.excuses.retention import Limits, limits_of
 
 # The broker's clock and ours are one machine's, ours without steps: allowed between them.
 _CLOCKS_MS: Final = 500

@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
-from harness.verify.drill import Drill
-from harness.verify.prepared import Prepared, at_place
-from harness.verify.rows import UNREAD, found
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.prepared import Prepared, at_place
+from harness.verify.engine.rows import UNREAD, found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 
 def lost(drill: Drill) -> DataFrame:

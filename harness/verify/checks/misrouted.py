@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.deleted import underway
-from harness.verify.drill import Drill
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE, RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.excuses.topics_deleted import underway
 
 
 def misrouted(drill: Drill) -> DataFrame:

@@ -7,9 +7,9 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
-from harness.verify.drill import Drill
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, RECORD
 
 
 def phantom(drill: Drill) -> DataFrame:

@@ -8,14 +8,14 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract import SENTINEL
+from harness.model.contract.contract import SENTINEL
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case, place_of
-from harness.verify.prepared import Prepared, at_place, is_committed, is_own_client
-from harness.verify.rows import UNPROCESSED, found, union
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.prepared import Prepared, at_place, is_committed, is_own_client
+from harness.verify.engine.rows import UNPROCESSED, found, union
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.fingerprints import OFFSET_BITS, offset_bucket
-from harness.verify.prepared import Prepared, at_place, is_committed
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE
+from harness.verify.engine.fingerprints import OFFSET_BITS, offset_bucket
+from harness.verify.engine.prepared import Prepared, at_place, is_committed
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, PLACE
 
 DENIED: Final = "denied"  # how it shows that a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]

@@ -6,10 +6,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.case import UNCOMMITTED
-from harness.verify.prepared import Prepared, is_committed
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, PLACE
+from harness.verify.engine.case import UNCOMMITTED
+from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, PLACE
 
 
 def reordered(given: Prepared) -> DataFrame:

@@ -8,14 +8,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract import SENTINEL
+from harness.model.contract.contract import SENTINEL
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.case import Case, place_of
-from harness.verify.prepared import Prepared
-from harness.verify.rows import UNSHARED, found, union
-from harness.verify.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import UNSHARED, found, union
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
 _GIVEN: Final = [*_SHARE, "offset"]

@@ -7,11 +7,11 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.checks.shared import members
-from harness.verify.compare import Compared
-from harness.verify.prepared import at_place
-from harness.verify.rows import found
-from harness.verify.tables import PLACE
-from harness.verify.uncleaned import OF_THE_DRAIN
+from harness.verify.engine.compare import Compared
+from harness.verify.engine.prepared import at_place
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import PLACE
+from harness.verify.excuses.not_yet_compacted import OF_THE_DRAIN
 
 
 def skipped_read(compared: Compared) -> DataFrame:

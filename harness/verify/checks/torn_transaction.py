@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.verify.drill import Drill
-from harness.verify.prepared import at_place
-from harness.verify.rows import found
-from harness.verify.tables import BUNDLE, RECORD
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.prepared import at_place
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import BUNDLE, RECORD
 
 
 def torn_transaction(drill: Drill) -> DataFrame:

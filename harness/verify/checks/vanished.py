@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.compare import Compared
-from harness.verify.prepared import at_place, is_committed
-from harness.verify.rows import found
-from harness.verify.tables import PLACE
+from harness.verify.engine.compare import Compared
+from harness.verify.engine.prepared import at_place, is_committed
+from harness.verify.engine.rows import found
+from harness.verify.engine.tables import PLACE
 
 
 def vanished(compared: Compared) -> DataFrame:

@@ -1,0 +1,140 @@
+"""Images of brokers, as their makers ship them: fetched if need be, and looked into.
+
+What is in an image is read from a container that is made of it and never started. Nodes then run as the user of the
+harness, whatever user the image names: their files lie on this machine, and whoever runs the harness has to read them
+while they are written and to remove them without being root.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.clusters.containers.engine import NoEngine, asking, engine, image_of, passing, pull
+from harness.clusters.nodes.storage_format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
+from harness.clusters.processes.runner import Runner
+from harness.kafka.release.cache import Cache
+from harness.kafka.release.image_layout import BrokerImage, Found, find_kafka
+from harness.kafka.release.release import IMAGE, Release
+from harness.model.errors import BadInput
+from harness.model.waiting import wait_for
+
+STORAGE: Final = "storage"
+_REFERENCE: Final = re.compile(r"[\w.][\w.:/@-]*", re.ASCII)
+
+Progress = Callable[[str], None]
+
+
+def image_release(spec: str, cache: Path, progress: Progress) -> Release:
+    """The build that `image:REF` names. BadInput, in one sentence, when it cannot be had or holds no Kafka to run."""
+    reference = spec.removeprefix(IMAGE)
+    if not _REFERENCE.fullmatch(reference):
+        raise BadInput(f"{spec!r} names no image: give one such as image:apache/kafka:4.1.0")
+    try:
+        client = engine()
+    except NoEngine as none:
+        raise BadInput(f"{spec} runs in containers only, and {none.why}: {none.remedy}") from None
+    try:
+        had = _had(client, spec, reference, progress)
+        progress(f"looking into {spec}")
+        with _unstarted(client, str(had.id)) as container, Cache(cache).scratch() as scratch:
+            found = find_kafka(_Files(container, Cache(cache)), spec, scratch)
+    finally:
+        client.close()
+    image = broker_image(reference, str(had.id), had.attrs.get("Config") or {}, found)
+    source = f"{spec} ({image.id[:19]}, laid out as {found.layout.makers}, started {image.way})"
+    return Release(found.version, found.commit, source, found.jars, image=image)
+
+
+def broker_image(reference: str, identity: str, config: Mapping[str, Any], found: Found) -> BrokerImage:
+    """What is known of an image by its own description and by what was found in it.
+
+    Whatever it says it runs is run, where the makers' entry point is in it: it may stand behind another of its user's.
+    """
+    entry = tuple(map(str, [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())])) if found.has_run else ()
+    variables = tuple(variable.partition("=")[0] for variable in config.get("Env") or ())
+    return BrokerImage(reference, identity, found.layout, entry, variables)
+
+
+def _had(client: Any, spec: str, reference: str, progress: Progress) -> Any:
+    """The image, which is there by then and of the engine's own architecture."""
+    image = image_of(client, reference)
+    if image is None:
+        progress(f"pulling {reference}")
+        why = pull(client, reference)
+        image = image_of(client, reference)
+        if image is None:
+            why = why or "it is not there after all"
+            raise BadInput(
+                f"{spec}: the engine has no such image and cannot pull it ({why}): check its name, or load it"
+            )
+    with asking("say what it runs on"):
+        own = client.version().get("Arch", "")
+    built_for = image.attrs.get("Architecture", "")
+    if built_for and own and built_for != own:  # an emulator may run it, at a pace that looks like faults
+        raise BadInput(f"{spec} is built for {built_for}, and this engine runs {own}: pull it for linux/{own}")
+    return image
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Implements `layout.Files` by a container of the image."""
+
+    container: Any
+    cache: Cache
+
+    def archive(self, path: str, target: Path) -> bool:
+        """See `layout.Files`."""
+        from docker.errors import NotFound
+
+        with self.cache.writing(), asking(f"read {path} of an image"):
+            try:
+                chunks, _ = self.container.get_archive(path)
+            except NotFound:
+                return False
+            with target.open("wb") as file:
+                file.writelines(chunks)
+        return True
+
+
+@contextmanager
+def _unstarted(client: Any, identity: str) -> Iterator[Any]:
+    """A container with a command that is not there: nobody is to start it."""
+    with asking("make a container to look into an image"):
+        container = client.containers.create(
+            identity, entrypoint=["/never"], command=[], network_mode="none", labels=passing()
+        )
+    try:
+        yield container
+    finally:
+        with asking("remove the container that showed an image"):
+            container.remove(v=True, force=True)
+
+
+def image_tool(image: BrokerImage, runner: Runner) -> StorageTool:
+    """The storage tool that the image brings, run as a process `STORAGE` of the runner."""
+
+    def run(arguments: Sequence[str], directory: Path) -> tuple[int, str]:
+        output = directory / "console.log"
+        env = {
+            "KAFKA_HEAP_OPTS": TOOL_HEAP,
+            "KAFKA_JVM_PERFORMANCE_OPTS": " ".join(TOOL_FLAGS),
+            "KAFKA_JMX_OPTS": "-Djava.awt.headless=true",
+            "LOG_DIR": "logs",
+        }
+        runner.start(STORAGE, [image.layout.storage, *arguments], cwd=directory, output=output, env=env)
+        state = wait_for(
+            lambda: runner.status()[STORAGE],
+            until=lambda state: not state.alive,
+            deadline_s=FORMAT_S,
+            what=f"the storage tool of {image.spec}",
+            interval_s=0.1,
+        )
+        text = output.read_text("utf-8", "replace") if output.exists() else ""
+        return state.returncode or 0, text
+
+    return run

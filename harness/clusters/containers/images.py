@@ -1,0 +1,148 @@
+"""Images: one with a JRE that nodes run on, and a small one with a shell and `ip` that toxiproxy runs on.
+
+Kafka itself is mounted, so one image serves every release. The JRE is a public image where a registry answers; where
+none does, one is made of what this machine has: a JRE, `sh`, and the shared libraries that they name. The small one is
+always made so. What was made is found again by what went into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.clusters.containers.engine import asking, image_of, pull
+from harness.kafka.release.cache import Cache
+from harness.kafka.release.image_layout import BrokerImage
+from harness.kafka.release.java import bundled_java, find_java
+from harness.model.errors import BadInput, HarnessFailure
+
+# With glibc: the native libraries of Kafka's codecs want it.
+PUBLIC: Final = "eclipse-temurin:21-jre"
+_NODE: Final = "kafka-durability-jre"
+_PROXY: Final = "kafka-durability-proxy"
+_TOOLS: Final = {"sh": "bin/sh", "ip": "sbin/ip"}
+_HOME: Final = "opt/java"
+_PATH: Final = f"/{_HOME}/bin:/bin:/sbin"
+_ETC: Final = {
+    "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
+    "etc/group": "root:x:0:\n",
+    "etc/nsswitch.conf": "hosts: files\n",
+}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What the engine has. `java` is the executable in the image of nodes, `digest` tells that image from any other.
+
+    An image of brokers knows itself which Java it takes.
+    """
+
+    node: str
+    java: str
+    digest: str
+    proxy: str
+
+
+def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
+    """The images, pulled or made when they are not there yet; BadInput when that cannot be.
+
+    An image of brokers is there already: it was looked into, and takes the place of the one with a JRE.
+    """
+    proxy = _made(client, _PROXY, _tools(*_TOOLS), Cache(cache), progress)
+    if brokers:
+        return Images(brokers.id, "", brokers.id, proxy)
+    name, java = PUBLIC, "java"
+    if not image_of(client, PUBLIC):
+        parts = _jre() | _tools("sh")
+        if image_of(client, _name(_NODE, parts)) or not _pulled(client, progress):
+            name, java = _made(client, _NODE, parts, Cache(cache), progress), f"/{_HOME}/bin/java"
+    taken = image_of(client, name)
+    if taken is None:
+        raise HarnessFailure(f"the container engine does not know the image {name} that it has just taken")
+    return Images(name, java, str(taken.id), proxy)
+
+
+def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:
+    name = _name(repository, parts)
+    with cache.locked(name.replace(":", "-"), progress):
+        if not image_of(client, name):
+            progress(f"making the image {repository} of what this machine has (once)")
+            _import(client, name, parts, cache)
+    return name
+
+
+def _pulled(client: Any, progress: Progress) -> bool:
+    """Whether a registry gave the public image."""
+    progress(f"pulling {PUBLIC}")
+    return not pull(client, PUBLIC)
+
+
+def _jre() -> dict[str, Path]:
+    """Where files of this machine's JRE stand in the image, and what they are linked against."""
+    java = bundled_java()
+    home = java.resolve().parent.parent if java else find_java("4.0.0").home
+    found = {f"{_HOME}/{path.relative_to(home)}": path.resolve() for path in sorted(home.rglob("*")) if path.is_file()}
+    binaries = [path for path in found.values() if path.suffix == ".so" or path.parent.name == "bin"]
+    return found | _libraries(binaries, home)
+
+
+def _tools(*names: str) -> dict[str, Path]:
+    """The same of programs."""
+    found: dict[str, Path] = {}
+    for name in names:
+        tool = shutil.which(name, path="/bin:/sbin:/usr/bin:/usr/sbin")
+        if tool is None:
+            raise BadInput(f"containers need an image with {name}, and this machine has none to put into it")
+        found[_TOOLS[name]] = Path(tool).resolve()
+    return found | _libraries(found.values(), Path("/nowhere"))
+
+
+def _libraries(binaries: Iterable[Path], home: Path) -> dict[str, Path]:
+    """Shared libraries outside of `home` by the paths under which they are looked for, and the loader itself."""
+    needed: set[Path] = set()
+    for binary in binaries:
+        said = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+        needed.update(Path(path) for path in re.findall(r"(/\S+) \(0x", said))
+    return {str(path).lstrip("/"): path.resolve() for path in needed if not path.is_relative_to(home)}
+
+
+def _name(repository: str, parts: dict[str, Path]) -> str:
+    digest = hashlib.sha256()
+    for place, path in sorted(parts.items()):
+        status = path.stat()
+        digest.update(f"{place}\0{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return f"{repository}:{digest.hexdigest()[:16]}"
+
+
+def _import(client: Any, name: str, parts: dict[str, Path], cache: Cache) -> None:
+    repository, _, tag = name.partition(":")
+    with cache.scratch() as scratch:
+        archive = scratch / "image.tar"
+        with tarfile.open(archive, "w") as tar:
+            for folder, mode in {"tmp": 0o1777, "proc": 0o755, "sys": 0o755, "dev": 0o755}.items():
+                entry = tarfile.TarInfo(folder)
+                entry.type, entry.mode = tarfile.DIRTYPE, mode
+                tar.addfile(entry)
+            for place, text in _ETC.items():
+                (scratch / "text").write_text(text, "utf-8")
+                tar.add(scratch / "text", place, filter=_of_root)
+            for place, path in parts.items():
+                tar.add(path, place, filter=_of_root)
+        changes = [f"ENV PATH={_PATH}", f"LABEL kafka-durability.image={tag}"]
+        with asking("import an image"):
+            client.api.import_image_from_file(str(archive), repository=repository, tag=tag, changes=changes)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    return entry

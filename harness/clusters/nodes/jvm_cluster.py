@@ -1,0 +1,398 @@
+"""A cluster of real Kafka JVMs behind toxiproxy, whatever runs them: local processes, or containers."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from harness.clusters.base import START, TESTED, Disks, Links, TierServer, UnexpectedExit, party
+from harness.clusters.disks.loop_devices import OwnDisks
+from harness.clusters.network.address_plan import Plan
+from harness.clusters.network.links import ToxiproxyLinks
+from harness.clusters.network.toxiproxy import ToxiproxyClient
+from harness.clusters.nodes import clocks
+from harness.clusters.nodes.node_files import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
+from harness.clusters.nodes.s3_server import S3_SERVER, s3_log
+from harness.clusters.nodes.storage_format import format_anew, identity_of
+from harness.clusters.nodes.tier_folder import store_of
+from harness.clusters.processes.runner import Memory, ProcessState, Runner
+from harness.clusters.state import RunState, remove_directory
+from harness.kafka.release.release import Release
+from harness.model.errors import HarnessFailure
+from harness.model.scenario.scenario import ClusterShape
+from harness.model.waiting import wait_for
+
+TOXIPROXY = "toxiproxy"
+_READY_S = 120.0  # a loaded two-core machine has taken 40
+_GONE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a backend gives a cluster: who runs its processes, and where everybody listens."""
+
+    runner: Runner
+    plan: Plan
+    toxiproxy: ToxiproxyClient
+    capabilities: frozenset[str]
+    formatted: Path  # what a disk that takes another's place is copied from
+    disks: OwnDisks | None = None  # of the brokers' own
+    memory: Memory | None = None  # None: nothing limits it
+
+
+class JvmCluster:
+    """Implements `base.Cluster`. Made by a backend. Usable as a context manager that ends in `close()`."""
+
+    def __init__(
+        self, sites: Mapping[str, Site], state: RunState, means: Means, nodes: Mapping[int, NodeFiles]
+    ) -> None:
+        self.releases: Mapping[str, Release] = {which: site.release for which, site in sites.items()}
+        self.release = self.releases[TESTED]
+        self.shape: ClusterShape = sites[TESTED].shape
+        self.state = state
+        self.directory = state.directory
+        self.capabilities = means.capabilities
+        self.brokers = means.plan.brokers
+        self.controllers = means.plan.controllers
+        self.disks: Disks | None = means.disks
+        self.tier_store = store_of(state.directory) if self.shape.tier else None
+        self.tier_server: TierServer | None = None  # a backend has it
+        self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
+        self._security = sites[TESTED].security
+        self._means = means
+        self._runner = means.runner
+        self._sites = sites
+        self._nodes = dict(nodes)
+        self._runs = dict.fromkeys(nodes, START if START in sites else TESTED)
+        self._watches: dict[int, LogWatch] = {}
+        self._asked: set[int] = set()  # nodes whose end was asked for since their last start
+        self._exits: dict[tuple[str, int], UnexpectedExit] = {}  # by name and pid
+        self._stopped = False
+
+    # --- addresses ---
+
+    def bootstrap(self) -> str:
+        """See `base.Cluster`."""
+        return self._means.plan.bootstrap()
+
+    def bootstrap_lone(self) -> str:
+        """See `base.Cluster`."""
+        return self._means.plan.bootstrap_lone()
+
+    def bootstrap_direct(self) -> str:
+        """See `base.Cluster`."""
+        return ",".join("{}:{}".format(*self.direct_address(broker)) for broker in self.brokers)
+
+    def client_settings(self) -> Mapping[str, str]:
+        """See `base.Cluster`."""
+        return self._security.client() if self._security else {}
+
+    def direct_address(self, node: int) -> tuple[str, int]:
+        """See `base.Cluster`."""
+        return self._means.plan.direct(node)
+
+    # --- processes ---
+
+    def kill(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._asked.update(nodes)
+        self._signal(nodes, signal.SIGKILL)
+        self._wait_gone(nodes, _GONE_S, "die of SIGKILL")
+
+    def terminate(self, node: int, deadline_s: float = 30) -> None:
+        """See `base.Cluster`."""
+        self._asked.add(node)
+        self._signal([node], signal.SIGTERM)
+        self._wait_gone([node], deadline_s, "shut down after SIGTERM")
+
+    def pause(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._signal(nodes, signal.SIGSTOP)
+        self._wait_paused(nodes, True)
+
+    def resume(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self._signal(nodes, signal.SIGCONT)
+        self._wait_paused(nodes, False)
+
+    def start(self, *nodes: int) -> None:
+        """See `base.Cluster`."""
+        self.unexpected_exits()  # remembered before the new process takes the old one's place
+        states = self._runner.status()
+        for node in nodes:
+            name, files = party(node), self._nodes[node]
+            if name in states and states[name].alive:
+                continue
+            self._watches[node] = LogWatch(files.server_log)
+            self._asked.discard(node)
+            self._runner.start(
+                name,
+                files.command.argv,
+                cwd=files.directory,
+                output=files.console,
+                env=files.command.env,
+            )
+
+    def running(self, node: int) -> bool:
+        """See `base.Cluster`."""
+        return self._process(node).alive
+
+    def paused(self, node: int) -> bool:
+        """See `base.Cluster`."""
+        process = self._process(node)
+        return process.alive and _stopped(process.pid)
+
+    def pid(self, node: int) -> int:
+        """The process of a node that runs, for measurements."""
+        return self._process(node).pid
+
+    def wait_started(self, node: int, deadline_s: float) -> None:
+        """See `base.Cluster`. Raises HarnessFailure at once when the node has ended."""
+        files, watch = self._nodes[node], self._watches[node]
+
+        def seen() -> str:
+            process = self._process(node)
+            if not process.alive:
+                raise self._failure(node, f"{party(node)} ended before it had started ({process.status})")
+            if watch.seen():
+                return ""
+            return last_line(files.server_log) or last_line(files.console) or "an empty log"
+
+        wait_for(
+            seen,
+            until=lambda last: not last,
+            deadline_s=deadline_s,
+            what=f'"Kafka Server started" of {party(node)}',
+            interval_s=0.1,
+        )
+
+    def unexpected_exits(self) -> list[UnexpectedExit]:
+        """See `base.Cluster`."""
+        if not self._stopped:
+            names = {party(node) for node in self._nodes if node not in self._asked} | {TOXIPROXY, S3_SERVER}
+            for name, process in self._runner.status().items():
+                if not process.alive and name in names:
+                    self._remember_exit(name, process)
+        return sorted(self._exits.values(), key=lambda exit_: exit_.at_ns)
+
+    def _remember_exit(self, name: str, process: ProcessState) -> None:
+        log = s3_log(self.directory) if name == S3_SERVER else proxy_log(self.directory)
+        for node, files in self._nodes.items():
+            if party(node) == name:
+                log = files.server_log if files.server_log.exists() else files.console
+        found = UnexpectedExit(name, process.status, process.ended_ns or time.time_ns(), tail(log))
+        self._exits.setdefault((name, process.pid), found)
+
+    # --- files ---
+
+    def log_directories(self, node: int) -> tuple[Path, ...]:
+        """See `base.Cluster`."""
+        return self._nodes[node].log_directories
+
+    def server_log(self, node: int) -> Path:
+        """See `base.Cluster`."""
+        return self._nodes[node].server_log
+
+    def directory_id(self, node: int) -> str:
+        """See `base.Cluster`."""
+        return identity_of(self._nodes[node].data)["directory.id"]
+
+    def console_log(self, node: int) -> Path:
+        """See `base.Cluster`."""
+        return self._nodes[node].console
+
+    def wipe(self, node: int) -> None:
+        """See `base.Cluster`."""
+        if self.running(node):
+            raise HarnessFailure(f"the disk of {party(node)} cannot be swapped while it runs")
+        format_anew(self._means.formatted, self.log_directories(node))
+
+    def use_release(self, node: int, which: str) -> None:
+        """See `base.Cluster`."""
+        if which not in self._sites:
+            raise HarnessFailure(f"{party(node)} cannot run the release {which!r}: there is {', '.join(self._sites)}")
+        if self.running(node):
+            raise HarnessFailure(f"{party(node)} cannot be given another release while it runs")
+        self._nodes[node] = configure(node, self._sites[which], self._nodes[node])
+        self._runs[node] = which
+
+    def release_of(self, node: int) -> Release:
+        """See `base.Cluster`."""
+        return self.releases[self._runs[node]]
+
+    def limit_file_size(self, node: int, size_bytes: int | None) -> None:
+        """See `base.Cluster`. Only the soft limit of RLIMIT_FSIZE is lowered: its owner may raise that again."""
+        process = self._process(node)
+        if not process.alive:
+            return
+        if size_bytes is None:
+            self._asked.discard(node)
+        else:
+            self.let_end(node)
+        try:
+            _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard if size_bytes is None else size_bytes, hard))
+        except ProcessLookupError:
+            pass  # it ended in between
+        except (OSError, ValueError, OverflowError) as refused:
+            raise HarnessFailure(f"the size of files of {party(node)} cannot be limited: {refused}") from refused
+
+    def let_end(self, node: int) -> None:
+        """See `base.Cluster`."""
+        self._asked.add(node)
+
+    def how_it_ended(self, node: int) -> str:
+        """See `base.Cluster`."""
+        process = self._process(node)
+        return "" if process.alive else process.status
+
+    def set_clock(self, node: int, ahead_s: float) -> None:
+        """See `base.Cluster`."""
+        if not self.shape.clock:
+            raise HarnessFailure("the clocks of this cluster cannot be set: its shape did not ask for it")
+        self._nodes[node].clock.set(ahead_s)
+
+    def squeeze_memory(self, node: int) -> int:
+        """See `base.Cluster`."""
+        if self._means.memory is None:
+            raise HarnessFailure("this backend cannot limit the memory of a node")
+        return self._means.memory.squeeze(party(node))
+
+    def release_memory(self, node: int) -> None:
+        """See `base.Cluster`."""
+        if self._means.memory is not None:
+            self._means.memory.release(party(node))
+
+    # --- as a whole ---
+
+    def heal(self) -> None:
+        """See `base.Cluster`."""
+        self.links.heal_all()
+        if self.disks:
+            self.disks.heal([path for broker in self.brokers for path in self.log_directories(broker)])
+        self.resume(*self._means.plan.nodes)
+        self.start(*self._means.plan.nodes)
+
+    def stop(self) -> None:
+        """See `base.Cluster`."""
+        if self._stopped:
+            return
+        self.unexpected_exits()
+        self._stopped = True
+        self._runner.stop()
+        if self.shape.clock:
+            clocks.tidy()
+        remove_directory(self.directory)
+
+    def close(self) -> None:
+        """See `base.Cluster`."""
+        if not self.state.kept:
+            self.stop()
+        elif not self._stopped:
+            self._stopped = True
+            self._runner.let_go()
+
+    def describe_kept(self) -> str:
+        """See `base.Cluster`."""
+        login = f", settings of clients {self._security.java}" if self._security else ""
+        return (
+            f"Kafka {self.release.version} is left running: clients {self.bootstrap()} (through toxiproxy at "
+            f"{self._means.toxiproxy.host}:{self._means.toxiproxy.port}), past every fault {self.bootstrap_direct()}, "
+            f"files {self.directory}{login}; stop it with: durability clean {self.state.run}"
+        )
+
+    def __enter__(self) -> JvmCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- inside ---
+
+    def bring_up(self) -> None:
+        """Starts every node and waits until each has; toxiproxy was started before."""
+        self.start(*self._means.plan.nodes)
+        self._wait_proxies()
+        give_up_at = time.monotonic() + _READY_S
+        for node in self._means.plan.nodes:
+            self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
+        if self._security:
+            at = {node: self.direct_address(node) for node in self._means.plan.nodes}
+            self._security.admit({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
+
+    def _wait_proxies(self) -> None:
+        wanted = set(self._means.plan.proxies())
+
+        def missing() -> str:
+            state = self._runner.status()[TOXIPROXY]
+            if not state.alive:
+                last = last_line(proxy_log(self.directory))
+                raise HarnessFailure(f"toxiproxy ended at its start ({state.status}): {last}")
+            if not self._means.toxiproxy.answers():
+                return "no answer"
+            return ", ".join(sorted(wanted - set(self._means.toxiproxy.proxies())))
+
+        wait_for(missing, until=lambda text: not text, deadline_s=20, what="toxiproxy to know every link")
+
+    def _process(self, node: int) -> ProcessState:
+        return self._runner.status()[party(node)]
+
+    def _signal(self, nodes: Sequence[int], number: signal.Signals) -> None:
+        self._runner.signal([party(node) for node in nodes], number)
+
+    def _wait_gone(self, nodes: Sequence[int], deadline_s: float, what: str) -> None:
+        names = [party(node) for node in nodes]
+
+        def alive() -> list[str]:
+            states = self._runner.status()
+            return [name for name in names if states[name].alive]
+
+        wait_for(
+            alive,
+            until=lambda left: not left,
+            deadline_s=deadline_s,
+            what=f"{', '.join(names)} to {what}",
+            interval_s=0.01,
+        )
+
+    def _wait_paused(self, nodes: Sequence[int], paused: bool) -> None:
+        def otherwise() -> list[str]:
+            states = [(party(node), self._process(node)) for node in nodes]
+            return [name for name, state in states if state.alive and _stopped(state.pid) != paused]
+
+        wait_for(
+            otherwise,
+            until=lambda left: not left,
+            deadline_s=_GONE_S,
+            what=f"processes to {'stand still' if paused else 'go on'}",
+            interval_s=0.01,
+        )
+
+    def _failure(self, node: int, sentence: str) -> HarnessFailure:
+        files = self._nodes[node]
+        failure = HarnessFailure(f"{sentence}: {last_error(files)}")
+        failure.add_note(tail(files.console) + "\n" + tail(files.server_log))
+        return failure
+
+
+def proxy_log(run: Path) -> Path:
+    """Where toxiproxy of a run writes; its folder is made."""
+    folder = run / TOXIPROXY
+    folder.mkdir(exist_ok=True)
+    return folder / f"{TOXIPROXY}.log"
+
+
+def _stopped(pid: int) -> bool:
+    """Whether the kernel has the process stopped by a signal."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] == "T"

@@ -1,0 +1,183 @@
+"""The process backend: real Kafka as local JVMs behind toxiproxy, no root, no Docker."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.clusters.base import START, TESTED
+from harness.clusters.choosing import able, refuse_as_processes
+from harness.clusters.disks import unmount
+from harness.clusters.disks.loop_devices import OwnDisks
+from harness.clusters.network.toxiproxy import ToxiproxyClient
+from harness.clusters.nodes.jvm_cluster import TOXIPROXY, JvmCluster, Means, proxy_log
+from harness.clusters.nodes.launch import JavaLaunch
+from harness.clusters.nodes.node_files import Site, environment
+from harness.clusters.nodes.s3_server import S3Server
+from harness.clusters.nodes.security import Security
+from harness.clusters.nodes.storage_format import Formatted, formatted, java_tool
+from harness.clusters.nodes.tier_folder import make_store
+from harness.clusters.nodes.write_nodes import with_fast_start, write_nodes
+from harness.clusters.processes.addresses import TOXIPROXY_PORT, Addresses
+from harness.clusters.processes.class_data_archive import machine_of
+from harness.clusters.processes.slots import take_slot
+from harness.clusters.processes.supervision import Supervision
+from harness.clusters.state import RunState, new_run, remove_directory
+from harness.clusters.sweep import sweep
+from harness.kafka.release.cache import Cache
+from harness.kafka.release.go_tool import S3_TOOL, TOXIPROXY_TOOL, go_tool
+from harness.kafka.release.java import Java, find_java
+from harness.kafka.release.release import Release
+from harness.model.backend import PROCESSES
+from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.limits import NO_LIMITS, Limits
+from harness.model.scenario.scenario import ClusterShape
+
+Progress = Callable[[str], None]
+
+
+def start_processes(
+    release: Release,
+    shape: ClusterShape,
+    *,
+    root: Path,
+    keep: bool,
+    progress: Progress,
+    cache: Path,
+    limits: Limits = NO_LIMITS,
+    starts_on: Release | None = None,
+    java: Java | None = None,
+) -> JvmCluster:
+    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+
+    starts_on: what nodes begin on, where that is not `release`. java: of the release, unless one is to be looked for.
+
+    BadInput for an image of brokers, and for limits: processes can have neither.
+    """
+    refuse_as_processes(release.image.spec if release.image else None, limits)
+    for line in sweep(root):
+        progress(line)
+    proxy_binary = go_tool(TOXIPROXY_TOOL, cache, progress)
+    s3_binary = go_tool(S3_TOOL, cache, progress) if shape.tier == "s3" else None
+    builds = {TESTED: _built(release, shape, java or find_java(release.version), Cache(cache), progress)}
+    if starts_on:
+        builds[START] = _built(starts_on, shape, find_java(starts_on.version), Cache(cache), progress)
+    state, supervision = supervised(root, release, keep=keep)
+    try:
+        addresses = Addresses.of(state.slot, shape)
+        state = replace(state, bootstrap=addresses.bootstrap())
+        state.save()
+        means = Means(
+            runner=supervision,
+            plan=addresses,
+            toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
+            capabilities=able(PROCESSES),
+            formatted=builds.get(START, builds[TESTED]).formatted.later,
+            disks=own_disks(shape, state, supervision),
+        )
+        make_store(state.directory, shape)
+        security = Security.of(state.directory, shape)
+        _start_toxiproxy(proxy_binary, state.directory, means)
+        server = S3Server(s3_binary, state.directory, addresses, supervision, environment()) if s3_binary else None
+        if server:
+            server.admit()
+        sites = {
+            which: with_fast_start(_site(build, shape, means, state.directory, security), Cache(cache), progress)
+            for which, build in builds.items()
+        }
+        cluster = JvmCluster(sites, state, means, write_nodes(sites))
+        cluster.tier_server = server
+        cluster.bring_up()
+    except BaseException as error:
+        abandon(state, supervision, error)
+        raise
+    return cluster
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    release: Release
+    java: Java
+    formatted: Formatted
+
+
+def _built(release: Release, shape: ClusterShape, java: Java, cache: Cache, progress: Progress) -> _Build:
+    if java.note:
+        progress(java.note)
+    return _Build(release, java, formatted(release, shape, java_tool(release, java), cache, progress))
+
+
+def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path, security: Security | None) -> Site:
+    java = build.java
+    return Site(
+        release=build.release,
+        shape=shape,
+        plan=means.plan,
+        launch=JavaLaunch(str(java.executable), machine_of(java), build.release.classpath, environment()),
+        runner=means.runner,
+        formatted=build.formatted,
+        directory=directory,
+        disks=means.disks,
+        host=lambda _: socket.gethostname(),
+        security=security,
+    )
+
+
+def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCESSES) -> tuple[RunState, Supervision]:
+    """A run of its own: a slot, a directory, and the supervisor that holds the slot and outlives the harness.
+
+    Its state names the supervisor as soon as there is one, so that whoever comes after a crash can end it.
+    """
+    slot = take_slot()
+    try:
+        state = new_run(root, slot=slot.number, release=release.version, kept=keep, backend=backend)
+        try:
+            supervision = Supervision(state.directory, slot.descriptor, stay=keep)
+        except BaseException:
+            remove_directory(state.directory)
+            raise
+        try:
+            state = state.supervised_by(supervision.pid)
+            state.save()
+        except BaseException as error:
+            abandon(state, supervision, error)
+            raise
+    finally:
+        slot.let_go()  # the supervisor and what it starts hold it from here on
+    return state, supervision
+
+
+def own_disks(shape: ClusterShape, state: RunState, supervision: Supervision) -> OwnDisks | None:
+    """What makes the disks of the nodes' own, if the shape has such; whoever ends the run unmounts them."""
+    if not shape.disk:
+        return None
+    disks = OwnDisks(shape.disk, state.directory)
+    script = [sys.executable, "-I", "-S", unmount.__file__]
+    supervision.farewell([*script, "--thaw", str(state.directory)], first=True)
+    supervision.farewell([*script, str(state.directory)])
+    return disks
+
+
+def abandon(state: RunState, supervision: Supervision, error: BaseException) -> None:
+    """Nothing is left of a run that `error` ended before it was a cluster; what resists becomes a note of it."""
+    try:
+        supervision.stop()
+        remove_directory(state.directory)
+    except (HarnessTimeout, HarnessFailure) as late:
+        error.add_note(str(late))
+
+
+def _start_toxiproxy(binary: Path, directory: Path, means: Means) -> None:
+    config, log = directory / "toxiproxy.json", proxy_log(directory)
+    config.write_text(means.plan.toxiproxy_config(), "utf-8")
+    address = ["-host", means.toxiproxy.host, "-port", str(means.toxiproxy.port)]
+    means.runner.start(
+        TOXIPROXY,
+        [str(binary), *address, "-config", str(config)],
+        cwd=directory,
+        output=log,
+        env={**environment(), "LOG_LEVEL": "error"},
+    )

@@ -1,0 +1,119 @@
+"""The harness's end of the supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.clusters.processes.runner import ProcessState
+from harness.model.errors import HarnessFailure, HarnessTimeout
+
+_ANSWER_S = 30.0
+_SCRIPT = Path(__file__).with_name("supervisor.py")
+
+
+class Supervision:
+    """Starts the supervisor and talks to it; one call at a time, from any thread."""
+
+    def __init__(self, directory: Path, slot_fd: int, *, stay: bool) -> None:
+        self._lock = threading.Lock()
+        self._buffer = b""
+        self._calls = 0
+        arguments = [str(os.getpid()), str(directory), str(slot_fd), "stay" if stay else "leave"]
+        with (directory / "supervisor.log").open("ab") as errors:
+            self._process = subprocess.Popen(
+                # -I: neither this directory nor the user's environment shadows the standard library.
+                [sys.executable, "-I", "-S", str(_SCRIPT), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                pass_fds=(slot_fd,),
+                start_new_session=True,  # Ctrl-C goes to the harness, which ends its clusters in order
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
+        """Starts a process, its standard output and error appended to `output`, and returns its pid."""
+        answer = self._call(do="start", name=name, argv=list(argv), cwd=str(cwd), output=str(output), env=dict(env))
+        return int(answer["pid"])
+
+    def signal(self, names: Sequence[str], number: int) -> list[str]:
+        """Sends a signal to those of `names` that live, and returns them."""
+        return list(self._call(do="signal", names=list(names), signal=int(number))["sent"])
+
+    def status(self) -> dict[str, ProcessState]:
+        """Of everything that was ever started, by name."""
+        processes = self._call(do="status")["processes"]
+        return {name: ProcessState(**state) for name, state in processes.items()}
+
+    def stay(self, stay: bool) -> None:
+        """Whether everything goes on when the harness ends."""
+        self._call(do="stay", stay=stay)
+
+    def farewell(self, argv: Sequence[str], *, first: bool = False) -> None:
+        """What the supervisor runs when it has ended everything else, however that came about; in the order told.
+
+        first: as soon as it has sent SIGKILL to everything else, and before that has ended.
+        """
+        self._call(do="farewell", argv=list(argv), first=first)
+
+    def stop(self) -> None:
+        """Everything dead, the supervisor, too. Idempotent."""
+        if self._process.poll() is None:
+            try:
+                self._call(do="stop")
+            except HarnessFailure:
+                self._process.kill()  # its children die with it (PR_SET_PDEATHSIG)
+        self._process.wait(_ANSWER_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def let_go(self) -> None:
+        """Closes our end of a supervisor that stays."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.returncode = 0  # it lives on purpose: no ResourceWarning about that
+
+    def _call(self, **request: Any) -> dict[str, Any]:
+        with self._lock:
+            self._calls += 1
+            try:
+                assert self._process.stdin is not None
+                self._process.stdin.write(json.dumps(request | {"call": self._calls}).encode() + b"\n")
+                answer: dict[str, Any] = {}
+                while answer.get("call") != self._calls:  # an interrupted call leaves its answer behind
+                    answer = json.loads(self._line())
+            except (OSError, ValueError) as error:
+                raise HarnessFailure(f"the supervisor of the cluster is gone ({error})") from error
+        if "error" in answer:
+            raise HarnessFailure(f"the supervisor could not {request['do']}: {answer['error']}")
+        return answer
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        give_up_at = time.monotonic() + _ANSWER_S
+        poll = select.poll()  # not select(): the harness may have more than 1024 open files
+        poll.register(self._process.stdout, select.POLLIN)
+        while b"\n" not in self._buffer:
+            if not poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
+                raise HarnessTimeout(f"waited {_ANSWER_S:g} s for an answer of the cluster's supervisor")
+            chunk = os.read(self._process.stdout.fileno(), 65536)
+            if not chunk:
+                raise OSError("end of file")
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line

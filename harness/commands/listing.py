@@ -1,0 +1,167 @@
+"""What there is, for `durability list`: each answer is a heading and rows of text."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, Final
+
+from harness.commands.options import GateOptions
+from harness.model.backend import AUTO
+from harness.model.errors import BadInput
+from harness.model.finding import Kind
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def scenarios(maven_repo: str | None) -> Table:
+    """Built-in scenarios with their tags, the gate's first."""
+    del maven_repo
+    library = _room("harness.scenarios")
+    gate = {s.name for s in library.gate()}
+    rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
+    return ("scenario", "tags", "what it does", "guards", "weakening under which it must FAIL"), [
+        (
+            s.name,
+            ", ".join(library.tags_of(s)) + _where_only(s),
+            s.title,
+            s.guards,
+            s.weakening.what if s.weakening else "none, so it is no coverage",
+        )
+        for s in rows
+    ]
+
+
+def faults(maven_repo: str | None) -> Table:
+    """Kinds of steps a scenario may use, with their arguments, and whether this machine can do them."""
+    del maven_repo
+    registry = _room("harness.faults.steps.registry")
+    rows = [(str(kind.do), *_described(kind), _available(kind.needs)) for kind in registry.KINDS]
+    return ("step", "arguments", "what it does", "here"), [*rows]
+
+
+def checks(maven_repo: str | None) -> Table:
+    """Broken promises that the verifier looks for: a check's docstring begins with the name of its finding."""
+    del maven_repo
+    package = _room("harness.verify.checks")
+    rows: list[tuple[str, ...]] = []
+    for found in pkgutil.iter_modules(package.__path__):
+        text = (_room(f"{package.__name__}.{found.name}").__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        kind, _, meaning = text.partition(" ")
+        rows.append((kind.rstrip(":"), f"{package.__name__}.{found.name}", meaning))
+    for room in map(
+        _room,
+        (
+            "harness.verify.checks.admin_operations",
+            "harness.verify.checks.tier_seam",
+            "harness.verify.checks.unavailable",
+        ),
+    ):
+        rows += [(kind.value, room.__name__, meaning) for kind, meaning in room.MEANINGS.items()]
+    seen = {row[0] for row in rows}
+    standing = [kind.value for kind in Kind if kind.value not in seen]
+    rows += [
+        (kind, "harness.verify.checks.recovery", "read off the cluster's state after healing") for kind in standing
+    ]
+    return ("finding", "looked for by", "what it means"), sorted(rows)
+
+
+def releases(maven_repo: str | None) -> Table:
+    """Final versions that the repository has, newest first, and which of them are here already."""
+    from harness.kafka.release.cache import default_cache
+    from harness.kafka.release.release import has_kraft, known_versions
+
+    known, offline = known_versions(maven_repo, default_cache())
+    if offline and not known:
+        raise BadInput(offline)
+
+    def usable(version: str, cached: bool) -> str:
+        if not has_kraft(version):
+            return "no: it has no KRaft for production (KIP-833)"
+        if cached:
+            return f"cached; not asked for others: {offline}" if offline else "cached"
+        return "downloads on use, if it is published in full"
+
+    return ("release", "here"), [(one.version, usable(one.version, one.cached)) for one in known]
+
+
+LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
+    "scenarios": scenarios,
+    "faults": faults,
+    "checks": checks,
+    "releases": releases,
+}
+
+
+def check_scenarios(options: GateOptions) -> None:
+    """BadInput, before anything starts, when a scenario does not exist, or is none, or cannot be done here."""
+    library = _room("harness.scenarios")
+    known = library.builtin()
+    for name in options.only:
+        if name not in known:
+            if "/" in name or name.lower().endswith(".toml"):
+                library.load(name)  # says what is wrong with a path
+            raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
+    asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
+    asked += library.tagged(options.tags)
+    reasons = []
+    for scenario in asked or library.gate():
+        refused = [_lacking(scenario, able) for able in _able(options.backend).values()]
+        if all(refused):  # where the choice is left to the run, it checks again what it has chosen
+            reasons.append(refused[0])
+    if reasons and not (options.leave_out and len(reasons) < len(asked)):
+        raise BadInput(reasons[0])
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=3, cutoff=0.5)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"{meant or ';'} `durability list scenarios` shows what there is"
+
+
+def _where_only(scenario: Any) -> str:
+    here = _available(_room("harness.faults.steps.registry").needs(scenario))
+    return "" if here == "yes" else f"; {here}"
+
+
+def _described(kind: Any) -> tuple[str, str]:
+    """Arguments of a step, and the first line of what it says of itself."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return ", ".join(names), (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _available(needs: frozenset[str]) -> str:
+    able = _able(AUTO)
+    fit = [backend for backend, capabilities in able.items() if needs <= capabilities]
+    if len(fit) == len(able):
+        return "yes"
+    if fit:
+        return f"with --backend {' or '.join(fit)} only"
+    lacking = needs - frozenset().union(*able.values())
+    told: dict[str, str] = _room("harness.clusters.choosing").missing()
+    reasons = {told[capability] for capability in lacking if capability in told}
+    why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
+    return f"no: {why}"
+
+
+def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
+    reason: str | None = _room("harness.faults.steps.registry").lacking(scenario, capabilities)
+    return reason
+
+
+def _able(backend: str) -> dict[str, frozenset[str]]:
+    """What each of the backends can do that a run of `backend` may take."""
+    from harness.clusters.choosing import CAPABILITIES, able
+
+    return {name: able(name) for name in CAPABILITIES if backend in (AUTO, name)}
+
+
+def _room(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as absent:
+        raise BadInput(f"this installation lacks {absent.name}; pip install 'kafka-durability[all]'") from None

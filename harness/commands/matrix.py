@@ -1,0 +1,298 @@
+"""The matrix of contracts: configurations beside one another while something happens, each cell played and judged.
+
+A scenario with a [matrix] table is one column. What each of its topics came to is read off the verdict of the run, and
+held against what `model.promises` derives from the topic's and its producer's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness import scenarios
+from harness.commands import gate
+from harness.commands.matrix_settings import OF_LATE_READERS, OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
+from harness.commands.options import GateOptions, GateResult, Progress
+from harness.evidence import Bundle
+from harness.evidence.documents import write_json
+from harness.evidence.gate import MATRIX
+from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.model.contract.contract import ARCHIVED_AT, COMPACTION_OF
+from harness.model.contract.effects import Effect, Event, Promise, told
+from harness.model.contract.internal_topics import UNTOLD_OF
+from harness.model.contract.promises import promises
+from harness.model.errors import BadInput
+from harness.model.exits import Exit, worst
+from harness.model.finding import Finding, Kind
+from harness.model.scenario.scenario import Matrix, Scenario
+from harness.model.scenario.tier_rules import BY_HAND
+from harness.model.scenario.toml import hint
+from harness.model.verdict import Status, Verdict
+
+TAG: Final = "contract"
+# A topic that is unavailable while something is broken gives no ack for most of that time. One that is available may
+# give none while a leader or the ISR changes, which a column lasts much longer than.
+UNAVAILABLE_SHARE: Final = 0.5
+# Any other kind says that what somebody had is not what is there: what is gone, even where none of it was acknowledged.
+_SEEN: Final[Mapping[Kind, Effect]] = {
+    Kind.DUPLICATED: Effect.DUPLICATED,
+    Kind.REORDERED: Effect.REORDERED,
+    Kind.SKIPPED_READ: Effect.SKIPPED,
+    Kind.ABORTED_READ: Effect.SHOWN,
+    Kind.UNAVAILABLE: Effect.UNAVAILABLE,
+}
+# Figures of a verdict, by place, that show an effect without a finding.
+_COUNTED: Final[Mapping[str, Effect]] = {
+    "given_again": Effect.DUPLICATED,
+    "shown_undecided": Effect.SHOWN,
+    "returned": Effect.RETURNED,
+    "deleted": Effect.DELETED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One configuration at one event. seen: effects with how many records, or for how many seconds; empty = kept.
+
+    status: of the scenario that played it; None = it came to no verdict. evidence: its bundle's folder. exactly: how
+    many records the worst effect is of; None = that does not follow from the steps.
+    """
+
+    scenario: str
+    event: Event
+    topic: str
+    row: str
+    promised: Promise
+    status: Status | None
+    seen: Mapping[Effect, float]
+    silent_s: float
+    evidence: str | None = None
+    exactly: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was seen is what was promised, no less and no more, in a run that proved something."""
+        promised = self.promised.effects
+        as_many = self.exactly is None or self.counted == self.exactly
+        return self.status is Status.PASS and self._worst is promised[0] and set(self.seen) <= set(promised) and as_many
+
+    @property
+    def counted(self) -> float:
+        """Records of the worst effect that was seen, or seconds."""
+        return self.seen.get(self._worst, 0)
+
+    @property
+    def _worst(self) -> Effect:
+        return next((effect for effect in Effect if effect in self.seen), Effect.KEPT)
+
+    @property
+    def text(self) -> str:
+        """For a reader of the matrix."""
+        if self.status is None:
+            return f"not played (promised: {', '.join(self.promised.effects)})"
+        words = told(self.seen, self.silent_s)
+        if self.holds:
+            return words
+        exactly = "" if self.exactly is None else f" {self.exactly:,}"
+        return f"{words} ({self.status.name}; promised:{exactly} {', '.join(self.promised.effects)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a matrix is of, and how to have it again."""
+
+    release: str
+    day: str
+    seed: int | None
+    backends: tuple[str, ...] = ()
+    took_s: float | None = None
+
+    @classmethod
+    def now(cls, result: GateResult) -> Played:
+        """Of a gate that has just ended."""
+        release = str(result.summary.release.get("version"))
+        summary = result.summary
+        return cls(
+            release=release,
+            day=f"{datetime.now(UTC):%Y-%m-%d}",
+            seed=summary.seed,
+            backends=summary.backends,
+            took_s=summary.took_s,
+        )
+
+
+def columns() -> dict[str, Scenario]:
+    """Built-in scenarios that are a column of the matrix, by name; those that can share a cluster stand together."""
+    return {scenario.name: scenario for scenario in scenarios.tagged([TAG])}
+
+
+def chosen(only: Sequence[str], tags: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of all columns, or those asked for by their own name, their event's or a tag. BadInput on any other."""
+    every = columns()
+    by_event: dict[str, list[str]] = {}
+    for name, scenario in every.items():
+        assert scenario.matrix is not None
+        for event in {scenario.matrix.at(topic): None for topic in scenario.matrix.topics}:
+            by_event.setdefault(event, []).append(name)
+    names: list[str] = []
+    for one in only:
+        if one not in every and one not in by_event:
+            raise BadInput(f"no column of the matrix is called {one!r}{hint(one, [*every, *by_event])}")
+        names += [one] if one in every else by_event[one]
+    for tag in tags:
+        tagged = [name for name, scenario in every.items() if tag in scenario.tags]
+        if not tagged:
+            raise BadInput(f"no column of the matrix has the tag {tag!r}{hint(tag, _tags(every))}")
+        names += tagged
+    return tuple(name for name in every if not (only or tags) or name in names)
+
+
+def _tags(every: Mapping[str, Scenario]) -> set[str]:
+    return {tag for scenario in every.values() for tag in scenario.tags}
+
+
+def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell]]:
+    """Runs the columns that `options.only` names, and writes the matrix beside their evidence."""
+    result = gate.gate(options, progress)
+    return result, write(result)
+
+
+def write(result: GateResult) -> list[Cell]:
+    """Writes the matrix of a gate that has just ended beside its evidence: contracts.json."""
+    cells = list(cells_of(result))
+    write_json(result.out / MATRIX, {**asdict(Played.now(result)), "cells": [_plain(cell) for cell in cells]})
+    return cells
+
+
+def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
+    """The gate's own, and INCONCLUSIVE where a cell shows less than what was promised to happen there."""
+    played = [cell for cell in cells if cell.status is not None]
+    shown = bool(played) and all(cell.holds for cell in played)
+    return worst([result.exit, Exit.PASS if shown else Exit.INCONCLUSIVE])
+
+
+def cells_of(result: GateResult) -> Iterator[Cell]:
+    """A cell of each topic of each column, also of those that nothing on this machine could play."""
+    every = columns()
+    version = str(result.summary.release.get("version"))
+    for name in result.summary.not_run:
+        yield from _cells(every[name], None, version)
+    for one in result.summary.results:
+        path = result.out / one.bundle if one.bundle else None
+        judged = path is not None and (path / VERDICT).is_file()
+        yield from _cells(every[one.name], path if judged else None, version)
+
+
+def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Cell]:
+    matrix = scenario.matrix
+    assert matrix is not None
+    verdict = read_verdict(bundle) if bundle else None
+    open_s = _open_s(bundle, matrix.fault) if bundle else 0.0
+    for topic in matrix.topics:
+        settings, client = settings_of(scenario, topic, version)
+        event = matrix.at(topic)
+        settings = settings_at(event, scenario, settings)
+        promise = next((p for p in promises(settings, client) if p.event.name == event), None)
+        if promise is None:
+            raise BadInput(f"scenario {scenario.name}: matrix: {event} does not concern topic {topic}")
+        silent_s = _silent_s(verdict, matrix, topic) if verdict else 0.0
+        yield Cell(
+            scenario=scenario.name,
+            event=promise.event,
+            topic=topic,
+            row=row_of(scenario, topic, settings, client),
+            promised=promise,
+            status=verdict.status if verdict else None,
+            seen=_seen(verdict, topic, promise, silent_s, open_s) if verdict else {},
+            silent_s=silent_s,
+            evidence=bundle.name if bundle else None,
+            exactly=exactly_of(scenario, topic),
+        )
+
+
+def exactly_of(scenario: Scenario, topic: str) -> int | None:
+    """Of how many records a topic of a column shows its effect; None where its steps do not decide that."""
+    assert scenario.matrix is not None
+    lost = [loss.count for loss in scenario.permits.exact_losses if loss.topic == topic]
+    return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
+
+
+def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
+    """Of records whose outcome nobody told only where that is what is promised: elsewhere they break no promise.
+
+    A group that goes back shows in what it is given again."""
+    seen: dict[Effect, float] = {}
+    for finding in verdict.findings:
+        if finding.topic == topic and finding.explained_by is None and not _of_no_record(finding):
+            effect = _SEEN.get(finding.kind, Effect.LOST)
+            if (finding.excused_by or "").startswith(COMPACTION_OF):
+                if promise.event.name in OF_LATE_READERS:
+                    continue  # read before it went, or missed
+                effect = Effect.DELETED
+            if (finding.excused_by or "").startswith(ARCHIVED_AT):
+                effect = Effect.ARCHIVED
+            if (finding.excused_by or "").startswith(UNTOLD_OF):
+                effect = Effect.LOST  # however it shows
+            counts = finding.kind is Kind.LOST or (
+                finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
+            )
+            seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
+    figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
+    if promise.event.name in OF_RESETS:
+        figures = {"given_again": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
+    if promise.event.name in OF_LATE_READERS:
+        figures = {"missed": Effect.DELETED}
+    for figure, effect in figures.items():
+        for place, count in verdict.facts.get(figure, {}).items():
+            if place.rpartition("/")[0] == topic:
+                seen[effect] = seen.get(effect, 0) + count
+    if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
+        seen[Effect.UNAVAILABLE] = silent_s
+    return {effect: seen[effect] for effect in Effect if effect in seen}
+
+
+def _of_no_record(finding: Finding) -> bool:
+    """What brokers keep beside the records: it shows in what becomes of these, or breaks no promise."""
+    by_hand = (finding.excused_by or "").startswith(BY_HAND) and finding.kind is Kind.TIER_OBJECT
+    return by_hand or finding.kind is Kind.COMMIT_REGRESSED
+
+
+def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
+    """For how long the partition of a topic that had no ack for longest had none during the fault; or where it is about
+    them no commit of its group."""
+    what = "without_commits_s" if matrix.at(topic) in OF_OFFSETS else "without_acks_s"
+    silent: Mapping[str, float] = verdict.facts["availability"].get(what, {}).get(matrix.fault, {})
+    return max((s for place, s in silent.items() if place.rpartition("/")[0] == topic), default=0.0)
+
+
+def _open_s(bundle: Path, fault: str) -> float:
+    """How long a fault was open; 0 without one."""
+    for step in Bundle.open(bundle).document("steps.json"):
+        if step["name"] == fault and None not in (step["started_ns"], step["healed_ns"]):
+            return float(step["healed_ns"] - step["started_ns"]) / 1e9
+    return 0.0
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    return {
+        "scenario": cell.scenario,
+        "event": cell.event.name,
+        "happens": cell.event.happens,
+        "topic": cell.topic,
+        "configuration": cell.row,
+        "promised": [effect.value for effect in cell.promised.effects],
+        "exactly": cell.exactly,
+        "seen": {effect.value: amount for effect, amount in cell.seen.items()},
+        "without_acks_s": cell.silent_s,
+        "status": cell.status.name if cell.status is not None else None,
+        "holds": cell.holds,
+        "text": cell.text,
+        "which": cell.promised.which,
+        "why": cell.promised.why,
+        "source": cell.promised.source,
+        "mend": list(cell.promised.mend),
+        "evidence": cell.evidence,
+    }

@@ -1,0 +1,185 @@
+"""The rows of the matrix: what configuration each topic of a column is of, and how that is told in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.kafka.admin.features import ELR
+from harness.model.contract.configuration import AS_RETENTION, ClientSettings, TopicSettings
+from harness.model.contract.contract import (
+    APPEND_TIME,
+    ID_FORGOTTEN,
+    PRODUCER_EXPIRATION,
+    READER_AWAY,
+    Contract,
+    contract_of,
+    has_epoch_each,
+)
+from harness.model.contract.internal_topics import TIER_METADATA
+from harness.model.scenario.scenario import SHARE, STREAMS, WAIT_COMPACTED, Producer, Reader, Scenario
+from harness.model.scenario.tier_rules import LOCAL_RETENTION
+from harness.model.version import numbers_of
+
+# What a topic and its producer do not matter to.
+_OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
+# What depends on where a consumer begins that cannot go on.
+OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
+# What depends on who has read, and not on what is there in the end.
+OF_LATE_READERS: Final = frozenset({"falls_behind_cleaner"})
+# What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
+OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
+# What depends on the topic that tells of the remote tier.
+OF_TIER: Final = frozenset({"tier_metadata_leader_alone_dies"})
+# What depends on how the records are read, as well.
+_OF_ISOLATION: Final = frozenset({"transaction_aborts"})
+# What depends on what its producer speaks.
+_OF_PROTOCOL: Final = frozenset({"end_comes_late"})
+_RESETS: Final = {"error": "none"}  # librdkafka's word, which scenarios have, as Kafka's
+# What depends on a setting of brokers.
+_OF_BROKERS: Final = {
+    "transactional_id_expires": "transactional.id.expiration.ms",
+    "producer_expires_unanswered": PRODUCER_EXPIRATION,
+}
+# What depends on how long its producer waits.
+_OF_PATIENCE: Final = frozenset({"gives_up"})
+_DELIVERY: Final = "delivery.timeout.ms"
+_DELIVERY_MS: Final = 120_000  # Kafka's own; a column that is about it sets it
+_FAILOVER_MS: Final = 20_000  # no failover of a column lasts longer
+ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
+
+
+def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
+    """A configuration as far as it matters to the event that happens to its topic."""
+    event = scenario.matrix.at(topic) if scenario.matrix else ""
+    if event in _OF_CONSUMERS:
+        made = _processor_of(scenario, topic)
+        by = " (Kafka Streams)" if made and made.client == STREAMS else ""
+        return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
+    if event in OF_RESETS:
+        stays = ", stays in its group" if client.stays else ""
+        limit = "" if settings.retention_ms >= 0 else "; retention.ms=-1"
+        return f"auto.offset.reset={client.reset}{stays}, {client.consumer}{limit}"
+    if event in OF_OFFSETS:
+        return f"{client.consumer}; __consumer_offsets: {settings}"
+    if event in OF_TIER:
+        return f"{client}; {TIER_METADATA}: {settings}"
+    spoken = f", transaction.version {client.transaction_version}" if event in _OF_PROTOCOL else ""
+    read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
+    kept = f", {_OF_BROKERS[event]}={scenario.shape.config[_OF_BROKERS[event]]}" if event in _OF_BROKERS else ""
+    waits = f", {_DELIVERY}={_waits_ms(_writer(scenario, topic))}" if event in _OF_PATIENCE else ""
+    return f"{client}{waits}{spoken}{kept}; {settings}{read}"
+
+
+def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
+    """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
+    it; of a processor that reads it, how that one commits."""
+    contract = _declared(scenario)
+    promised = contract.topics[topic]
+    producer = _writer(scenario, topic)
+    settings = TopicSettings(
+        replicas=promised.replicas,
+        min_isr=promised.min_insync_replicas,
+        unclean=promised.unclean_election,
+        elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
+        flush_messages=promised.flush_messages,
+        flush_ms=promised.flush_ms,
+        flush_scheduler_ms=-1 if promised.flush_ms < 0 else 0,  # it is in there already
+        retention_ms=promised.retention_ms,
+        retention_bytes=promised.retention_bytes,
+        deletes=promised.deletes,
+        compacted=promised.compacted,
+        delete_retention_ms=promised.delete_retention_ms,
+        compaction_lag_ms=promised.compaction_lag_ms,
+        append_time=promised.timestamp_type == APPEND_TIME,
+        tiered=promised.tiered,
+        **_local_retention(scenario, topic),
+    )
+    group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
+    processor = _processor_of(scenario, topic)
+    stays = group is not None and group.group not in _left(scenario)
+    waits_ms = _waits_ms(producer)
+    remembered, patient = contract.producer_expiration_ms > waits_ms, waits_ms >= _FAILOVER_MS
+    within_lag = promised.compaction_lag_ms > 0 and topic not in _compacted(scenario)
+    client = replace(_client(producer, group), stays=stays, within_lag=within_lag)
+    client = replace(client, remembered=remembered, patient=patient)
+    if client.transactional:
+        version_spoken = 2 if has_epoch_each(producer, scenario) else 1
+        outlives = producer.name not in _forgotten(scenario)
+        client = replace(client, transaction_version=version_spoken, id_outlives=outlives)
+    if processor is not None and processor.processes is not None:
+        commits: Any = processor.processes.commits
+        client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
+    return settings, client
+
+
+def _local_retention(scenario: Scenario, topic: str) -> dict[str, Any]:
+    """What of its log brokers keep themselves, as the topic sets it."""
+    config = next(t.config for t in scenario.topics if t.name == topic)
+    return {key.replace(".", "_"): int(config.get(key, AS_RETENTION)) for key in LOCAL_RETENTION}
+
+
+def _left(scenario: Scenario) -> set[str]:
+    """Groups that nobody is in for a while."""
+    return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
+
+
+def _forgotten(scenario: Scenario) -> set[str]:
+    """Producers that pause until nobody knows their transactional.id any more."""
+    return {str(step.args.get("producer")) for step in scenario.steps if step.do == ID_FORGOTTEN}
+
+
+def _compacted(scenario: Scenario) -> set[str]:
+    """Topics that are read after compaction has been there; others are while min.compaction.lag.ms lasts."""
+    waits = [step.args["on"] for step in scenario.steps if step.do == WAIT_COMPACTED]
+    return {place.partition("/")[0] for places in waits for place in ([places] if isinstance(places, str) else places)}
+
+
+def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSettings:
+    """Those that an event hangs on: of a topic, or of the one of Kafka's own that its cluster keeps things in."""
+    if event not in OF_OFFSETS | OF_TIER:
+        return topic
+    contract = _declared(scenario)
+    internal = contract.offsets if event in OF_OFFSETS else contract.tier
+    assert internal is not None
+    return TopicSettings(
+        replicas=internal.replicas,
+        min_isr=internal.min_insync_replicas,
+        unclean=internal.unclean_election,
+        elr=topic.elr,
+        deletes=False,
+        keeps_offsets=event in OF_OFFSETS,
+        keeps_tier=event in OF_TIER,
+    )
+
+
+def _declared(scenario: Scenario) -> Contract:
+    """What its settings promise, whatever its author permits beyond them."""
+    return contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
+
+
+def _client(producer: Producer, group: Reader | None) -> ClientSettings:
+    transactional = producer.transactions is not None
+    return ClientSettings(
+        acks=producer.acks,  # type: ignore[arg-type]  # scenario_rules has seen it
+        idempotent=producer.idempotent or transactional,
+        retries=producer.retries,
+        in_flight=producer.in_flight,
+        transactional=transactional,
+        **({"isolation": group.isolation, "commits": SHARE if group.shares else group.commits} if group else {}),  # type: ignore[arg-type]  # as above
+        **({"reset": _RESETS.get(group.reset, group.reset)} if group and group.reset else {}),  # type: ignore[arg-type]
+    )
+
+
+def _writer(scenario: Scenario, topic: str) -> Producer:
+    """The first one that writes to it."""
+    return next(p for p in scenario.producers if topic in p.topics)
+
+
+def _waits_ms(producer: Producer) -> int:
+    return int(producer.config.get(_DELIVERY, _DELIVERY_MS))
+
+
+def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
+    """Who makes other records of those of a topic."""
+    return next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)

@@ -1,0 +1,239 @@
+"""What a scenario's steps mean before any cluster runs: what they refer to is there, and can be what they need.
+
+Whatever can be known when a scenario is loaded is refused then, and not after minutes on a running cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.faults.network.links import CLIENTS, LONE
+from harness.faults.steps.step import Fault, Kind, Place
+from harness.faults.steps.targets import Nodes, parse_nodes, place_of, share_of
+from harness.model.contract.internal_topics import internal_topics
+from harness.model.errors import BadInput
+from harness.model.scenario.rules import partition_of
+from harness.model.scenario.scenario import Admin, Producer, Scenario, Topic
+from harness.model.scenario.tier_rules import is_tiered
+from harness.model.scenario.toml import hint
+
+BROKERS = "brokers"
+CONTROLLERS = "controllers"
+# Which nodes a marker of base.py allows, and whether only one of them.
+_WANTED: Mapping[str, tuple[str, bool]] = {
+    "brokers": (BROKERS, False),
+    "one broker": (BROKERS, True),
+    "controllers": (CONTROLLERS, False),
+    "one controller": (CONTROLLERS, True),
+}
+MOVE = 'give one: do = "reassign", wait = false'
+_OF_PARTITIONS = ("leader", "follower", "followers", "preferred", "adding")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an expression will name: nodes of one role, how many, and which brokers where it says so itself."""
+
+    word: str
+    role: str
+    count: int
+    brokers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """A scenario, and its steps before the one that is looked at."""
+
+    scenario: Scenario
+    earlier: Mapping[str, Kind]
+
+    # --- what steps ask ---
+
+    def topic(self, name: str) -> Topic:
+        """Of the scenario or of Kafka's own; BadInput when there is none of this name."""
+        self._known(name, self.every, "topic")
+        return self.every[name]
+
+    def producer(self, name: str) -> Producer:
+        """Of a name that its marker has checked."""
+        return next(p for p in self.scenario.producers if p.name == name)
+
+    def admin(self, name: str) -> Admin:
+        """Of a name that its marker has checked."""
+        return next(a for a in self.scenario.admin if a.name == name)
+
+    def topics_of(self, places: tuple[str, ...]) -> list[Topic]:
+        """The topics of "topic/0" and "topic/*"; all when there are none."""
+        return [self.every[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
+
+    def holders(self, place: Place) -> frozenset[int] | None:
+        """The brokers that will have a replica; None where that is only known when it runs."""
+        topic, shape = self.every[place[0]], self.scenario.shape
+        if topic.replicas == shape.brokers:
+            return frozenset(range(1, shape.brokers + 1))
+        moved = any(kind.do == "reassign" for kind in self.earlier.values())
+        known = place[1] < len(topic.assignment) and not moved
+        return frozenset(topic.assignment[place[1]]) if known else None
+
+    def may_hold(self, text: str, place: Place) -> bool:
+        """Whether an expression of nodes may name a broker with a replica; also where that is only known later."""
+        named, holders = self.reach(text).brokers, self.holders(place)
+        return not named or holders is None or bool(named & holders)
+
+    def leaves_moving(self) -> bool:
+        """Whether an earlier step leaves a reassignment under way."""
+        return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())
+
+    def reach(self, text: str) -> Reach:
+        """What an expression will name; BadInput where that will be nobody."""
+        nodes, shape = parse_nodes(text), self.scenario.shape
+        word = nodes.word
+        if word == "same":
+            return self.reach(self._victims(nodes))
+        if word == "broker":
+            return Reach(word, BROKERS, 1, frozenset({int(nodes.of)}))
+        if word == "brokers":
+            return Reach(word, BROKERS, shape.brokers, frozenset(range(1, shape.brokers + 1)))
+        if word.startswith("controller"):
+            majority = shape.controllers // 2 + 1
+            counts = {"controllers": shape.controllers, "controller_majority": majority}
+            return Reach(word, CONTROLLERS, counts.get(word, 1))
+        if word == "followers":
+            return Reach(word, BROKERS, self.every[place_of(nodes.of)[0]].replicas - 1)
+        return Reach(word, BROKERS, 1)
+
+    def linked(self, src: str, dst: str) -> None:
+        """BadInput for links that nobody opens: brokers are called by brokers and clients, controllers by nodes."""
+        to = self.reach(dst)
+        if src in CLIENTS:
+            if src == LONE:
+                self._lone()
+            if to.role == CONTROLLERS:
+                raise BadInput(f"dst: clients call no controllers, as {dst!r} names; name brokers")
+            return
+        of = self.reach(src)
+        if of.role == CONTROLLERS and to.role == BROKERS:
+            raise BadInput(f"src: controllers, as {src!r} names, call no brokers; name brokers, or controllers in dst")
+        if of.role == to.role and of.count == to.count == 1 and src == dst:
+            raise BadInput(f"dst: {dst!r} is src, too, and no node has a link to itself; name another")
+
+    # --- what a step's arguments refer to ---
+
+    def check(self, marker: Any, value: Any, *, internal: bool = False) -> None:
+        """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing; `internal`
+        where topics of Kafka's own are no wrong thing."""
+        if marker in ("partition", "partitions", "topic") and not internal:
+            self._no_internal([value] if isinstance(value, str) else value)
+        if marker in ("nodes", *_WANTED) or (marker == "parties" and value not in CLIENTS):
+            self._nodes(parse_nodes(value))
+            if marker in _WANTED:
+                self._wanted(value, *_WANTED[marker])
+        elif marker == "partition":
+            if value.endswith("/*"):
+                raise BadInput(f'{value!r} is more than one partition; name one, as in "{value[:-1]}0"')
+            partition_of(value, self.every)
+        elif marker == "partitions":
+            for text in value:
+                partition_of(text, self.every)
+        elif marker in ("step", "fault"):
+            self._known(value, self.earlier, "earlier step")
+            if marker == "fault":
+                self._victims(Nodes("same", value))
+        elif marker == "producer":
+            self._known(value, [p.name for p in self.scenario.producers], "producer")
+        elif marker == "admin":
+            self._known(value, [a.name for a in self.scenario.admin], "admin")
+        elif marker == "group":
+            self._known(value, self._groups(), "group of a reader")
+        elif marker == "reader":
+            self._known(value, [r.name for r in self.scenario.readers], "reader")
+        elif marker == "topic":
+            self.topic(value)
+
+    @property
+    def topics(self) -> dict[str, Topic]:
+        """As they will be by then: earlier steps may have given one more partitions."""
+        grown = {
+            getattr(kind, "topic", ""): getattr(kind, "total", 0)
+            for kind in self.earlier.values()
+            if kind.do == "create_partitions"
+        }
+        return {t.name: replace(t, partitions=max(t.partitions, grown.get(t.name, 0))) for t in self.scenario.topics}
+
+    @property
+    def every(self) -> dict[str, Topic]:
+        """The same, and topics of Kafka's own."""
+        return {**{t.name: t for t in internal_topics(self.scenario.shape)}, **self.topics}
+
+    def _no_internal(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            name = text.partition("/")[0]
+            if name in self.every and name not in self.topics:
+                raise BadInput(f"{text}: no producer writes to {name}, which this step needs; name a topic of yours")
+
+    def _nodes(self, nodes: Nodes) -> None:
+        shape = self.scenario.shape
+        if nodes.word == "same":
+            self._known(nodes.of, self.earlier, "earlier step")
+            self._victims(nodes)
+        elif nodes.word == "broker" and not 1 <= int(nodes.of) <= shape.brokers:
+            raise BadInput(f"broker({nodes.of}): there are brokers 1 to {shape.brokers}")
+        elif nodes.word == "group_coordinator":
+            self._known(nodes.of, self._groups(), "group")
+        elif nodes.word == "txn_coordinator":
+            self._known(nodes.of, [p.name for p in self.scenario.producers if p.transactions], "transactional producer")
+        elif nodes.word == "share_coordinator":
+            group, (topic, partition) = share_of(nodes.of)
+            self._known(group, self.scenario.share_groups, "share group")
+            partition_of(f"{topic}/{partition}", self.topics)
+        elif nodes.word == "controller_follower" and shape.controllers == 1:
+            raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
+        elif nodes.word == "tier_metadata":
+            ((topic, _),) = partition_of(nodes.of, self.topics)
+            if not is_tiered(self.topics[topic]):
+                raise BadInput(f"tier_metadata({nodes.of}): topic {topic} is not in the remote tier; name one that is")
+        elif nodes.word in _OF_PARTITIONS:
+            ((topic, _),) = partition_of(nodes.of, self.every)
+            if nodes.word == "adding" and not self.leaves_moving():
+                raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
+            if nodes.word.startswith("follower") and self.every[topic].replicas == 1:
+                raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
+
+    def _lone(self) -> None:
+        """BadInput where a client that is cut off alone would be missed by nobody."""
+        mine = {topic for p in self.scenario.producers if p.lone for topic in p.topics}
+        others = {topic for p in self.scenario.producers if not p.lone for topic in p.topics}
+        if not mine - others:
+            raise BadInput("src: nobody writes alone to a topic; give a producer lone = true and a topic of its own")
+        if not others:
+            raise BadInput("src: there is nobody beside the lone client who goes on; add a producer without lone")
+
+    def _wanted(self, text: str, role: str, only_one: bool) -> None:
+        found = self.reach(text)
+        if found.role != role:
+            raise BadInput(f"{text!r} names {found.role}, and this step takes {role} only; name {_example(role)}")
+        if only_one and found.count > 1:
+            raise BadInput(f"{text!r} names {found.count} {role}, and this step takes one; name {_example(role)}")
+
+    def _victims(self, nodes: Nodes) -> str:
+        fault = self.earlier[nodes.of]
+        victims = fault.victims() if isinstance(fault, Fault) else ""
+        if not victims:
+            raise BadInput(f"the step {nodes.of!r} is no fault and chose no nodes; name one that breaks something")
+        return victims
+
+    def _groups(self) -> list[str]:
+        """Groups that somebody reads for."""
+        processing = [p.processes.group for p in self.scenario.producers if p.processes]
+        return [*(r.group for r in self.scenario.readers if r.group), *processing]
+
+    @staticmethod
+    def _known(word: str, known: Any, noun: str) -> None:
+        if word not in known:
+            raise BadInput(f"no {noun} {word!r}{hint(word, known)}")
+
+
+def _example(role: str) -> str:
+    return '"leader(TOPIC/0)" or "broker(2)"' if role == BROKERS else '"controller" or "controller_follower"'

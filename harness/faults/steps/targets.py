@@ -1,0 +1,150 @@
+"""Words of a scenario that name nodes, such as "leader(plain/0)", and the pure step from words to node ids.
+
+broker(2)                    that broker                brokers       every broker
+leader(plain/0)              its leader now             controller    the active controller
+follower(plain/0)            the first replica that does not lead     controllers   every controller
+followers(plain/0)           all replicas that do not lead
+preferred(plain/0)           the first of its replicas
+adding(plain/0)              the first replica that a reassignment adds to it
+group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
+share_coordinator(jobs:plain/0)   of what a share group has acknowledged of a partition (KIP-932)
+tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata that tells of it (KIP-405)
+same(kill_leader)            the nodes of an earlier step
+controller_follower          the first controller that is not the active one
+controller_majority          the active controller and as many others as make a majority
+
+A partition is "plain/0", or one of Kafka's own topics: "__transaction_state/0", "__consumer_offsets/7". Of the latter
+"offsets(readers)" is the one that keeps what a group commits, as in "leader(offsets(readers))".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.faults.steps.step import PartitionView, Place
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario.toml import hint
+
+_FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
+_NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() takes "²", too, which is no number to int()
+
+
+class Facts(Protocol):
+    """What resolving asks about the cluster at that moment."""
+
+    def brokers(self) -> tuple[int, ...]: ...
+    def controllers(self) -> tuple[int, ...]: ...
+    def partition(self, place: Place) -> PartitionView: ...
+    def adding(self, place: Place) -> tuple[int, ...]: ...
+    def active_controller(self) -> int: ...
+    def group_coordinator(self, group: str) -> int: ...
+    def txn_coordinator(self, producer: str) -> int: ...
+    def share_coordinator(self, group: str, place: Place) -> int: ...
+    def tier_metadata(self, place: Place) -> int: ...
+    def nodes_of(self, step: str) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """A parsed expression. `of` is "" where the word takes nothing."""
+
+    word: str
+    of: str
+
+
+def place_of(text: str) -> Place:
+    """ "plain/0" as a topic and a partition; BadInput otherwise."""
+    topic, slash, partition = text.rpartition("/")
+    if not slash or not topic or not _NUMBER.fullmatch(partition):
+        raise BadInput(f'{text!r} is no partition; write "topic/0"')
+    return topic, int(partition)
+
+
+def share_of(text: str) -> tuple[str, Place]:
+    """ "jobs:plain/0" as a group and a partition; BadInput otherwise."""
+    group, _, place = text.partition(":")
+    return group, place_of(place)
+
+
+def parse_nodes(text: str) -> Nodes:
+    """BadInput, with the nearest word, when the text is no expression of nodes."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f'{text!r} names no node; write for example "leader(plain/0)" or "broker(2)"')
+    word, of = match["word"], (match["of"] or "").strip()
+    if word not in _RESOLVE:
+        raise BadInput(f"{text!r}: unknown target {word!r}{hint(word, _RESOLVE)}")
+    if bool(of) != (word in _TAKES):
+        needs = f"needs {_TAKES[word]} in brackets" if word in _TAKES else "takes nothing in brackets"
+        raise BadInput(f"{text!r}: {word} {needs}")
+    if _TAKES.get(word) == "a partition":
+        place_of(of)
+    if word == "share_coordinator":
+        share_of(of)
+    if word == "broker" and not _NUMBER.fullmatch(of):
+        raise BadInput(f"{text!r}: broker needs a number")
+    return Nodes(word, of)
+
+
+def resolve(nodes: Nodes, facts: Facts) -> tuple[int, ...]:
+    """Node ids, in a stable order; never empty. HarnessTimeout where the cluster has none such now, as no leader."""
+    found = _RESOLVE[nodes.word](nodes.of, facts)
+    if not found or min(found) < 0:
+        raise HarnessTimeout(f"{nodes.word}({nodes.of}) names no node now")
+    return found
+
+
+def _followers(of: str, facts: Facts) -> tuple[int, ...]:
+    state = facts.partition(place_of(of))
+    return tuple(b for b in state.replicas if b != state.leader)
+
+
+def _controller_followers(facts: Facts) -> tuple[int, ...]:
+    active = facts.active_controller()
+    return tuple(c for c in facts.controllers() if c != active)
+
+
+def _controller_majority(facts: Facts) -> tuple[int, ...]:
+    return (facts.active_controller(), *_controller_followers(facts))[: len(facts.controllers()) // 2 + 1]
+
+
+def _broker(of: str, facts: Facts) -> tuple[int, ...]:
+    if int(of) not in facts.brokers():
+        raise BadInput(f"broker({of}): there are brokers {', '.join(map(str, facts.brokers()))}")
+    return (int(of),)
+
+
+_RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
+    "broker": _broker,
+    "brokers": lambda _, facts: facts.brokers(),
+    "controller": lambda _, facts: (facts.active_controller(),),
+    "controllers": lambda _, facts: facts.controllers(),
+    "controller_follower": lambda _, facts: _controller_followers(facts)[:1],
+    "controller_majority": lambda _, facts: _controller_majority(facts),
+    "leader": lambda of, facts: (facts.partition(place_of(of)).leader,),
+    "follower": lambda of, facts: _followers(of, facts)[:1],
+    "followers": _followers,
+    "preferred": lambda of, facts: (facts.partition(place_of(of)).replicas[0],),
+    "adding": lambda of, facts: facts.adding(place_of(of))[:1],
+    "group_coordinator": lambda of, facts: (facts.group_coordinator(of),),
+    "txn_coordinator": lambda of, facts: (facts.txn_coordinator(of),),
+    "share_coordinator": lambda of, facts: (facts.share_coordinator(*share_of(of)),),
+    "tier_metadata": lambda of, facts: (facts.tier_metadata(place_of(of)),),
+    "same": lambda of, facts: facts.nodes_of(of),
+}
+_TAKES: dict[str, str] = {
+    "broker": "a number",
+    "leader": "a partition",
+    "follower": "a partition",
+    "followers": "a partition",
+    "preferred": "a partition",
+    "adding": "a partition",
+    "group_coordinator": "a group",
+    "txn_coordinator": "a producer",
+    "share_coordinator": "a share group and a partition, as in jobs:plain/0,",
+    "tier_metadata": "a partition",
+    "same": "the name of an earlier step",
+}

@@ -1,0 +1,175 @@
+"""What an operator may do to a topic, delete records or change settings, and waits for what brokers do themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
+from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.waits import POLL_S
+from harness.faults.tier.tier_off import not_switched
+from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
+from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
+from harness.model.errors import BadInput
+from harness.model.scenario.rules import in_sync_at_least
+from harness.model.scenario.scenario import WAIT_COMPACTED, Count, Deadline, Range
+from harness.model.waiting import wait_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteRecords(Action):
+    """Deletes the oldest `share` of the records of partitions (KIP-107); an event says up to which offset."""
+
+    do: ClassVar[str] = "delete_records"
+    on: PartitionsExpr = ()
+    share: Annotated[float, Range(0.001, 1)] = 0.5
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
+        before = {}
+        for (topic, partition), state in stage.states(places).items():
+            start, end = offsets[topic, partition, state.leader]
+            before[topic, partition] = start + int((end - start) * self.share)
+        stage.admin.delete_records(before)
+        for (topic, partition), offset in before.items():
+            stage.record_event("delete_records", topic=topic, partition=partition, before_offset=offset)
+        return Done(resolved={f"{t}/{p}": offset for (t, p), offset in before.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterTopic(Action):
+    """Changes settings of a topic while it is used."""
+
+    do: ClassVar[str] = ALTER_TOPIC
+    internal: ClassVar[bool] = True
+    topic: TopicRef
+    config: dict[str, str] = field(default_factory=dict)
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        if not self.config:
+            raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
+        check_config(self.config, "config")
+        not_switched(self.config)
+        if TIMESTAMP_TYPE in self.config:
+            raise BadInput(
+                f"config: {TIMESTAMP_TYPE} is judged as the topic declares it, all the while; make a topic of each type"
+            )
+        in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
+
+    def perform(self, stage: Stage) -> Done:
+        stage.admin.alter_topic_config(self.topic, self.config)
+        return Done(resolved={"topic": self.topic, "config": dict(self.config)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRolled(Action):
+    """Waits until the leader of each partition has at least so many segments on disk."""
+
+    do: ClassVar[str] = "wait_rolled"
+    internal: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr = ()
+    segments: Count = 2
+    deadline_s: Deadline = 90.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def probe() -> dict[str, int]:
+            return {
+                f"{t}/{p}": max((segments(d, t, p) for d in stage.cluster.log_directories(s.leader)), default=0)
+                for (t, p), s in stage.states(places).items()
+                if s.leader >= 0
+            }
+
+        seen = wait_for(
+            probe,
+            until=lambda counts: len(counts) == len(places) and min(counts.values()) >= self.segments,
+            deadline_s=self.deadline_s,
+            what=f"{self.segments} segments",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"segments": seen})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitLogStart(Action):
+    """Waits until retention has moved the log start of each partition; an event says where it was seen, and when."""
+
+    do: ClassVar[str] = "wait_log_start"
+    on: PartitionsExpr
+    deadline_s: Deadline = 90.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+        before, started = self._starts(stage, places), time.monotonic()
+        seen = wait_for(
+            lambda: self._starts(stage, places),
+            until=lambda now: len(now) == len(places) and all(start > 0 for start in now.values()),
+            deadline_s=self.deadline_s,
+            what="retention to move the log start",
+            interval_s=POLL_S,
+        )
+        for (topic, partition), start in seen.items():
+            stage.record_event("log_start_seen", topic=topic, partition=partition, log_start=start)
+        starts = {f"{t}/{p}": [before.get((t, p)), start] for (t, p), start in seen.items()}
+        return Done(resolved={"log_start": starts, "waited_s": round(time.monotonic() - started, 3)})
+
+    @staticmethod
+    def _starts(stage: Stage, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
+        leaders = {place: s.leader for place, s in stage.states(places).items()}
+        return {(t, p): offsets[t, p, b][0] for (t, p), b in leaders.items() if (t, p, b) in offsets}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitCompacted(Action):
+    """Waits until the leader of each partition has compacted some of its log, or all below an offset (`to`), or with
+    `further` more than when this step began."""
+
+    do: ClassVar[str] = WAIT_COMPACTED
+    internal: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
+    on: PartitionsExpr
+    further: bool = False
+    to: Count = 1
+    deadline_s: Deadline = 60.0
+
+    def perform(self, stage: Stage) -> Done:
+        places = stage.places(self.on)
+
+        def probe() -> dict[str, int]:
+            leaders = {place: state.leader for place, state in stage.states(places).items() if state.leader >= 0}
+            return {f"{t}/{p}": cleaned(stage.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
+
+        before = probe() if self.further else {}
+        seen = wait_for(
+            probe,
+            until=lambda now: (
+                len(now) == len(places)
+                and all(end >= self.to and end > before.get(place, 0) for place, end in now.items())
+            ),
+            deadline_s=self.deadline_s,
+            what="compaction",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"compacted_to": seen})
+
+
+def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:
+    """Up to which offset a broker has compacted a partition; 0 = not at all."""
+    # A broker makes the file without a line, and writes it when it has compacted something.
+    written = [one for one in directories if (one / CLEANED).is_file() and (one / CLEANED).stat().st_size]
+    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in written), default=0)
+
+
+def segments(directory: Path, topic: str, partition: int) -> int:
+    """Segments of a partition in one log directory."""
+    return sum(1 for _ in (directory / f"{topic}-{partition}").glob("*.log"))

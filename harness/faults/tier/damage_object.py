@@ -1,0 +1,73 @@
+"""An object of the remote tier that is not what was put there. Brokers serve it without a look at its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from harness.faults.steps.step import Fault, Injection, PartitionExpr
+from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.targets import place_of
+from harness.faults.tier.common import foresee_folder, store_of
+from harness.faults.tier.tier_served import served_otherwise, whole_logs
+from harness.kafka.storage.record_batch import HEADER_BYTES, Batch
+
+What = Literal["lost", "flip", "cut", "zero", "another"]
+DEADLINE_S: Final = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DamageObject(Fault):
+    """Changes the oldest log of a partition in the remote tier (`what`); healing puts it back as it was.
+
+    lost: it is not there; flip: one bit of a record in its middle; cut: its last batch is missing; zero: nothing but
+    zeros; another: what the partition's newest log there holds. `kept` is for weakenings: it stays as it is.
+    """
+
+    do: ClassVar[str] = "damage_object"
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
+    of: PartitionExpr
+    what: What
+    kept: bool = False
+
+    def foresee(self, plan: Foresight) -> None:
+        """See `Kind`."""
+        foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
+
+    @contextmanager
+    def active(self, stage: Stage) -> Iterator[Injection]:
+        place = place_of(self.of)
+        logs = whole_logs(store_of(stage), place)
+        one, batches = logs[0]
+        was = one.path.read_bytes()
+        batch = batches[{"flip": len(batches) // 2, "cut": -1}.get(self.what, 0)]
+        resolved = {"object": one.path.name, "what": self.what, "byte": batch.position, "offset": batch.base_offset}
+        try:
+            self._change(one.path, was, batch, logs[-1][0].path)
+            yield Injection(resolved=resolved, probe=served_otherwise(stage, place, was, batch), deadline_s=DEADLINE_S)
+        finally:
+            if not self.kept:
+                _put(one.path, was)
+
+    def _change(self, path: Path, was: bytes, batch: Batch, another: Path) -> None:
+        if self.what == "lost":
+            path.unlink()
+        elif self.what == "another":
+            _put(path, another.read_bytes())
+        elif self.what == "flip":
+            # In the middle of its first record: where records begin, a client would stop at a length that cannot be.
+            at = batch.position + HEADER_BYTES + (batch.size_bytes - HEADER_BYTES) // (2 * batch.records)
+            _put(path, was[:at] + bytes([was[at] ^ 1]) + was[at + 1 :])
+        else:
+            _put(path, was[: batch.position] if self.what == "cut" else bytes(len(was)))
+
+
+def _put(path: Path, content: bytes) -> None:
+    """At one instant: who reads meanwhile gets all of the one or all of the other."""
+    arriving = path.with_name("arriving")
+    arriving.write_bytes(content)
+    arriving.replace(path)

@@ -1,0 +1,377 @@
+"""What the cluster says of itself, past every fault, and the few things an operator tells it to do.
+
+Every call is bounded. What only some brokers can tell (offsets of a replica, settings of a broker) lacks those that are
+down, paused or cut off: absence is evidence here and not an error. What needs one particular answer (a coordinator,
+the active controller, an election) waits for it up to `deadline_s`, then raises HarnessTimeout with what it saw last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from harness.kafka.admin import (
+    cluster,
+    features,
+    log_dirs,
+    markers,
+    metadata_by_node,
+    operations,
+    quorum,
+    share_groups,
+    users,
+)
+from harness.kafka.admin import groups as admin_groups
+from harness.kafka.admin import offsets as admin_offsets
+from harness.kafka.admin import topics as admin_topics
+from harness.kafka.admin.cluster import Reassignment
+from harness.kafka.admin.features import Direction
+from harness.kafka.admin.fetch import Served, fetch
+from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
+from harness.kafka.admin.log_dirs import LogDirectories, ReplicaDirectory
+from harness.kafka.admin.metadata_by_node import Seen
+from harness.kafka.admin.offsets import EpochEnd, TieredReplica, TimedOffset
+from harness.kafka.admin.quorum import Quorum
+from harness.kafka.admin.share_groups import ShareOffset
+from harness.kafka.admin.topics import PartitionState, Place, TopicsSeen
+from harness.kafka.admin.wire import Unanswered, Wire, versions_call
+from harness.model.clock import now_ns
+from harness.model.errors import HarnessTimeout
+from harness.model.outcome import Did
+from harness.model.scenario.scenario import Admin, Topic
+from harness.model.things import Thing
+
+__all__ = [
+    "AdminView",
+    "EpochEnd",
+    "LogDirectories",
+    "PartitionState",
+    "Place",
+    "ProducerOnPartition",
+    "Quorum",
+    "Reassignment",
+    "ReplicaDirectory",
+    "Seen",
+    "TopicsSeen",
+    "TransactionState",
+]
+
+DEADLINE_S: Final = 20.0
+PATIENT_S: Final = 5.0  # for a broker that counts, in evidence that is taken once
+
+
+class AdminView:
+    """An observer and operator of one cluster by the DIRECT address of each broker. Safe for threads; close it.
+
+    With `controllers`, addresses of controllers by node id, these are asked themselves: a broker hands requests on to
+    the controller that it takes for the active one, and when that is paused it may hold them for half a minute.
+    """
+
+    def __init__(
+        self,
+        cluster_addresses: Mapping[int, tuple[str, int]],
+        controllers: Mapping[int, tuple[str, int]] | None = None,
+    ) -> None:
+        self._wire = Wire(cluster_addresses, controllers)
+
+    def __enter__(self) -> AdminView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes every connection; idempotent."""
+        self._wire.close()
+
+    def leave_alone(self, brokers: Iterable[int]) -> None:
+        """Asks these nothing until `ask_again`: who paused them need not wait for their silence."""
+        self._wire.standing_still |= frozenset(brokers)
+
+    def ask_again(self, brokers: Iterable[int]) -> None:
+        """Ends `leave_alone`."""
+        self._wire.standing_still -= frozenset(brokers)
+
+    # --- topics and partitions ---
+
+    def create_topics(self, topics: Sequence[Topic], deadline_s: float = DEADLINE_S) -> dict[str, str]:
+        """Creates them (min.insync.replicas 2 unless said) and waits for leaders on every broker; topic ids by name."""
+        return admin_topics.create_topics(self._wire, topics, deadline_s)
+
+    def recreate_topic(self, topic: Topic, deadline_s: float = DEADLINE_S) -> str:
+        """Deletes it and creates it at once under the same name; its new topic id."""
+        return admin_topics.recreate_topic(self._wire, topic, deadline_s)
+
+    def create_partitions(self, topic: str, total: int, deadline_s: float = DEADLINE_S) -> None:
+        """Gives a topic so many partitions, and waits for leaders of them on every broker."""
+        admin_topics.create_partitions(self._wire, topic, total, deadline_s)
+
+    def delete_topics(self, names: Sequence[str], deadline_s: float = DEADLINE_S) -> None:
+        """Deletes them and waits until no answering broker knows them."""
+        admin_topics.delete_topics(self._wire, names, deadline_s)
+
+    def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
+        """The state of every partition by the highest leader epoch; unknown topics are absent. Made to be polled."""
+        return admin_topics.partitions(self._wire, topics)
+
+    def partitions_by_broker(self, topics: Iterable[str]) -> dict[int, TopicsSeen]:
+        """What each answering broker believes, stale ones included."""
+        return admin_topics.seen_by_broker(self._wire, topics)
+
+    # --- offsets ---
+
+    def replica_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int, int], tuple[int, int]]:
+        """(topic, partition, broker) -> (log start, log end) of each replica's own log."""
+        return admin_offsets.replica_offsets(self._wire, self.partitions(topics))
+
+    def tiered_replicas(self, topics: Iterable[str]) -> dict[tuple[str, int, int], TieredReplica]:
+        """(topic, partition, broker) -> where each replica says that its log and the remote tier begin and end."""
+        return admin_offsets.tiered_replicas(self._wire, self.partitions(topics))
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
+        """What the leader serves a consumer from an offset on; None when there is none, or no answer."""
+        leader = next((s.leader for s in self.partitions([topic]) if s.partition == partition), -1)
+        try:
+            return fetch(self._wire, leader, topic, partition, offset, max_bytes) if leader >= 0 else None
+        except Unanswered:
+            return None
+
+    def watermarks(self, topics: Iterable[str]) -> dict[Place, tuple[int, int]]:
+        """(topic, partition) -> (high watermark, last stable offset) of the leader."""
+        return admin_offsets.watermarks(self._wire, self.partitions(topics))
+
+    def high_watermark(self, topics: Iterable[str]) -> dict[Place, int]:
+        """What read_uncommitted may read up to, told by each leader."""
+        return {place: high for place, (high, _) in self.watermarks(topics).items()}
+
+    def last_stable_offset(self, topics: Iterable[str]) -> dict[Place, int]:
+        """What read_committed may read up to: below the first open transaction, told by each leader."""
+        return {place: stable for place, (_, stable) in self.watermarks(topics).items()}
+
+    def offsets_by_time(self, times_ms: Mapping[Place, int]) -> dict[Place, TimedOffset]:
+        """What each leader answers a consumer who asks for the first record of a time or later."""
+        return admin_offsets.offsets_by_time(self._wire, self.partitions({t for t, _ in times_ms}), times_ms)
+
+    def offsets_by_epoch(self, epochs: Mapping[Place, int]) -> dict[Place, EpochEnd]:
+        """Where the leader's log leaves the given leader epoch of each partition."""
+        return admin_offsets.offsets_by_epoch(self._wire, self.partitions({t for t, _ in epochs}), epochs)
+
+    def delete_records(self, before: Mapping[Place, int], deadline_s: float = DEADLINE_S) -> dict[Place, int]:
+        """Deletes what lies below the offsets (-1: below the high watermark); the low watermark of each partition."""
+        topics = {topic for topic, _ in before}
+        return admin_offsets.delete_records(self._wire, lambda: self.partitions(topics), before, deadline_s)
+
+    # --- settings ---
+
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Effective settings by topic."""
+        return cluster.topic_configs(self._wire, topics)
+
+    def broker_configs(self) -> dict[int, dict[str, str]]:
+        """Effective settings by broker, of those that answer."""
+        return cluster.broker_configs(self._wire)
+
+    def alter_topic_config(self, topic: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
+        """Sets settings, or unsets those that are None, and waits until the brokers show it."""
+        cluster.alter_config(self._wire, topic, config, deadline_s)
+
+    def alter_broker_config(
+        self, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float = DEADLINE_S
+    ) -> None:
+        """The same for dynamic settings of brokers, each of which shows its own."""
+        cluster.alter_broker_config(self._wire, brokers, config, deadline_s)
+
+    def features(self) -> dict[str, int]:
+        """Finalized feature levels: metadata.version, transaction.version, eligible.leader.replicas.version, ..."""
+        return features.features(self._wire)
+
+    def supported_features(self) -> dict[str, int]:
+        """The highest level of each feature that every answering node knows."""
+        return features.supported_features(self._wire)
+
+    def update_features(
+        self, levels: Mapping[str, int], direction: Direction, deadline_s: float = DEADLINE_S
+    ) -> str | None:
+        """Finalizes levels, "up" or "down"; the reason where the active controller refuses, else None."""
+        return features.update_features(self._wire, levels, direction, deadline_s)
+
+    # --- leaders and replicas ---
+
+    def elect_leaders(
+        self, kind: str, partitions: Sequence[Place], deadline_s: float = DEADLINE_S
+    ) -> dict[Place, str | None]:
+        """A "preferred" or "unclean" election; per partition Kafka's error or None."""
+        return cluster.elect_leaders(self._wire, kind, partitions, deadline_s)
+
+    def reassign(self, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float = DEADLINE_S) -> None:
+        """Starts a reassignment (None cancels one)."""
+        cluster.reassign(self._wire, assignment, deadline_s)
+
+    def reassignments(self, deadline_s: float = DEADLINE_S) -> dict[Place, Reassignment]:
+        """Those that are not over."""
+        return cluster.reassignments(self._wire, deadline_s)
+
+    # --- what admins of a scenario work on ---
+
+    def things(self, admin: Admin) -> list[Seen]:
+        """What each node says of everything that an admin works on, now; a node that does not answer has no row."""
+        try:
+            moving = {place: going.removing for place, going in self.reassignments(PATIENT_S).items()}
+        except HarnessTimeout:  # without a controller that leads
+            return metadata_by_node.seen_by_nodes(self._wire, admin, None)
+        return metadata_by_node.seen_by_nodes(self._wire, admin, moving)
+
+    def carry_out(self, did: Did, thing: Thing, value: str | None, deadline_s: float = DEADLINE_S) -> None:
+        """One operation of an admin, past every fault. One whose effect is there already is no error."""
+        operations.carry_out(self._wire, did, thing, value, deadline_s)
+
+    # --- log directories ---
+
+    def set_scram_user(self, name: str, salt: bytes, salted_password: bytes, deadline_s: float = DEADLINE_S) -> None:
+        """A user of SCRAM-SHA-512, and every broker knows it then. HarnessTimeout when one does not."""
+        users.set_scram_user(self._wire, name, salt, salted_password, deadline_s)
+
+    def log_directories(self, broker: int) -> LogDirectories | None:
+        """Where a broker keeps its replicas; None when it does not answer."""
+        return log_dirs.log_directories(self._wire, broker)
+
+    def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None:
+        """Starts to move replicas of a broker to other log directories of its own."""
+        log_dirs.move_replicas(self._wire, broker, to)
+
+    # --- controllers ---
+
+    def active_controller(self, deadline_s: float = DEADLINE_S) -> int:
+        """Node id of the quorum's leader."""
+        return self.quorum(deadline_s).leader
+
+    def quorum(self, deadline_s: float = DEADLINE_S) -> Quorum:
+        """The metadata quorum: leader, epoch, log ends of voters and observers."""
+        return quorum.quorum(self._wire, deadline_s)
+
+    def remove_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
+        """Takes a controller, known by its directory id too, out of the voters (KIP-853)."""
+        quorum.remove_voter(self._wire, node, directory, deadline_s)
+
+    def add_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
+        """Makes a controller that has caught up a voter."""
+        quorum.add_voter(self._wire, node, directory, deadline_s)
+
+    # --- groups and transactions ---
+
+    def coordinator(self, kind: str, key: str, deadline_s: float = DEADLINE_S) -> int:
+        """Broker that coordinates a "group" or a "transaction" (by transactional id)."""
+        return admin_groups.coordinator(self._wire, kind, key, deadline_s)
+
+    def group_type(self, group: str) -> str:
+        """ "classic" or "consumer", as its coordinator has it; "" where none tells."""
+        return admin_groups.group_type(self._wire, group)
+
+    def group_state(self, group: str) -> str:
+        """As "Stable" or "Empty"; "" where no broker has such a group."""
+        return admin_groups.group_state(self._wire, group)
+
+    def delete_group(self, group: str, deadline_s: float = DEADLINE_S) -> None:
+        """Deletes a group without members, and what it committed (KIP-229); one that is not there is no error."""
+        admin_groups.delete_group(self._wire, group, deadline_s)
+
+    def group_offsets(
+        self,
+        group: str,
+        places: Sequence[Place] | None = None,
+        *,
+        stable: bool = True,
+        deadline_s: float = DEADLINE_S,
+    ) -> dict[Place, int]:
+        """Committed offsets, of these partitions or all; `stable` waits for pending transactional commits.
+
+        Kafka tells a pending first commit of a partition only to who names that partition.
+        """
+        return admin_groups.group_offsets(self._wire, group, places, stable=stable, deadline_s=deadline_s)
+
+    def share_offsets(self, group: str, deadline_s: float = DEADLINE_S) -> dict[Place, ShareOffset]:
+        """How far a share group is done with each partition that it was ever given something of (KIP-932)."""
+        return share_groups.share_offsets(self._wire, group, deadline_s)
+
+    def alter_group_config(self, group: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
+        """Sets settings of a group, which need not be there yet; every broker that answers has them then."""
+        cluster.alter_group_config(self._wire, group, config, deadline_s)
+
+    def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
+        """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
+        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return [producer for producers in told.values() for producer in producers]
+
+    def remembered(self, topics: Iterable[str]) -> dict[Place, int]:
+        """How many producers the leader of each partition remembers; partitions without an answer are absent."""
+        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return {place: len(producers) for place, producers in told.items()}
+
+    def transactions(self, ids: Sequence[str] | None = None) -> dict[str, TransactionState]:
+        """Transactions by transactional id, as coordinators have them; all of them without `ids`."""
+        chosen = list(admin_groups.list_transactions(self._wire)) if ids is None else list(ids)
+        return admin_groups.describe_transactions(self._wire, chosen) if chosen else {}
+
+    def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None:
+        """Aborts what a producer has open on a partition, past its coordinator (KIP-664). Kafka's error, or None."""
+        return markers.abort(self._wire, leader, producer)
+
+    # --- evidence ---
+
+    def brokers_up(self, timeout_s: float = PATIENT_S) -> list[int]:
+        """Brokers that answer now."""
+        return sorted(self._wire.ask_all(versions_call(), timeout_s))
+
+    def snapshot(self, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+        """One entry of cluster.json's `snapshots`: all that the brokers say at this moment, with patience."""
+        wire = self._wire
+        at_ns = now_ns()
+        up = self.brokers_up()
+        states = admin_topics.newest(admin_topics.seen_by_broker(wire, topics, timeout_s=PATIENT_S).values())
+        marks = admin_offsets.watermarks(wire, states, PATIENT_S)
+        logs = admin_offsets.replica_offsets(wire, states, PATIENT_S)
+        return {
+            "phase": phase,
+            "at_ns": at_ns,
+            "brokers_up": up,
+            "partitions": [_partition_row(state, marks, logs) for state in states],
+            "groups": [row for group in groups for row in self._group_rows(group, states)],
+            "topic_configs": cluster.topic_configs(wire, topics, PATIENT_S),
+            "broker_configs": {str(b): c for b, c in cluster.broker_configs(wire, PATIENT_S).items()},
+        }
+
+    def _group_rows(self, group: str, states: Sequence[PartitionState]) -> list[dict[str, Any]]:
+        """Of the partitions in the snapshot; a transaction that hangs leaves the last decided offset."""
+        places = [(state.topic, state.partition) for state in states]
+        common: dict[str, Any] = {"group": group}
+        try:
+            offsets = self.group_offsets(group, places)
+        except HarnessTimeout:
+            offsets = self.group_offsets(group, places, stable=False)
+            common["stable"] = False
+        common["at_ns"] = now_ns()
+        return [
+            common | {"topic": topic, "partition": partition, "offset": offset}
+            for (topic, partition), offset in sorted(offsets.items())
+        ]
+
+
+def _partition_row(
+    state: PartitionState,
+    marks: Mapping[Place, tuple[int, int]],
+    logs: Mapping[tuple[str, int, int], tuple[int, int]],
+) -> dict[str, Any]:
+    place = (state.topic, state.partition)
+    high, stable = marks.get(place, (None, None))
+    return state.as_dict() | {
+        "logs": [
+            {"broker": broker, "log_start": logs[*place, broker][0], "log_end": logs[*place, broker][1]}
+            for broker in state.replicas
+            if (*place, broker) in logs
+        ],
+        "high_watermark": high,
+        "last_stable_offset": stable,
+    }

@@ -1,0 +1,233 @@
+"""Settings, elections and reassignments."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeConfigsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.topics import Place
+from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name
+from harness.model.errors import BadInput, HarnessFailure
+
+_TOPIC: Final = 2  # ConfigResource.Type
+_BROKER: Final = 4
+_GROUP: Final = 32
+# ConfigEntry.ConfigSource: set on the topic, on that broker, or on the group, itself.
+_OWN: Final = {_TOPIC: 1, _BROKER: 2, _GROUP: 8}
+_SET: Final = 0  # AlterConfigOp.OpType
+_DELETE: Final = 1
+_ELECTIONS: Final = {"preferred": 0, "unclean": 1}
+_APPLIED_WITHIN_S: Final = 3.0
+_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A reassignment that is not over."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, dict[str, str]]:
+    """Effective settings of topics, from the broker with the newest metadata that answers."""
+    question = _describe([(_TOPIC, name) for name in topics])
+    for broker in wire.freshest() if topics else ():
+        answers = wire.gather({broker: (question,)}, timeout_s)
+        if answers:
+            return _configs(answers[broker][0])
+    return {}
+
+
+def broker_configs(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, dict[str, str]]:
+    """Effective settings of each broker that answers, told by itself; secrets are absent."""
+    answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in wire.brokers}, timeout_s)
+    return {broker: _configs(answer[0]).get(str(broker), {}) for broker, answer in answers.items()}
+
+
+def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadline_s: float) -> None:
+    """Sets (or with None unsets) settings of a topic and leaves the others alone (KIP-339).
+
+    Returns once every answering broker shows the new values, or after 3 s when one that is cut off from the
+    controllers cannot learn of them. BadInput when Kafka refuses a value.
+    """
+    _alter(wire, _TOPIC, [topic], config, deadline_s)
+    _await_shown(lambda: wire.ask_all(_describe([(_TOPIC, topic)])), _TOPIC, config)
+
+
+def alter_broker_config(
+    wire: Wire, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float
+) -> None:
+    """The same for dynamic settings of brokers (KIP-226), each of which has to show its own."""
+    _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
+
+    def told() -> Mapping[int, Any]:
+        answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in brokers}, ANSWER_S)
+        return {broker: answer[0] for broker, answer in answers.items()}
+
+    _await_shown(told, _BROKER, config)
+
+
+def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None], deadline_s: float) -> None:
+    """The same for settings of a group (KIP-848, KIP-932)."""
+    _alter(wire, _GROUP, [group], config, deadline_s)
+    _await_shown(lambda: wire.ask_all(_describe([(_GROUP, group)])), _GROUP, config)
+
+
+def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, str | None], deadline_s: float) -> None:
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    changes = [
+        kind.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in config.items()
+    ]
+    question = call(
+        IncrementalAlterConfigsRequest,
+        resources=[kind(resource_type=type_, resource_name=name, configs=changes) for name in names],
+        validate_only=False,
+    )
+
+    def refusal(answer: Any) -> str | None:
+        passing = None
+        for told in answer.responses:
+            error = error_name(told.error_code)
+            if error and error not in _PASSING:
+                what = f"{dict(config)} on {told.resource_name}"
+                raise BadInput(f"Kafka refuses {what}: {error} ({told.error_message})")
+            passing = passing or error
+        return passing
+
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {', '.join(names)}")
+
+
+def _await_shown(told: Callable[[], Mapping[int, Any]], type_: int, config: Mapping[str, str | None]) -> None:
+    give_up_at = time.monotonic() + _APPLIED_WITHIN_S
+    while time.monotonic() < give_up_at:
+        answers = told()
+        if answers and all(_shows(answer, _OWN[type_], config) for answer in answers.values()):
+            return
+        time.sleep(0.05)
+
+
+def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: float) -> dict[Place, str | None]:
+    """A "preferred" or "unclean" election (KIP-183, KIP-460). Per partition Kafka's error, None where it elected.
+
+    ELECTION_NOT_NEEDED is such an error; who needs a leader changed has to look. HarnessTimeout by the deadline.
+    """
+    if kind not in _ELECTIONS:
+        raise BadInput(f'{kind!r} is no kind of election; say "preferred" or "unclean"')
+    topic = ElectLeadersRequest.TopicPartitions
+    question = call(
+        ElectLeadersRequest,
+        election_type=_ELECTIONS[kind],
+        topic_partitions=[topic(topic=name, partitions=indexes) for name, indexes in _grouped(places).items()],
+        timeout_ms=5000,
+    )
+
+    def results(answer: Any) -> dict[Place, str | None]:
+        return {
+            (told.topic, p.partition_id): error_name(p.error_code)
+            for told in answer.replica_election_results
+            for p in told.partition_result
+        }
+
+    def refusal(answer: Any) -> str | None:
+        passing = {error for error in results(answer).values() if error in _PASSING}
+        return error_name(answer.error_code) or (", ".join(sorted(passing)) or None)
+
+    return results(to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"{kind} election of {places}"))
+
+
+def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float) -> None:
+    """Starts to move partitions to these replicas (KIP-455), the preferred leader first; None cancels.
+
+    Returns when the controller took it, not when it is done: see `reassignments`. HarnessFailure when it is refused.
+    """
+    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+
+    def partition(place: Place) -> Any:
+        replicas = assignment[place]
+        listed = None if replicas is None else list(replicas)
+        return kind.ReassignablePartition(partition_index=place[1], replicas=listed)
+
+    topics = [
+        kind(name=name, partitions=[partition((name, i)) for i in indexes])
+        for name, indexes in _grouped(list(assignment)).items()
+    ]
+
+    def refusal(answer: Any) -> str | None:
+        errors = {
+            f"{told.name}-{p.partition_index}": f"{error} ({p.error_message})"
+            for told in answer.responses
+            for p in told.partitions
+            if (error := error_name(p.error_code)) and error not in _PASSING
+        }
+        if errors:
+            raise HarnessFailure(f"Kafka refuses to reassign {errors}")
+        passing = [error_name(p.error_code) for told in answer.responses for p in told.partitions]
+        return error_name(answer.error_code) or next((e for e in passing if e), None)
+
+    question = call(AlterPartitionReassignmentsRequest, 0, timeout_ms=5000, topics=topics)
+    to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"the reassignment of {list(assignment)}")
+
+
+def reassignments(wire: Wire, deadline_s: float) -> dict[Place, Reassignment]:
+    """Reassignments that are not over, as the controller has them."""
+    question = call(ListPartitionReassignmentsRequest, timeout_ms=5000, topics=None)
+    answer = to_controller(
+        wire,
+        question,
+        lambda told: error_name(told.error_code),
+        deadline_s=deadline_s,
+        what="the list of reassignments",
+    )
+    return {
+        (topic.name, p.partition_index): Reassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _describe(resources: Sequence[tuple[int, str]]) -> Call:
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    return call(
+        DescribeConfigsRequest,
+        resources=[kind(resource_type=type_, resource_name=name, configuration_keys=None) for type_, name in resources],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+
+
+def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
+    """Whether one topic or broker has these settings of its own, and none where the value is None."""
+    told = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
+    return all(told.get(name) == value for name, value in config.items())
+
+
+def _configs(answer: Any) -> dict[str, dict[str, str]]:
+    return {
+        result.resource_name: {c.name: c.value for c in result.configs if c.value is not None}
+        for result in answer.results
+        if error_name(result.error_code) is None
+    }
+
+
+def _grouped(places: Sequence[Place]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        grouped[topic].append(partition)
+    return grouped

@@ -1,0 +1,64 @@
+"""What a broker serves from an offset on, as bytes: to see past clients, which check and retry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.consumer import FetchRequest
+
+from harness.kafka.admin.wire import Wire, call, error_name
+
+FETCH_S: Final = 5.0  # a read from the remote tier may take remote.fetch.max.wait.ms, half a second
+_WAIT_MS: Final = 500
+_NEWEST_FETCH: Final = 12  # later ones name topics by their ids
+_CONSUMER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """error: Kafka's name of it, or None. records: batches, the first of which may begin before the offset."""
+
+    error: str | None
+    records: bytes
+
+
+def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int) -> Served:
+    """What a consumer would be given by that broker. Unanswered when there is no answer in time."""
+    of = FetchRequest.FetchTopic
+    question = call(
+        FetchRequest,
+        _NEWEST_FETCH,
+        replica_id=_CONSUMER,
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            of(
+                topic=topic,
+                partitions=[
+                    of.FetchPartition(
+                        partition=partition,
+                        current_leader_epoch=-1,
+                        fetch_offset=offset,
+                        last_fetched_epoch=-1,
+                        log_start_offset=-1,
+                        partition_max_bytes=max_bytes,
+                    )
+                ],
+            )
+        ],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return _served(wire.ask(broker, question, FETCH_S))
+
+
+def _served(answer: Any) -> Served:
+    if error := error_name(answer.error_code):
+        return Served(error, b"")
+    part = answer.responses[0].partitions[0]
+    return Served(error_name(part.error_code), bytes(part.records or b""))

@@ -1,0 +1,248 @@
+"""Coordinators, committed offsets of groups, and what is known of producers and transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+)
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from harness.kafka.admin.topics import PartitionState, Place
+from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name, metadata_offset, versions_call
+from harness.model.errors import BadInput, HarnessTimeout
+
+_KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
+_NEWEST_OFFSET_FETCH: Final = 9  # 10 speaks topic ids only
+_NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOnPartition:
+    """A producer's state on one partition, as its leader has it. txn_start_offset None = no open transaction there."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    txn_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionState:
+    """A transaction as its coordinator has it; `state` is Kafka's word, such as "Ongoing" or "CompleteCommit"."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int
+    partitions: tuple[Place, ...]
+
+
+def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
+    """The broker that coordinates a group ("group"), a transactional id ("transaction"), or what a share group has
+    acknowledged of a partition ("share": GROUP:TOPIC_ID:PARTITION, KIP-932).
+
+    Every broker is asked and the one with the newest metadata believed. The first question about a kind makes Kafka
+    create the internal topic, so this waits. HarnessTimeout, with the last error, when there is none by the deadline.
+    """
+    if kind not in _KEY_TYPES:
+        raise BadInput(f'{kind!r} is no kind of coordinator; say "group", "transaction" or "share"')
+    question = Call(FindCoordinatorRequest, lambda version: _find(version, _KEY_TYPES[kind], key))
+    give_up_at = time.monotonic() + deadline_s
+    seen = "no broker answered"
+    while True:
+        answers = wire.gather(dict.fromkeys(wire.brokers, (versions_call(), question)), often=True)
+        told = {b: (metadata_offset(versions), *_coordinator_of(found)) for b, (versions, found) in answers.items()}
+        good = [(offset, node) for offset, node, error in told.values() if error is None]
+        if good:
+            return max(good)[1]
+        seen = ", ".join(f"broker {b}: {error}" for b, (_, _, error) in told.items()) or seen
+        if time.monotonic() >= give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s for the {kind} coordinator of {key}; last saw {seen}")
+        time.sleep(0.05)
+
+
+def group_type(wire: Wire, group: str) -> str:
+    """Which protocol a group goes by (KIP-848): "classic" or "consumer"; "" where no broker tells."""
+    return next((str(found.group_type or "").lower() for found in _listed(wire) if found.group_id == group), "")
+
+
+def group_state(wire: Wire, group: str) -> str:
+    """Kafka's word, such as "Stable" or "Empty"; "" where no broker has such a group."""
+    return next((str(found.group_state or "") for found in _listed(wire) if found.group_id == group), "")
+
+
+def _listed(wire: Wire) -> list[Any]:
+    question = Call(ListGroupsRequest, lambda _: ListGroupsRequest(states_filter=[], types_filter=[]))
+    return [found for answer in wire.ask_all(question).values() for found in answer.groups]
+
+
+def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
+    """Deletes a group without members (KIP-229). One that nobody knows is no error: an answer may have been lost.
+
+    HarnessTimeout, with the last error, when its coordinator has not done it by the deadline.
+    """
+    question = call(DeleteGroupsRequest, groups_names=[group])
+    give_up_at = time.monotonic() + deadline_s
+    while True:
+        broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
+        try:
+            (result,) = wire.ask(broker, question).results
+            error = error_name(result.error_code)
+        except Unanswered as silent:
+            error = str(silent)
+        if error in (None, "GROUP_ID_NOT_FOUND"):
+            return
+        if time.monotonic() >= give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s to delete group {group}; last saw broker {broker}: {error}")
+        time.sleep(0.05)
+
+
+def group_offsets(
+    wire: Wire, group: str, places: Sequence[Place] | None, *, stable: bool, deadline_s: float
+) -> dict[Place, int]:
+    """Committed offsets of a group, asked at its coordinator. A group nobody knows has none.
+
+    `stable` waits while offsets of a transaction are pending (KIP-447); without it the last completed commit is told.
+    Where nothing was committed before, Kafka shows that something is pending only to who names the partition.
+    """
+    question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, places, stable), _NEWEST_OFFSET_FETCH)
+    give_up_at = time.monotonic() + deadline_s
+    seen = "nothing"
+    while True:
+        broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
+        try:
+            offsets, error = _committed(wire.ask(broker, question))
+        except Unanswered as silent:
+            offsets, error = {}, str(silent)
+        if error is None:
+            return offsets
+        seen = f"broker {broker}: {error}"
+        if time.monotonic() >= give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s for the offsets of group {group}; last saw {seen}")
+        time.sleep(0.05)
+
+
+def describe_producers(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[Place, list[ProducerOnPartition]]:
+    """Producers that each partition's leader remembers (KIP-664); partitions without an answering leader are absent."""
+    topic = DescribeProducersRequest.TopicRequest
+    asked: dict[int, list[Any]] = {}
+    for s in states:
+        if s.leader in wire.brokers:
+            asked.setdefault(s.leader, []).append(topic(name=s.topic, partition_indexes=[s.partition]))
+    answers = wire.gather(
+        {broker: (call(DescribeProducersRequest, topics=topics),) for broker, topics in asked.items()}, timeout_s
+    )
+    return {
+        (t.name, p.partition_index): [
+            ProducerOnPartition(
+                t.name,
+                p.partition_index,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
+            )
+            for producer in p.active_producers
+        ]
+        for (answer,) in answers.values()
+        for t in answer.topics
+        for p in t.partitions
+        if error_name(p.error_code) is None
+    }
+
+
+def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]:
+    """Transactional id -> state, of every coordinator that answers."""
+    question = call(ListTransactionsRequest, 1, state_filters=[], producer_id_filters=[], duration_filter=-1)
+    return {
+        found.transactional_id: found.transaction_state
+        for answer in wire.ask_all(question, timeout_s).values()
+        if error_name(answer.error_code) is None
+        for found in answer.transaction_states
+    }
+
+
+def describe_transactions(wire: Wire, ids: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, TransactionState]:
+    """What coordinators know of transactional ids; an id that no answering coordinator knows is absent.
+
+    Every broker is asked: those that do not coordinate an id say so, which saves looking the coordinator up.
+    """
+    answers = wire.ask_all(call(DescribeTransactionsRequest, transactional_ids=list(ids)), timeout_s)
+    return {
+        t.transactional_id: TransactionState(
+            t.transactional_id,
+            t.transaction_state,
+            t.producer_id,
+            t.producer_epoch,
+            t.transaction_timeout_ms,
+            t.transaction_start_time_ms,
+            tuple((topic.topic, p) for topic in t.topics for p in topic.partitions),
+        )
+        for answer in answers.values()
+        for t in answer.transaction_states
+        if error_name(t.error_code) is None
+    }
+
+
+def _find(version: int, key_type: int, key: str) -> Any:
+    if version >= 4:
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return FindCoordinatorRequest(key=key, key_type=key_type)
+
+
+def _coordinator_of(answer: Any) -> tuple[int, str | None]:
+    found = answer.coordinators[0] if answer.coordinators else answer
+    return found.node_id, error_name(found.error_code)
+
+
+def _fetch(version: int, group: str, places: Sequence[Place] | None, stable: bool) -> Any:
+    if version >= 8:
+        kind = OffsetFetchRequest.OffsetFetchRequestGroup
+        topics = _named(kind.OffsetFetchRequestTopics, places)
+        return OffsetFetchRequest(groups=[kind(group_id=group, topics=topics)], require_stable=stable)
+    topics = _named(OffsetFetchRequest.OffsetFetchRequestTopic, places)
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+
+
+def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
+    if places is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in places:
+        by_topic.setdefault(topic, []).append(partition)
+    return [kind(name=topic, partition_indexes=indexes) for topic, indexes in by_topic.items()]
+
+
+def _committed(answer: Any) -> tuple[dict[Place, int], str | None]:
+    """Offsets, or the first error: of the group, or of a partition (UNSTABLE_OFFSET_COMMIT)."""
+    told = answer.groups[0] if answer.groups else answer
+    errors = [error_name(told.error_code)]
+    errors += [error_name(p.error_code) for topic in told.topics for p in topic.partitions]
+    if error := next((e for e in errors if e is not None), None):
+        return {}, error
+    return {
+        (topic.name, p.partition_index): p.committed_offset
+        for topic in told.topics
+        for p in topic.partitions
+        if p.committed_offset != _NO_OFFSET
+    }, None

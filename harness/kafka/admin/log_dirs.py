@@ -1,0 +1,88 @@
+"""Log directories of a broker: which has each replica, and moves from one to another (KIP-113)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+
+from harness.kafka.admin.topics import Place
+from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name
+from harness.model.errors import HarnessFailure, HarnessTimeout
+
+_MOVE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDirectory:
+    """Where a broker keeps a replica. future: where the copy is that will take its place; None when there is none."""
+
+    path: str
+    future: str | None = None
+    future_lag: int = 0  # records that the copy in the making lacks
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectories:
+    """All log directories of a broker that are online, sorted, and the replicas in them."""
+
+    paths: tuple[str, ...]
+    replicas: Mapping[Place, ReplicaDirectory]
+
+
+def log_directories(wire: Wire, broker: int, timeout_s: float = ANSWER_S) -> LogDirectories | None:
+    """As a broker tells them; None when it does not answer."""
+    answers = wire.gather({broker: (call(DescribeLogDirsRequest, topics=None),)}, timeout_s)
+    if broker not in answers:
+        return None
+    online = [d for d in answers[broker][0].results if error_name(d.error_code) is None]
+    current: dict[Place, str] = {}
+    future: dict[Place, tuple[str, int]] = {}
+    for directory in online:
+        for topic in directory.topics:
+            for p in topic.partitions:
+                place = (topic.name, p.partition_index)
+                if p.is_future_key:
+                    future[place] = (directory.log_dir, p.offset_lag)
+                else:
+                    current[place] = directory.log_dir
+    replicas = {
+        place: ReplicaDirectory(
+            path=path, future=future.get(place, (None, 0))[0], future_lag=future.get(place, ("", 0))[1]
+        )
+        for place, path in current.items()
+    }
+    return LogDirectories(tuple(sorted(d.log_dir for d in online)), replicas)
+
+
+def move_replicas(wire: Wire, broker: int, to: Mapping[Place, str]) -> None:
+    """Starts to move replicas of a broker to other log directories of its own. Returns when the broker took it.
+
+    HarnessTimeout when it does not answer, HarnessFailure when it refuses.
+    """
+    kind = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    by_path: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for (topic, partition), path in to.items():
+        by_path[path][topic].append(partition)
+    question = call(
+        AlterReplicaLogDirsRequest,
+        dirs=[kind(path=path, topics=_topics(kind, topics)) for path, topics in by_path.items()],
+    )
+    answers = wire.gather({broker: (question,)}, _MOVE_S)
+    if broker not in answers:
+        raise HarnessTimeout(f"broker {broker} did not answer the order to move replicas within {_MOVE_S:g} s")
+    refused = {
+        f"{told.topic_name}-{p.partition_index}": error
+        for told in answers[broker][0].results
+        for p in told.partitions
+        if (error := error_name(p.error_code))
+    }
+    if refused:
+        raise HarnessFailure(f"broker {broker} refuses to move {refused}")
+
+
+def _topics(kind: Any, topics: Mapping[str, Sequence[int]]) -> list[Any]:
+    return [kind.AlterReplicaLogDirTopic(name=name, partitions=list(indexes)) for name, indexes in topics.items()]

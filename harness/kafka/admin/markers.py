@@ -1,0 +1,42 @@
+"""Markers that an operator has written in a coordinator's place, as kafka-transactions.sh does (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.kafka.admin.groups import ProducerOnPartition
+from harness.kafka.admin.wire import Wire, call, error_name
+from harness.kafka.messages import WriteTxnMarkersRequest
+
+_MARKER_S: Final = 5.0
+_WITHOUT_VERSION: Final = 1  # the newest that says nothing of transaction.version (KIP-1228), as the tool's request
+_UNCOORDINATED: Final = -1  # coordinator epoch of a producer of whom no marker stands on the partition yet
+
+
+def abort(wire: Wire, leader: int, producer: ProducerOnPartition) -> str | None:
+    """Aborts the transaction that a producer has open on a partition, there alone. Kafka's error; None = done.
+
+    Goes to the leader under the identity that the leader told (DescribeProducers), with the epoch of the coordinator
+    that wrote there last; 0 where none has, as the tool does (KAFKA-12888). Unanswered when there is no answer in time.
+    """
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    topic = marker.WritableTxnMarkerTopic(name=producer.topic, partition_indexes=[producer.partition])
+    epoch = 0 if producer.coordinator_epoch == _UNCOORDINATED else producer.coordinator_epoch
+    asked = marker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        topics=[topic],
+        coordinator_epoch=epoch,
+    )
+    answer = wire.ask(leader, call(WriteTxnMarkersRequest, _WITHOUT_VERSION, markers=[asked]), _MARKER_S)
+    return next(
+        (
+            name
+            for told in answer.markers
+            for of in told.topics
+            for p in of.partitions
+            if (name := error_name(p.error_code))
+        ),
+        None,
+    )

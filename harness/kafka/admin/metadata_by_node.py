@@ -1,0 +1,195 @@
+"""What each node says of the things that admins work on: topics, settings, ACLs, users and replicas, node by node.
+
+Controllers are asked themselves too, for what they tell (KIP-919): settings, topics by their settings, and ACLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    DescribeAclsRequest,
+    DescribeConfigsRequest,
+    DescribeUserScramCredentialsRequest,
+)
+from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.kafka.admin.operations import BROKER, TOPIC
+from harness.kafka.admin.topics import Place
+from harness.kafka.admin.wire import Call, Wire, call, error_name
+from harness.model.clock import now_ns
+from harness.model.scenario.scenario import Admin
+from harness.model.things import ALLOWED, MARK, Sort, Thing, standing_topics, things_of
+
+ANSWER_S: Final = 5.0
+UNMARKED: Final = "unmarked"  # a topic without the setting that every topic of an admin is made with
+_LISTED: Final = (Sort.ACL, Sort.USER)  # told as a list: what is not in it is not there
+_OF_A_TOPIC: Final = 1  # ConfigEntry.ConfigSource: set on the topic itself
+_OF_BROKERS: Final = 3  # set for all brokers while they run
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One node's answer about one thing. value None: the node says that it is not there."""
+
+    node: int
+    thing: Thing
+    value: str | None
+    asked_ns: int
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    told: Any
+    asked_ns: int
+    at_ns: int
+
+    def seen(self, node: int, values: Mapping[Thing, str | None]) -> Iterator[Seen]:
+        return (Seen(node, thing, value, self.asked_ns, self.at_ns) for thing, value in values.items())
+
+
+def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]] | None) -> list[Seen]:
+    """All things of an admin, and whatever else bears its name. A node that does not answer has no row.
+
+    `moving`: replicas that reassignments still are to take away; what a partition moves to are its other ones. None:
+    nobody told of reassignments, so nothing is told of replicas either.
+    """
+    wanted = things_of(admin)
+    names = {topic.name for topic in standing_topics(admin)} | {t.name for t in wanted.get("topics", ())}
+    found: list[Seen] = []
+    for broker, answer in _ask(wire, wire.brokers, _metadata()).items():
+        listed = [topic for topic in answer.told.topics if topic.name.startswith(f"{admin.name}-")]
+        names |= {topic.name for topic in listed}
+        if moving is not None:
+            replicas = {place: _without(on, moving.get(place, ())) for place, on in _partitions(listed)}
+            values = {t: replicas.get((t.name, int(t.key))) for t in wanted.get("reassignments", ())}
+            found += answer.seen(broker, values)
+    if {"topics", "configs"} & wanted.keys():
+        asked = _ask(wire, _all(wire), _configs(sorted(names)))
+        found += _together(asked, {n: _of_configs(a.told, admin, wanted) for n, a in asked.items()})
+    if "acls" in wanted:
+        asked = _told(_ask(wire, _all(wire), _acls()))
+        listing = {n: dict.fromkeys(wanted["acls"]) | _of_acls(a.told, admin.name) for n, a in asked.items()}
+        found += _together(asked, listing)
+    if "users" in wanted:
+        asked = _told(_ask(wire, wire.brokers, call(DescribeUserScramCredentialsRequest, users=None)))
+        listing = {n: dict.fromkeys(wanted["users"]) | _of_users(a.told, admin.name) for n, a in asked.items()}
+        found += _together(asked, listing)
+    return found
+
+
+def _together(asked: Mapping[int, _Answer], values: Mapping[int, Mapping[Thing, str | None]]) -> Iterator[Seen]:
+    """What one node lists beyond what was asked for, the others that answered do not have."""
+    surplus = {thing for of_node in values.values() for thing in of_node if thing.sort in _LISTED}
+    for node, answer in asked.items():
+        yield from answer.seen(node, dict.fromkeys(surplus) | dict(values[node]))
+
+
+def _told(asked: Mapping[int, _Answer]) -> dict[int, _Answer]:
+    return {node: answer for node, answer in asked.items() if error_name(answer.told.error_code) is None}
+
+
+def _all(wire: Wire) -> tuple[int, ...]:
+    return (*wire.brokers, *wire.controllers)
+
+
+def _ask(wire: Wire, nodes: Iterable[int], question: Call) -> dict[int, _Answer]:
+    asked_ns = now_ns()
+    answers = wire.gather(dict.fromkeys(nodes, (question,)), ANSWER_S)
+    at_ns = now_ns()
+    return {node: _Answer(told[0], asked_ns, at_ns) for node, told in answers.items()}
+
+
+def _metadata() -> Call:
+    return Call(MetadataRequest, lambda _: MetadataRequest(topics=None, allow_auto_topic_creation=False))
+
+
+def _configs(topics: Sequence[str]) -> Call:
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [(TOPIC, name) for name in topics] + [(BROKER, "")]
+    return call(
+        DescribeConfigsRequest,
+        resources=[kind(resource_type=of, resource_name=name, configuration_keys=None) for of, name in resources],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+
+
+def _acls() -> Call:
+    return call(
+        DescribeAclsRequest,
+        resource_type_filter=ACLResourceType.TOPIC,
+        resource_name_filter=None,
+        pattern_type_filter=ACLResourcePatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ACLOperation.ANY,
+        permission_type=ACLPermissionType.ANY,
+    )
+
+
+def _partitions(topics: Iterable[Any]) -> Iterator[tuple[Place, Sequence[int]]]:
+    for topic in topics:
+        if error_name(topic.error_code) is None:
+            for partition in topic.partitions:
+                yield (topic.name, partition.partition_index), partition.replica_nodes
+
+
+def _without(replicas: Sequence[int], leaving: Iterable[int]) -> str:
+    gone = set(leaving)
+    return ",".join(str(replica) for replica in replicas if replica not in gone)
+
+
+def _of_configs(told: Any, admin: Admin, wanted: Mapping[str, Sequence[Thing]]) -> dict[Thing, str | None]:
+    """Settings of topics and brokers, and topics by the setting that they were made with.
+
+    A resource that the node tells nothing about, for another reason than that it does not know it, is left out.
+    """
+    own: dict[str, dict[str, str] | None] = {}
+    for result in told.results:
+        error, of_a_topic = error_name(result.error_code), result.resource_type == TOPIC
+        source = _OF_A_TOPIC if of_a_topic else _OF_BROKERS
+        if error is None:
+            own[result.resource_name] = {c.name: c.value for c in result.configs if c.config_source == source}
+        elif error == "UNKNOWN_TOPIC_OR_PARTITION":
+            own[result.resource_name] = None
+    standing = {topic.name for topic in standing_topics(admin)}
+    values: dict[Thing, str | None] = {}
+    if "configs" in wanted:
+        values |= {t: (own[t.name] or {}).get(t.key) for t in wanted["configs"] if t.name in own}
+        for name in standing & own.keys():
+            values |= {Thing(Sort.TOPIC_CONFIG, name, key): value for key, value in (own[name] or {}).items()}
+    if "topics" in wanted:
+        made = [(name, known) for name, known in own.items() if name and name not in standing]
+        values |= {Thing(Sort.TOPIC, n): None if known is None else known.get(MARK, UNMARKED) for n, known in made}
+    return values
+
+
+def _of_acls(told: Any, prefix: str) -> dict[Thing, str | None]:
+    """ACLs on topics that bear the admin's name. One that is not of the form that admins make is a thing by itself."""
+    found: dict[Thing, str | None] = {}
+    for resource in told.resources:
+        for acl in resource.acls if resource.resource_name.startswith(f"{prefix}-") else ():
+            name = resource.resource_name
+            usual = (
+                acl.principal == f"User:{name}"
+                and acl.host == "*"
+                and resource.pattern_type == ACLResourcePatternType.LITERAL
+                and acl.operation == ACLOperation.READ
+                and acl.permission_type == ACLPermissionType.ALLOW
+            )
+            said = f"{acl.principal}, {acl.host}, {resource.pattern_type}, {acl.operation}, {acl.permission_type}"
+            found[Thing(Sort.ACL, name if usual else f"{name} ({said})")] = ALLOWED
+    return found
+
+
+def _of_users(told: Any, prefix: str) -> dict[Thing, str | None]:
+    return {
+        Thing(Sort.USER, result.user): ",".join(str(info.iterations) for info in result.credential_infos)
+        for result in told.results
+        if result.user.startswith(f"{prefix}-") and result.credential_infos
+    }

@@ -1,0 +1,313 @@
+"""Offsets as each replica has them: log start, log end, high watermark, last stable offset, end of an epoch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import DeleteRecordsRequest
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
+
+from harness.kafka.admin.topics import PartitionState, Place
+from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
+from harness.model.errors import HarnessTimeout
+from harness.model.waiting import wait_for
+
+# The debugging replica may ask a follower too, and is told the log end instead of a watermark
+# (ListOffsetsRequest.DEBUGGING_REPLICA_ID in Kafka).
+_DEBUGGING_REPLICA: Final = -2
+_CONSUMER: Final = -1
+_NEWEST_LIST_OFFSETS: Final = 7  # all that is asked of logs without a remote tier
+# From which version on a word about the tier means something; brokers of before take it for a timestamp (KIP-1005).
+_TIER_SINCE: Final = {OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest leader epoch at or below the one asked for, and the offset at which the leader's log leaves it.
+
+    Both None where the leader knows of none, and with an `error`, as Kafka names it.
+    """
+
+    leader_epoch: int | None
+    end_offset: int | None
+    error: str | None = None
+
+
+def replica_offsets(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[tuple[str, int, int], tuple[int, int]]:
+    """(topic, partition, broker) -> (log start, log end), told by each replica's own broker about its own log."""
+    answers = wire.gather(
+        {
+            broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
+            for broker, places in _by_replica(wire, states).items()
+        },
+        timeout_s,
+    )
+    found = {}
+    for broker, (starts, ends) in answers.items():
+        start, end = _offsets(starts), _offsets(ends)
+        found.update({(*place, broker): (start[place], end[place]) for place in start.keys() & end.keys()})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TieredReplica:
+    """What a replica says of its log and of the remote tier, each as an offset. `log_start` counts what is in the tier.
+
+    highest_tiered: -1 = nothing is there yet; None = the release has no word for it (before 3.9).
+    """
+
+    log_start: int
+    local_log_start: int
+    log_end: int
+    highest_tiered: int | None
+
+
+def tiered_replicas(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[tuple[str, int, int], TieredReplica]:
+    """(topic, partition, broker) -> what each replica's own broker tells. Absent: one that does not answer."""
+    asked = _by_replica(wire, states)
+    logs = (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST)
+    answers = wire.gather(
+        {broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in logs] for broker, places in asked.items()},
+        timeout_s,
+    )
+    tiered = wire.gather(
+        {broker: [_list(places, OffsetSpec.LATEST_TIERED, _DEBUGGING_REPLICA)] for broker, places in asked.items()},
+        timeout_s,
+    )
+    found = {}
+    for broker, told in answers.items():
+        starts, locals_, ends = (_offsets(answer) for answer in told)
+        highest = _offsets(tiered[broker][0]) if broker in tiered else {}
+        for place in starts.keys() & locals_.keys() & ends.keys():
+            offsets = (starts[place], locals_[place], ends[place], highest.get(place))
+            found[*place, broker] = TieredReplica(*offsets)
+    return found
+
+
+def watermarks(
+    wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
+) -> dict[Place, tuple[int, int]]:
+    """Partition -> (high watermark, last stable offset), told by its leader.
+
+    The stable offset is asked for first, so that it is never ahead of the watermark just because time passed.
+    Absent: no leader, a leader that is silent, or one whose watermark has not yet reached its own epoch.
+    """
+    levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    answers = wire.gather(
+        {
+            broker: [_list(places, OffsetSpec.LATEST, _CONSUMER, level) for level in levels]
+            for broker, places in _by_leader(wire, states).items()
+        },
+        timeout_s,
+    )
+    found = {}
+    for committed, uncommitted in answers.values():
+        stable, high = _offsets(committed), _offsets(uncommitted)
+        found.update({place: (high[place], stable[place]) for place in stable.keys() & high.keys()})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """What a leader answers to a timestamp: the first record of that time or later. offset None: it knows of none."""
+
+    offset: int | None
+    timestamp_ms: int | None
+    leader_epoch: int | None
+    error: str | None = None
+
+
+def offsets_by_time(
+    wire: Wire, states: Sequence[PartitionState], times_ms: Mapping[Place, int], timeout_s: float = ANSWER_S
+) -> dict[Place, TimedOffset]:
+    """What each partition's leader answers a consumer about a time (KIP-79); in the remote tier too (KIP-405).
+
+    Absent: no leader, or one that is silent.
+    """
+    wanted = [state for state in states if (state.topic, state.partition) in times_ms]
+    asked = _by_leader(wire, wanted).items()
+    answers = wire.gather({broker: (_timed_call(places, times_ms),) for broker, places in asked}, timeout_s)
+    return {
+        (topic.name, p.partition_index): _timed(p)
+        for (answer,) in answers.values()
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _timed(p: Any) -> TimedOffset:
+    known = p.offset >= 0
+    epoch = p.leader_epoch if known and p.leader_epoch >= 0 else None
+    return TimedOffset(
+        offset=p.offset if known else None,
+        timestamp_ms=p.timestamp if known else None,
+        leader_epoch=epoch,
+        error=error_name(p.error_code),
+    )
+
+
+def offsets_by_epoch(
+    wire: Wire, states: Sequence[PartitionState], epochs: Mapping[Place, int], timeout_s: float = ANSWER_S
+) -> dict[Place, EpochEnd]:
+    """Where each partition's leader says that an epoch ended: what a follower would truncate to (KIP-101, KIP-279)."""
+    wanted = [state for state in states if (state.topic, state.partition) in epochs]
+    answers = wire.gather(
+        {broker: (_epoch_call(places, epochs),) for broker, places in _by_leader(wire, wanted).items()}, timeout_s
+    )
+    return {
+        (topic.topic, p.partition): _epoch_end(p)
+        for (answer,) in answers.values()
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _epoch_end(p: Any) -> EpochEnd:
+    known = p.leader_epoch >= 0 and p.end_offset >= 0
+    return EpochEnd(
+        leader_epoch=p.leader_epoch if known else None,
+        end_offset=p.end_offset if known else None,
+        error=error_name(p.error_code),
+    )
+
+
+def delete_records(
+    wire: Wire, leaders: Callable[[], Sequence[PartitionState]], before: Mapping[Place, int], deadline_s: float
+) -> dict[Place, int]:
+    """Deletes records below an offset, asked again until every leader did. The new log starts (low watermarks).
+
+    -1 means up to the high watermark. `leaders` tells the current states each time, as leaders may move.
+    """
+    done: dict[Place, int] = {}
+    seen: dict[Place, str] = {}
+
+    def attempt() -> dict[Place, str]:
+        open_places = [s for s in leaders() if (s.topic, s.partition) in before.keys() - done.keys()]
+        asked = _by_leader(wire, open_places)
+        answers = wire.gather({b: (_delete_call(places, before),) for b, places in asked.items()}, 5.0)
+        for (answer,) in answers.values():
+            for topic in answer.topics:
+                for p in topic.partitions:
+                    error = error_name(p.error_code)
+                    if error is None:
+                        done[topic.name, p.partition_index] = p.low_watermark
+                    else:
+                        seen[topic.name, p.partition_index] = error
+        return {place: seen.get(place, "no answer from a leader") for place in before.keys() - done.keys()}
+
+    wait_for(attempt, until=lambda left: not left, deadline_s=deadline_s, what="records to be deleted")
+    return done
+
+
+def require(found: Mapping[Place, Any], wanted: Iterable[Place], what: str) -> None:
+    """HarnessTimeout when a partition is missing from an answer that has to be whole."""
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise HarnessTimeout(f"{what}: no answer about {missing}")
+
+
+def _by_replica(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
+    asked: dict[int, list[Place]] = defaultdict(list)
+    for state in states:
+        for broker in state.replicas:
+            if broker in wire.brokers:
+                asked[broker].append((state.topic, state.partition))
+    return asked
+
+
+def _by_leader(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:
+    asked: dict[int, list[Place]] = defaultdict(list)
+    for state in states:
+        if state.leader in wire.brokers:
+            asked[state.leader].append((state.topic, state.partition))
+    return asked
+
+
+def _by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        grouped[topic].append(partition)
+    return grouped
+
+
+def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
+    since = _TIER_SINCE.get(OffsetSpec(spec), 0)
+
+    def build(version: int) -> Any:
+        if version < since:
+            raise Unanswered(f"ListOffsets of version {version} has no {OffsetSpec(spec).name}")
+        return _listing(dict.fromkeys(places, int(spec)), replica, isolation)
+
+    return Call(ListOffsetsRequest, build, max(since, _NEWEST_LIST_OFFSETS))
+
+
+def _timed_call(places: Sequence[Place], times_ms: Mapping[Place, int]) -> Call:
+    asked = {place: times_ms[place] for place in places}
+    return Call(ListOffsetsRequest, lambda _: _listing(asked, _CONSUMER), _NEWEST_LIST_OFFSETS)
+
+
+def _listing(
+    timestamps: Mapping[Place, int], replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED
+) -> ListOffsetsRequest:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+
+    def partition(name: str, index: int) -> Any:
+        return topic.ListOffsetsPartition(partition_index=index, timestamp=timestamps[name, index])
+
+    return ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=int(isolation),
+        topics=[
+            topic(name=name, partitions=[partition(name, i) for i in indexes])
+            for name, indexes in _by_topic(list(timestamps)).items()
+        ],
+    )
+
+
+def _offsets(answer: Any) -> dict[Place, int]:
+    return {
+        (topic.name, p.partition_index): p.offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if error_name(p.error_code) is None
+    }
+
+
+def _epoch_call(places: Sequence[Place], epochs: Mapping[Place, int]) -> Call:
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    return call(
+        OffsetForLeaderEpochRequest,
+        replica_id=_DEBUGGING_REPLICA,
+        topics=[
+            topic(
+                topic=name,
+                partitions=[
+                    topic.OffsetForLeaderPartition(partition=i, current_leader_epoch=-1, leader_epoch=epochs[name, i])
+                    for i in indexes
+                ],
+            )
+            for name, indexes in _by_topic(places).items()
+        ],
+    )
+
+
+def _delete_call(places: Sequence[Place], before: Mapping[Place, int]) -> Call:
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    return call(
+        DeleteRecordsRequest,
+        topics=[
+            topic(
+                name=name,
+                partitions=[topic.DeleteRecordsPartition(partition_index=i, offset=before[name, i]) for i in indexes],
+            )
+            for name, indexes in _by_topic(places).items()
+        ],
+        timeout_ms=4000,
+    )

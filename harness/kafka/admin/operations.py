@@ -1,0 +1,155 @@
+"""Single operations of an admin as requests: what is asked for, and what an answer says became of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    CreateTopicsRequest,
+    DeleteAclsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+
+from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.wire import Call, Wire, call, error_name
+from harness.model.errors import HarnessFailure
+from harness.model.outcome import Did
+from harness.model.things import MARK, REPLICAS, Sort, Thing
+
+TOPIC: Final = 2  # ConfigResource.Type
+BROKER: Final = 4
+_SET, _UNSET = 0, 1  # AlterConfigOp.OpType
+_SCRAM_SHA_256: Final = 1
+_TRY_S: Final = 5.0
+_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
+_THERE_ALREADY: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"})
+
+# Each is one operation on one thing, so each answer has one error.
+_Errors = Callable[[Any], list[int]]
+
+
+def request(did: Did, thing: Thing, value: str | None, timeout_s: float) -> Call:
+    """The request for one operation; brokers are told to give it up after `timeout_s` where they can be told."""
+    timeout_ms = int(timeout_s * 1000)
+    if did is Did.CREATE_TOPIC:
+        return _create_topic(thing, value, timeout_ms)
+    if did is Did.DELETE_TOPIC:
+        state = DeleteTopicsRequest.DeleteTopicState
+        return call(DeleteTopicsRequest, topics=[state(name=thing.name)], timeout_ms=timeout_ms)
+    if did in (Did.SET_CONFIG, Did.UNSET_CONFIG):
+        return _alter_config(thing, value)
+    if did in (Did.CREATE_ACL, Did.DELETE_ACL):
+        return _acl(did, thing)
+    if did is Did.REASSIGN:
+        return _reassign(thing, value, timeout_ms)
+    return _user(thing, value)
+
+
+def refusal(did: Did, answer: Any) -> str | None:
+    """Kafka's name of the error in an answer to `request`; None when it was done, "_NO_ANSWER" when it says nothing."""
+    codes = _CODES[did](answer)
+    return next((name for code in codes if (name := error_name(code))), None) if codes else "_NO_ANSWER"
+
+
+_CODES: Final[dict[Did, _Errors]] = {
+    Did.CREATE_TOPIC: lambda told: [topic.error_code for topic in told.topics],
+    Did.DELETE_TOPIC: lambda told: [topic.error_code for topic in told.responses],
+    Did.SET_CONFIG: lambda told: [resource.error_code for resource in told.responses],
+    Did.UNSET_CONFIG: lambda told: [resource.error_code for resource in told.responses],
+    Did.CREATE_ACL: lambda told: [result.error_code for result in told.results],
+    Did.DELETE_ACL: lambda told: [
+        code for r in told.filter_results for code in (r.error_code, *(acl.error_code for acl in r.matching_acls))
+    ],
+    Did.SET_USER: lambda told: [result.error_code for result in told.results],
+    Did.DELETE_USER: lambda told: [result.error_code for result in told.results],
+    Did.REASSIGN: lambda told: [
+        told.error_code,
+        *(partition.error_code for topic in told.responses for partition in topic.partitions),
+    ],
+}
+
+
+def carry_out(wire: Wire, did: Did, thing: Thing, value: str | None, deadline_s: float) -> None:
+    """One operation by the active controller, until it is done. HarnessFailure when Kafka refuses it."""
+
+    def told(answer: Any) -> str | None:
+        error = refusal(did, answer)
+        if error and error not in _PASSING | _THERE_ALREADY:
+            raise HarnessFailure(f"Kafka refuses {did.value} of {thing.text}: {error}")
+        return None if error in _THERE_ALREADY else error
+
+    question = request(did, thing, value, _TRY_S)
+    to_controller(wire, question, told, deadline_s=deadline_s, what=f"{did.value} of {thing.text}")
+
+
+def _create_topic(thing: Thing, value: str | None, timeout_ms: int) -> Call:
+    kind = CreateTopicsRequest.CreatableTopic
+    config = [kind.CreatableTopicConfig(name=MARK, value=value)]
+    topic = kind(name=thing.name, num_partitions=1, replication_factor=REPLICAS, assignments=[], configs=config)
+    return call(CreateTopicsRequest, topics=[topic], timeout_ms=timeout_ms, validate_only=False)
+
+
+def _alter_config(thing: Thing, value: str | None) -> Call:
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = kind.AlterableConfig(name=thing.key, config_operation=_UNSET if value is None else _SET, value=value)
+    of = TOPIC if thing.sort is Sort.TOPIC_CONFIG else BROKER
+    resource = kind(resource_type=of, resource_name=thing.name, configs=[change])
+    return call(IncrementalAlterConfigsRequest, resources=[resource], validate_only=False)
+
+
+def _acl(did: Did, thing: Thing) -> Call:
+    common = {
+        "principal": f"User:{thing.name}",
+        "host": "*",
+        "operation": ACLOperation.READ,
+        "permission_type": ACLPermissionType.ALLOW,
+    }
+    if did is Did.CREATE_ACL:
+        made = CreateAclsRequest.AclCreation(
+            resource_type=ACLResourceType.TOPIC,
+            resource_name=thing.name,
+            resource_pattern_type=ACLResourcePatternType.LITERAL,
+            **common,
+        )
+        return call(CreateAclsRequest, creations=[made])
+    gone = DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=ACLResourceType.TOPIC,
+        resource_name_filter=thing.name,
+        pattern_type_filter=ACLResourcePatternType.LITERAL,
+        principal_filter=common["principal"],
+        host_filter=common["host"],
+        operation=common["operation"],
+        permission_type=common["permission_type"],
+    )
+    return call(DeleteAclsRequest, filters=[gone])
+
+
+def _user(thing: Thing, value: str | None) -> Call:
+    kind = AlterUserScramCredentialsRequest
+    if value is None:
+        gone = kind.ScramCredentialDeletion(name=thing.name, mechanism=_SCRAM_SHA_256)
+        return call(kind, deletions=[gone], upsertions=[])
+    salt = thing.name.encode()
+    made = kind.ScramCredentialUpsertion(
+        name=thing.name,
+        mechanism=_SCRAM_SHA_256,
+        iterations=int(value),
+        salt=salt,
+        salted_password=hashlib.pbkdf2_hmac("sha256", thing.name.encode(), salt, 1),  # nobody logs in with it
+    )
+    return call(kind, deletions=[], upsertions=[made])
+
+
+def _reassign(thing: Thing, value: str | None, timeout_ms: int) -> Call:
+    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+    replicas = [int(broker) for broker in (value or "").split(",")]
+    partition = kind.ReassignablePartition(partition_index=int(thing.key), replicas=replicas)
+    topic = kind(name=thing.name, partitions=[partition])
+    return call(AlterPartitionReassignmentsRequest, 0, timeout_ms=timeout_ms, topics=[topic])

@@ -1,0 +1,54 @@
+"""Share groups (KIP-932): how far each is done with a partition, as its coordinator has it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from harness.kafka.admin.groups import coordinator
+from harness.kafka.admin.topics import Place
+from harness.kafka.admin.wire import Unanswered, Wire, call, error_name
+from harness.kafka.messages import DescribeShareGroupOffsetsRequest
+from harness.model.errors import HarnessTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffset:
+    """start: below it the group is done with everything. lag: so many offsets are not accepted, rejected, archived or
+    skipped as no records; None = nobody knows (KIP-1226)."""
+
+    start: int
+    lag: int | None
+
+
+def share_offsets(wire: Wire, group: str, deadline_s: float) -> dict[Place, ShareOffset]:
+    """Of every partition that a share group has ever been given something of. HarnessTimeout without an answer."""
+    kind = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    question = call(DescribeShareGroupOffsetsRequest, groups=[kind(group_id=group, topics=None)])
+    give_up_at = time.monotonic() + deadline_s
+    while True:
+        broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
+        try:
+            offsets, error = _told(wire.ask(broker, question))
+        except Unanswered as silent:
+            offsets, error = {}, str(silent)
+        if error is None:
+            return offsets
+        if time.monotonic() >= give_up_at:
+            why = f"last saw broker {broker}: {error}"
+            raise HarnessTimeout(f"waited {deadline_s:g} s for the offsets of share group {group}; {why}")
+        time.sleep(0.05)
+
+
+def _told(answer: Any) -> tuple[dict[Place, ShareOffset], str | None]:
+    (group,) = answer.groups
+    errors = [error_name(group.error_code)]
+    errors += [error_name(p.error_code) for topic in group.topics for p in topic.partitions]
+    if error := next((e for e in errors if e is not None), None):
+        return {}, error
+    return {
+        (topic.topic_name, p.partition_index): ShareOffset(p.start_offset, p.lag if p.lag >= 0 else None)
+        for topic in group.topics
+        for p in topic.partitions
+    }, None

@@ -1,0 +1,326 @@
+"""Topics and the state of their partitions, asked of every broker and believed by the newest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeTopicPartitionsRequest,
+)
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
+from harness.kafka.storage.uuids import kafka_uuid
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario.scenario import Topic
+from harness.model.waiting import wait_for
+
+Place = tuple[str, int]  # topic, partition
+MIN_INSYNC_REPLICAS: Final = "2"  # of a topic that does not say
+_RESPONSE_PARTITIONS: Final = 2000
+_NO_LEADER: Final = -1
+# Refusals that time may mend; anything else is an answer.
+_PASSING: Final = frozenset(
+    {"NOT_CONTROLLER", "REQUEST_TIMED_OUT", "COORDINATOR_LOAD_IN_PROGRESS", "INVALID_REPLICATION_FACTOR"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as the broker with the newest leader epoch has it. leader -1 = none; elr is KIP-966's, from 4.0."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"isr": list(self.isr), "replicas": list(self.replicas), "elr": list(self.elr)}
+
+
+class TopicsSeen(NamedTuple):
+    """What one broker said, and how far its metadata was (at least) when it said so."""
+
+    metadata_offset: int
+    partitions: dict[Place, PartitionState]
+
+
+def partitions(wire: Wire, topics: Iterable[str], *, often: bool = True) -> list[PartitionState]:
+    """The newest known state of every partition of the topics that exist, sorted; empty when nobody answers."""
+    seen = seen_by_broker(wire, topics, often=often)
+    return newest(seen.values())
+
+
+def newest(answers: Iterable[TopicsSeen]) -> list[PartitionState]:
+    """Of several brokers' answers the highest leader epoch, and on a tie the newest metadata.
+
+    A stale leader goes on answering, so no broker is believed alone. Which topic a name means (it may have been
+    deleted and made anew, with epochs from 0) is what the broker with the newest metadata says.
+    """
+    ordered = sorted(answers, key=lambda seen: seen.metadata_offset)
+    if not ordered:
+        return []
+    known = {state.topic: state.topic_id for state in ordered[-1].partitions.values()}
+    best: dict[Place, PartitionState] = {}
+    for seen in ordered:
+        for place, state in seen.partitions.items():
+            if known.get(state.topic) != state.topic_id:
+                continue
+            if place not in best or state.leader_epoch >= best[place].leader_epoch:
+                best[place] = state
+    return [best[place] for place in sorted(best)]
+
+
+def seen_by_broker(
+    wire: Wire, topics: Iterable[str], *, timeout_s: float = ANSWER_S, often: bool = False
+) -> dict[int, TopicsSeen]:
+    """What each broker that answers says of the topics, unjudged."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    questions = dict.fromkeys(wire.brokers, (versions_call(), _metadata(names)))
+    answers = wire.gather(questions, timeout_s, often=often)
+    elr = _eligible(wire, answers, names, timeout_s)
+    return {
+        broker: TopicsSeen(metadata_offset(versions), _states(metadata, elr))
+        for broker, (versions, metadata) in answers.items()
+    }
+
+
+def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dict[str, str]:
+    """Creates topics and waits until every broker that answers sees a leader for each partition. Topic ids by name.
+
+    BadInput when Kafka refuses one (bad name, bad config, too few brokers); HarnessTimeout by the deadline.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    _create(wire, topics, deadline_s)
+    wanted = {(t.name, p) for t in topics for p in range(_count(t))}
+    wait_for(
+        lambda: _without_leader(wire, wanted),
+        until=lambda missing: not missing,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what="every broker to see a leader of the new topics",
+    )
+    return {state.topic: state.topic_id for state in partitions(wire, [t.name for t in topics], often=False)}
+
+
+def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
+    tried = False
+
+    def mark_tried() -> None:
+        nonlocal tried
+        tried = True
+
+    def refusal(answer: Any) -> str | None:
+        errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.topics}
+        bad = {n: e for n, e in errors.items() if e[0] and not (e[0] == "TOPIC_ALREADY_EXISTS" and tried)}
+        mark_tried()
+        final = {n: e for n, e in bad.items() if e[0] not in _PASSING}
+        if final:
+            raise BadInput(f"Kafka refuses to create {_told(final)}; mend the topics of the scenario")
+        return _told(bad) or None
+
+    request = call(CreateTopicsRequest, topics=[_creatable(t) for t in topics], timeout_ms=5000, validate_only=False)
+    to_controller(
+        wire,
+        request,
+        refusal,
+        deadline_s=deadline_s,
+        what=f"topics {[t.name for t in topics]}",
+        unanswered=mark_tried,
+    )
+
+
+def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
+    """Deletes a topic and creates it at once under the same name, before anybody may have noticed. Its new topic id.
+
+    Waits until every broker that answers has the new one, with leaders. HarnessTimeout by the deadline.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    (old,) = {state.topic_id for state in partitions(wire, [topic.name], often=False)} or {""}
+    _delete(wire, [topic.name], deadline_s)
+    _create(wire, [topic], deadline_s)
+    wanted = {(topic.name, p) for p in range(_count(topic))}
+
+    def stale() -> dict[int, Any]:
+        seen = seen_by_broker(wire, [topic.name])
+        ids = {b: {state.topic_id for state in told.partitions.values()} for b, told in seen.items()}
+        return _without_leader(wire, wanted) | {b: sorted(known) for b, known in ids.items() if len(known - {old}) != 1}
+
+    wait_for(
+        stale,
+        until=lambda left: not left,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what=f"every broker to have the new topic {topic.name}",
+    )
+    return partitions(wire, [topic.name], often=False)[0].topic_id
+
+
+def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> None:
+    """Gives a topic `total` partitions, and waits until every broker that answers sees a leader for each of them.
+
+    BadInput when Kafka refuses that; HarnessTimeout by the deadline.
+    """
+    give_up_at = time.monotonic() + deadline_s
+    kind = CreatePartitionsRequest.CreatePartitionsTopic
+    wanted = {(topic, p) for p in range(total)}
+    tried = False
+
+    def mark_tried() -> None:
+        nonlocal tried
+        tried = True
+
+    def refusal(answer: Any) -> str | None:
+        told = answer.results[0]
+        error = error_name(told.error_code)
+        if error == "INVALID_PARTITIONS" and tried:
+            return None  # there are as many: an earlier try did it, and its answer was lost
+        if error and error not in _PASSING:
+            raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({told.error_message})")
+        mark_tried()
+        return error
+
+    request = call(
+        CreatePartitionsRequest,
+        topics=[kind(name=topic, count=total, assignments=None)],
+        timeout_ms=5000,
+        validate_only=False,
+    )
+    to_controller(
+        wire,
+        request,
+        refusal,
+        deadline_s=deadline_s,
+        what=f"{total} partitions of {topic}",
+        unanswered=mark_tried,
+    )
+    wait_for(
+        lambda: _without_leader(wire, wanted),
+        until=lambda missing: not missing,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what="every broker to see a leader of the new partitions",
+    )
+
+
+def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
+    """Deletes topics and waits until no broker that answers knows them. Topics that are not there are no error."""
+    give_up_at = time.monotonic() + deadline_s
+    _delete(wire, names, deadline_s)
+    wait_for(
+        lambda: sorted({t for seen in seen_by_broker(wire, names).values() for t, _ in seen.partitions}),
+        until=lambda left: not left,
+        deadline_s=max(0.1, give_up_at - time.monotonic()),
+        what="every broker to forget the deleted topics",
+    )
+
+
+def _delete(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
+    def refusal(answer: Any) -> str | None:
+        errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.responses}
+        bad = {n: e for n, e in errors.items() if e[0] and e[0] != "UNKNOWN_TOPIC_OR_PARTITION"}
+        if any(e[0] not in _PASSING for e in bad.values()):
+            raise HarnessFailure(f"Kafka refuses to delete {_told(bad)}")
+        return _told(bad) or None
+
+    state = DeleteTopicsRequest.DeleteTopicState
+    request = call(DeleteTopicsRequest, topics=[state(name=n) for n in names], timeout_ms=5000)
+    to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"the deletion of {list(names)}")
+
+
+def _metadata(names: Sequence[str]) -> Call:
+    topic = MetadataRequest.MetadataRequestTopic
+    return Call(
+        MetadataRequest,
+        lambda _: MetadataRequest(topics=[topic(name=n) for n in names], allow_auto_topic_creation=False),
+    )
+
+
+def _states(answer: Any, elr: Mapping[tuple[str, int, int], tuple[int, ...]]) -> dict[Place, PartitionState]:
+    found = {}
+    for topic in answer.topics:
+        if error_name(topic.error_code):
+            continue
+        for p in topic.partitions:
+            found[topic.name, p.partition_index] = PartitionState(
+                topic=topic.name,
+                topic_id=kafka_uuid(topic.topic_id),
+                partition=p.partition_index,
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                isr=tuple(p.isr_nodes),
+                replicas=tuple(p.replica_nodes),
+                elr=elr.get((topic.name, p.partition_index, p.leader_epoch), ()),
+            )
+    return found
+
+
+def _eligible(
+    wire: Wire, answers: Mapping[int, Sequence[Any]], names: Sequence[str], timeout_s: float
+) -> dict[tuple[str, int, int], tuple[int, ...]]:
+    """Eligible leader replicas by topic, partition and leader epoch, from the broker with the newest metadata.
+
+    Only that request tells them (KIP-966); a release without it has none.
+    """
+    if not answers:
+        return {}
+    broker = max(answers, key=lambda b: metadata_offset(answers[b][0]))
+    if not any(api.api_key == DescribeTopicPartitionsRequest.API_KEY for api in answers[broker][0].api_keys):
+        return {}
+    topic = DescribeTopicPartitionsRequest.TopicRequest
+    question = call(
+        DescribeTopicPartitionsRequest,
+        topics=[topic(name=n) for n in names],
+        response_partition_limit=_RESPONSE_PARTITIONS,
+        cursor=None,
+    )
+    told = wire.gather({broker: (question,)}, timeout_s).get(broker)
+    return {
+        (t.name, p.partition_index, p.leader_epoch): tuple(p.eligible_leader_replicas or ())
+        for t in (told[0].topics if told else ())
+        for p in t.partitions
+    }
+
+
+def _without_leader(wire: Wire, wanted: set[Place]) -> dict[int, list[Place]]:
+    """By broker, the partitions it knows no leader of; {0: all} when nobody answers."""
+    seen = seen_by_broker(wire, {topic for topic, _ in wanted})
+    missing = {
+        broker: sorted(p for p in wanted if p not in told.partitions or told.partitions[p].leader == _NO_LEADER)
+        for broker, told in seen.items()
+    }
+    return {broker: places for broker, places in missing.items() if places} if seen else {0: sorted(wanted)}
+
+
+def _creatable(topic: Topic) -> Any:
+    kind = CreateTopicsRequest.CreatableTopic
+    explicit = bool(topic.assignment)
+    config = {"min.insync.replicas": MIN_INSYNC_REPLICAS} | topic.config
+    return kind(
+        name=topic.name,
+        num_partitions=-1 if explicit else topic.partitions,
+        replication_factor=-1 if explicit else topic.replicas,
+        assignments=[
+            kind.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+            for index, replicas in enumerate(topic.assignment)
+        ],
+        configs=[kind.CreatableTopicConfig(name=name, value=value) for name, value in sorted(config.items())],
+    )
+
+
+def _count(topic: Topic) -> int:
+    return len(topic.assignment) or topic.partitions
+
+
+def _told(errors: Mapping[str, tuple[str | None, str | None]]) -> str:
+    return "; ".join(f"{name}: {error} ({message or 'no message'})" for name, (error, message) in errors.items())

@@ -1,0 +1,52 @@
+"""A user whose password brokers keep (SCRAM, KIP-554): made by the active controller, and known by every broker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka.protocol.admin import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+
+from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.wire import Wire, call, error_name
+from harness.kafka.settings.tls import ITERATIONS, SCRAM_SHA_512
+from harness.model.waiting import wait_for
+
+
+def set_scram_user(wire: Wire, name: str, salt: bytes, salted_password: bytes, deadline_s: float) -> None:
+    """HarnessTimeout, with what was seen last, where it is not done or some broker does not know it in time."""
+    give_up_at = time.monotonic() + deadline_s
+    made = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=name, mechanism=SCRAM_SHA_512, iterations=ITERATIONS, salt=salt, salted_password=salted_password
+    )
+    to_controller(
+        wire,
+        call(AlterUserScramCredentialsRequest, deletions=[], upsertions=[made]),
+        _refusal,
+        deadline_s=deadline_s,
+        what=f"user {name} to be made",
+    )
+    question = call(DescribeUserScramCredentialsRequest, users=None)
+
+    def ignorant() -> list[int]:
+        told = wire.ask_all(question)
+        return [broker for broker in wire.brokers if broker not in told or name not in _users(told[broker])]
+
+    wait_for(
+        ignorant,
+        until=lambda brokers: not brokers,
+        deadline_s=max(0.0, give_up_at - time.monotonic()),
+        what=f"every broker to know user {name}",
+    )
+
+
+def _refusal(answer: Any) -> str | None:
+    return next((error for result in answer.results if (error := error_name(result.error_code))), None)
+
+
+def _users(answer: Any) -> set[str]:
+    return {
+        result.user
+        for result in answer.results
+        if any(info.mechanism == SCRAM_SHA_512 for info in result.credential_infos)
+    }

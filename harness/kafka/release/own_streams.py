@@ -1,0 +1,73 @@
+"""The release's own Kafka Streams: an application of ours, compiled against it, beside the release's own clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.kafka.release.cache import Cache, Progress
+from harness.kafka.release.java_compiler import SOURCES, compiled
+from harness.kafka.release.maven import KAFKA_GROUP
+from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.pom import Dependency
+from harness.kafka.release.published import fetched
+from harness.kafka.release.release import Release
+from harness.kafka.release.repository import NotPublished, Unreachable
+from harness.model.errors import BadInput
+
+DRIVER: Final = SOURCES.joinpath("StreamsDriver.java")
+STREAMS: Final = "streams"  # among what a scenario may need
+MAIN: Final = "durability.StreamsDriver"
+_BESIDE: Final = (DRIVER.with_name("StreamsClients.java"),)
+_LIBRARY: Final = "kafka-streams"
+_LEAVE: Final = 'scenarios away that have applications with client = "streams"'
+
+
+def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release with what an application of its Kafka Streams runs with. BadInput where that cannot be had.
+
+    No state is kept, so RocksDB is never loaded, and need not be there.
+    """
+    if release.own_streams:
+        return release
+    release = with_own_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
+    library = _library(release, maven_repo, cache, progress)
+    driver = compiled(
+        DRIVER,
+        release,
+        (release.own_clients[0], library),
+        beside=_BESIDE,
+        api=("kafka-clients",),
+        leave=_LEAVE,
+        maven_repo=maven_repo,
+        cache=cache,
+        progress=progress,
+    )
+    return replace(release, own_streams=(driver, library, *release.own_clients))
+
+
+def equip_streams(
+    release: Release, lacking: Mapping[str, str], *, maven_repo: str | None, cache: Path, progress: Progress
+) -> tuple[Release, dict[str, str]]:
+    """The release with it; or why not, by STREAMS, beside what else it is `lacking`."""
+    try:
+        given = with_own_streams(release, maven_repo=maven_repo, cache=cache, progress=progress)
+    except BadInput as refused:
+        return release, {**lacking, STREAMS: str(refused)}
+    return given, dict(lacking)
+
+
+def _library(release: Release, maven_repo: str | None, cache: Path, progress: Progress) -> Path:
+    """Its jar: tarballs and directories have it, and to versions and images belongs the published one."""
+    name = f"{_LIBRARY}-{release.version}.jar"
+    here = next((path for path in release.classpath if path.name == name), None)
+    if here is not None and release.image is None:
+        return here
+    wanted = [Dependency(KAFKA_GROUP, _LIBRARY, release.version)]
+    try:
+        (jar,) = fetched(wanted, f"{_LIBRARY}-{release.version}", maven_repo, Cache(cache), progress)
+    except (NotPublished, Unreachable) as error:
+        raise BadInput(f"Kafka Streams {release.version} cannot be had ({error}): leave {_LEAVE}") from error
+    return jar

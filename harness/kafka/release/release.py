@@ -1,0 +1,348 @@
+"""From what a user names (a version, a directory, a tarball, nothing for the newest complete one) to what runs.
+
+What a resolved release consists of is recorded in the cache, so a warm start reads and checks files and asks nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.kafka.release.cache import Cache, Digest, Progress
+from harness.kafka.release.image_layout import BrokerImage
+from harness.kafka.release.maven import (
+    KAFKA_GROUP,
+    Jar,
+    Sources,
+    download,
+    fitting_binding,
+    in_parallel,
+    locate,
+    published_versions,
+    runtime_dependencies,
+)
+from harness.kafka.release.pom import Dependency
+from harness.kafka.release.repository import CENTRAL, NotPublished, Repository, Unreachable
+from harness.kafka.release.tarball import classpath_of, find_build, identity, unpack
+from harness.model.errors import BadInput
+from harness.model.user_storage import UserStorage
+from harness.model.version import VERSION, numbers_of
+
+IMAGE = "image:"
+_FORMAT = 1
+_FINAL = re.compile(r"\d+\.\d+\.\d+")
+# The first release whose KRaft is for production (KIP-833); brokers run by nothing else here.
+_KRAFT_SINCE = (3, 3)
+_IMAGE_LIKE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]+)")
+_RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A Kafka build that can be run. `version` and `commit` are what the build itself says.
+
+    `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
+    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
+    `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
+    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers, `own_clients` what its
+    own Java clients run with, the class that drives them first, and `own_streams` what its Kafka Streams runs with.
+    """
+
+    version: str
+    commit: str
+    source: str
+    classpath: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+    image: BrokerImage | None = None
+    place: Path | None = None
+    tier_jars: tuple[Path, ...] = ()
+    faulty_storage: Path | None = None
+    s3_jars: tuple[Path, ...] = ()
+    user_storage: UserStorage | None = None
+    storage_reader: Path | None = None
+    own_clients: tuple[Path, ...] = ()
+    own_streams: tuple[Path, ...] = ()
+
+    def line(self) -> str:
+        """What was chosen, in one line: the first that a command prints."""
+        return "; ".join([f"Kafka {self.version} (commit {self.commit}) from {self.source}", *self.notes])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version as numbers of Apache Kafka, (4, 3, 1), to compare with."""
+        return numbers_of(self.version)
+
+    @property
+    def uses_log4j2(self) -> bool:
+        """4.x configures its logging by log4j2, 3.x by log4j 1.x properties (reload4j)."""
+        return any(path.name.startswith("log4j-core-") for path in self.classpath)
+
+
+def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release that `spec` names; None is the newest final version of which everything is published.
+
+    `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central.
+    Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had or run.
+    """
+    if spec is not None and VERSION.fullmatch(spec):
+        refuse_without_kraft(spec)  # before a download
+    release = _resolve(spec, maven_repo, cache, progress)
+    refuse_without_kraft(release.version)
+    return release
+
+
+def has_kraft(version: str) -> bool:
+    """Whether a release of this version can run without ZooKeeper, and not as a preview only."""
+    return numbers_of(version)[:2] >= _KRAFT_SINCE
+
+
+def refuse_without_kraft(version: str) -> None:
+    """BadInput for a version whose brokers could not be started."""
+    if not has_kraft(version):
+        since = ".".join(map(str, _KRAFT_SINCE))
+        raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")
+
+
+def _resolve(spec: str | None, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    if spec is None:
+        return _newest(_Maven(maven_repo, Cache(cache), progress))
+    if spec.startswith(IMAGE):
+        raise BadInput(f"{spec}: an image of brokers runs in containers only; give {_RUNNABLE} instead")
+    if VERSION.fullmatch(spec):
+        return _Maven(maven_repo, Cache(cache), progress).release(spec)
+    path = Path(spec)
+    if not _exists(spec, path):
+        image = f"{IMAGE}{spec} for the image of that name, " if _IMAGE_LIKE.fullmatch(spec) else ""
+        raise BadInput(f"there is no Kafka release {spec!r}: give {image}{_RUNNABLE}")
+    try:
+        if maven_repo is not None:
+            what = "directory" if path.is_dir() else "file"
+            raise BadInput(f"a Maven repository goes with a version, and {spec} is a {what}")
+        return _local(path, Cache(cache), progress)
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename or path} cannot be read ({error.strerror or error}): see to your rights to it, or copy it"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A version for `durability list releases`."""
+
+    version: str
+    published: bool
+    cached: bool
+
+
+def known_versions(maven_repo: str | None, cache: Path) -> tuple[list[Known], str | None]:
+    """Final versions, newest first, and why the repository was not asked, if so. "published" may be in part."""
+    reason, cached = None, set[str]()
+    try:
+        with Repository(CENTRAL if maven_repo is None else maven_repo) as repository:
+            cached = set(cached_versions(cache, repository.url))
+            published = set(published_versions(repository))
+    except Unreachable as error:
+        published, reason = set[str](), str(error)
+    versions = sorted(published | cached, key=_order, reverse=True)
+    return [Known(version, version in published, version in cached) for version in versions], reason
+
+
+def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
+    """Versions of this repository that run without a network, newest first."""
+    files = Cache(cache)
+    records = (files.read_record(key) for key in files.record_keys())
+    versions = {record.get("version") for record in records if record and record.get("repository") == url}
+    return sorted((v for v in versions if isinstance(v, str) and VERSION.fullmatch(v)), key=_order, reverse=True)
+
+
+def _exists(spec: str, path: Path) -> bool:
+    try:
+        return bool(spec) and path.exists()
+    except PermissionError:  # said when it is read
+        return True
+    except (OSError, ValueError):  # too long, a null character: no file has that name
+        return False
+
+
+def _order(version: str) -> tuple[tuple[int, ...], bool]:
+    return tuple(map(int, re.findall(r"\d+", version.split("-")[0]))), "-" not in version
+
+
+class _Maven:
+    """Versions out of one repository and the cache."""
+
+    def __init__(self, url: str | None, cache: Cache, progress: Progress) -> None:
+        self.repository = Repository(CENTRAL if url is None else url)
+        self.url = self.repository.url
+        self.is_central = self.url == CENTRAL
+        self.cache = cache
+        self.progress = progress
+
+    def release(self, version: str) -> Release:
+        """`version`, from the cache as far as possible. Raises NotPublished when the repository lacks a part of it."""
+        key = self.key(version)
+        with self.cache.locked(key, self.progress), self.repository:
+            jars = recorded(self.cache.read_record(key))
+            notes: list[str] = []
+            if jars and not self.is_central:
+                jars = self._unchanged(jars, notes)
+            if not jars:
+                return self._resolved(version, key)
+            self._restore(jars)
+            return self._made(version, jars, notes)
+
+    def key(self, version: str) -> str:
+        return f"{version}@{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
+
+    def _resolved(self, version: str, key: str) -> Release:
+        self.progress(f"resolving Kafka {version} from {self.url}")
+        with Repository(CENTRAL) as central:
+            sources = Sources(self.repository, None if self.is_central else central)
+            try:
+                jars = locate(sources, runtime_dependencies(sources, version))
+            except NotPublished as error:
+                raise self._missing(version, error) from error
+            jars = download(sources, jars, self.cache, self.progress)
+        release = self._made(version, jars, [])
+        self.cache.write_record(
+            key,
+            {
+                "format": _FORMAT,
+                "version": version,
+                "repository": self.url,
+                "commit": release.commit,
+                "jars": [jar.as_dict() for jar in jars],
+            },
+        )
+        return release
+
+    def _missing(self, version: str, error: NotPublished) -> NotPublished:
+        root = f"{KAFKA_GROUP.replace('.', '/')}/kafka_2.13/{version}/kafka_2.13-{version}.pom"
+        if self.repository.fetch(root) is None:
+            return NotPublished(f"{self.url} has no Kafka {version}: `durability list releases` shows what there is")
+        return NotPublished(f"Kafka {version} is published only in part: {error}")
+
+    def _restore(self, jars: Sequence[Jar]) -> None:
+        """Fetches again what was removed from the cache or damaged in it."""
+        with Repository(CENTRAL) as central:
+            download(Sources(self.repository, None if self.is_central else central), jars, self.cache, self.progress)
+
+    def _unchanged(self, jars: list[Jar], notes: list[str]) -> list[Jar]:
+        """The recorded jars, or none when Kafka's own have changed: a candidate may be staged anew at one URL."""
+
+        def same(jar: Jar) -> bool:
+            path = jar.url.removeprefix(f"{self.url}/")
+            digest = self.repository.published_digest(path)
+            return (digest or self.repository.fetch_checked(path).digest) == jar.digest
+
+        try:
+            return jars if all(in_parallel(same, [jar for jar in jars if jar.group == KAFKA_GROUP])) else []
+        except NotPublished:
+            return []
+        except Unreachable as error:
+            notes.append(f"taken from the cache unseen: {error}")
+            return jars
+
+    def _made(self, version: str, jars: Sequence[Jar], notes: Sequence[str]) -> Release:
+        classpath = classpath_in(jars, self.cache)
+        said, commit = identity(classpath)
+        odd = [] if said == version else [f"its jars say version {said}, not {version}"]
+        name = "Maven Central" if self.is_central else "the Maven repository"
+        return Release(said, commit, f"{name} {self.url}", classpath, (*odd, *notes))
+
+
+def _newest(maven: _Maven) -> Release:
+    """The newest complete one. What is newer and was passed over stands in its notes, with the reason."""
+    try:
+        with maven.repository:
+            versions = published_versions(maven.repository)
+    except Unreachable as error:
+        return _newest_cached(maven, error)
+    passed: list[str] = []
+    for version in versions:
+        try:
+            release = maven.release(version)
+        except NotPublished as error:
+            passed.append(f"{version} passed over ({error.__cause__ or error})")
+            continue
+        return replace(release, notes=("newest complete release", *passed, *release.notes))
+    raise BadInput(f"{maven.url} holds no complete Kafka release: {passed[0]}")
+
+
+def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
+    versions = [version for version in cached_versions(maven.cache.root, maven.url) if _FINAL.fullmatch(version)]
+    if not versions:
+        raise cause
+    release = maven.release(versions[0])
+    note = f"the newest in the cache, there may be a newer one: {cause}"
+    return replace(release, notes=(note, *release.notes))
+
+
+def recorded(record: dict[str, Any] | None) -> list[Jar]:
+    """The jars of a record of the cache; none when it is not as we write it, and then it is made anew."""
+    if not record or record.get("format") != _FORMAT:
+        return []
+    try:
+        return [Jar.from_dict(jar) for jar in record["jars"]]
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return []
+
+
+def classpath_in(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
+    """Where the cache has these jars."""
+    return tuple(cache.path(jar.digest, jar.name) for jar in jars)
+
+
+def _local(path: Path, cache: Cache, progress: Progress) -> Release:
+    build = find_build(path) if path.is_dir() else path
+    if build.is_dir():
+        classpath, source, tarball = classpath_of(build), f"directory {path.absolute()}", None
+    elif build.is_file():
+        classpath, source, tarball = _unpacked(build, cache, progress), f"tarball {build.absolute()}", build
+    else:  # a pipe or a device never ends
+        raise BadInput(f"{build} is neither a directory nor a plain file: give {_RUNNABLE}")
+    version, commit = identity(classpath, tarball)
+    binding = fitting_binding(jar.name for jar in classpath)
+    if binding is None:
+        return Release(version, commit, source, classpath, place=path.absolute())
+    try:
+        added = _fetched_binding(binding, cache, progress)
+    except BadInput as error:
+        raise BadInput(
+            f"{path} holds no SLF4J binding, without which brokers write no log, and {binding.artifact}-"
+            f"{binding.version}.jar cannot be had: {error}"
+        ) from error
+    note = f"with {binding.artifact} {binding.version} added, for brokers write no log without it"
+    classpath = (*classpath, *classpath_in(added, cache))
+    return Release(version, commit, source, classpath, (note,), place=path.absolute())
+
+
+def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> list[Jar]:
+    key = f"binding-{binding.artifact}-{binding.version}"
+    with cache.locked(key, progress), Repository(CENTRAL) as central:
+        sources = Sources(central, None)
+        jars = recorded(cache.read_record(key))
+        if not jars:
+            jars = locate(sources, [binding])
+        download(sources, jars, cache, progress)
+        cache.write_record(key, {"format": _FORMAT, "jars": [jar.as_dict() for jar in jars]})
+        return jars
+
+
+def _unpacked(tarball: Path, cache: Cache, progress: Progress) -> tuple[Path, ...]:
+    digest = Digest.of_file(tarball)
+    key = f"tarball-{digest.hex[:32]}"
+    with cache.locked(key, progress):
+        jars = recorded(cache.read_record(key))
+        if not jars or any(cache.find(jar.digest, jar.name) is None for jar in jars):
+            progress(f"unpacking {tarball}")
+            jars = unpack(tarball, cache)
+            classpath = classpath_in(jars, cache)
+            version, commit = identity(classpath, tarball)
+            record = {"format": _FORMAT, "version": version, "tarball": digest.hex, "commit": commit}
+            cache.write_record(key, record | {"jars": [jar.as_dict() for jar in jars]})
+        return classpath_in(jars, cache)

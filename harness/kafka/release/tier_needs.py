@@ -1,0 +1,55 @@
+"""What clusters with a remote tier need beside a release (KIP-405), and which cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from harness.kafka.release.cache import Progress
+from harness.kafka.release.own_storages import with_faulty_storage, with_s3_storage
+from harness.kafka.release.release import Release
+from harness.kafka.release.tier_jars import with_tier_jars
+from harness.kafka.release.user_tier import with_user_storage
+from harness.kafka.settings.tier_settings import SINCE
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import ClusterShape
+
+NEEDS: Final[dict[str, Callable[..., Release]]] = {
+    "local": with_tier_jars,
+    "s3": with_s3_storage,
+    "user": with_user_storage,
+    "faults": with_faulty_storage,
+}
+
+
+def asked(shape: ClusterShape) -> set[str]:
+    """Which of NEEDS a shape asks for."""
+    return {what for what, wanted in (("faults", shape.tier_faults), (shape.tier, shape.tier)) if wanted}
+
+
+def equip(
+    release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
+) -> tuple[Release, dict[str, str]]:
+    """The release with what these shapes ask for; and why, by what it is, where that cannot be had.
+
+    One that is older than the tier is given nothing: who starts it says so.
+    """
+    lacking: dict[str, str] = {}
+    wanted = set().union(*map(asked, shapes)) if release.numbers >= SINCE else set()
+    for what in sorted(wanted):
+        try:
+            release = NEEDS[what](release, maven_repo=maven_repo, cache=cache, progress=progress)
+        except BadInput as refused:
+            lacking[what] = str(refused)
+    return release, lacking
+
+
+def equipped(
+    release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
+) -> Release:
+    """The release with all that these shapes ask for; BadInput where something cannot be had."""
+    given, lacking = equip(release, shapes, maven_repo=maven_repo, cache=cache, progress=progress)
+    if lacking:
+        raise BadInput(next(iter(lacking.values())))
+    return given

@@ -1,0 +1,199 @@
+"""Records of `__remote_log_metadata`: what brokers tell each other of the segments in the remote tier (KIP-405).
+
+A value is a frame version (unsigned varint), the key of its message, the version of that (both unsigned varints), and
+a flexible message of Kafka's own encoding (KIP-482): storage/src/main/resources/message/*.json of Kafka's source.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass, replace
+from typing import Final
+
+from harness.kafka.storage.uuids import kafka_uuid
+
+SEGMENT: Final = "segment"
+SEGMENT_UPDATE: Final = "segment_update"
+PARTITION_DELETE: Final = "partition_delete"
+UNREADABLE: Final = "unreadable"
+KINDS: Final = (SEGMENT, SEGMENT_UPDATE, PARTITION_DELETE, UNREADABLE)
+# By their numbers (RemoteLogSegmentState, RemotePartitionDeleteState).
+SEGMENT_STATES: Final = (
+    "COPY_SEGMENT_STARTED",
+    "COPY_SEGMENT_FINISHED",
+    "DELETE_SEGMENT_STARTED",
+    "DELETE_SEGMENT_FINISHED",
+)
+PARTITION_STATES: Final = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
+STATES: Final = (*SEGMENT_STATES, *PARTITION_STATES)
+_FRAMES: Final = (0, 1)
+_MESSAGES: Final = {0: SEGMENT, 1: SEGMENT_UPDATE, 2: PARTITION_DELETE}
+_VERSION: Final = 0
+_TXN_INDEX_EMPTY: Final = 0  # a tag
+_ENTRIES_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRecord:
+    """One record. What its kind does not say is None; `why` says what is wrong with one that cannot be read."""
+
+    kind: str
+    topic: str | None = None
+    topic_id: str | None = None
+    partition: int | None = None
+    segment_id: str | None = None
+    broker: int | None = None
+    event_ms: int | None = None
+    state: str | None = None
+    base_offset: int | None = None
+    end_offset: int | None = None
+    max_timestamp_ms: int | None = None
+    size_bytes: int | None = None
+    epochs: tuple[tuple[int, int], ...] | None = None  # leader epoch, and where it begins
+    custom_bytes: int | None = None  # of metadata of the store's own
+    txn_index_empty: bool | None = None  # True = it has no transaction index (from 4.0 on, else never told)
+    why: str | None = None
+
+
+def decode(value: bytes) -> TierRecord:
+    """What a record says. Never raises: one that no broker writes is evidence, too."""
+    reader = _Reader(value)
+    try:
+        frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+        if frame not in _FRAMES or key not in _MESSAGES or version != _VERSION:
+            return TierRecord(kind=UNREADABLE, why=f"frame {frame}, message {key} of version {version}")
+        kind = _MESSAGES[key]
+        record = {SEGMENT: _segment, SEGMENT_UPDATE: _update, PARTITION_DELETE: _partition_delete}[kind](reader)
+        tags = reader.tags()
+        if kind == SEGMENT and tags.get(_TXN_INDEX_EMPTY) == b"\1":
+            record = replace(record, txn_index_empty=True)
+    except (IndexError, ValueError, struct.error) as broken:
+        return TierRecord(kind=UNREADABLE, why=str(broken) or type(broken).__name__)
+    if reader.left:
+        return TierRecord(kind=UNREADABLE, why=f"{reader.left} bytes behind the message")
+    return record
+
+
+class _Reader:
+    """Takes a message apart from its beginning on. IndexError, ValueError or struct.error where it ends too soon."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return value
+            shift += 7
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(f">{form}", self._data, self._at)
+        self._at += struct.calcsize(form)
+        return int(value)
+
+    def take(self, count: int) -> bytes:
+        if not 0 <= count <= self.left:
+            raise ValueError(f"{count} bytes are to come, and {self.left} are left")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def compact(self) -> bytes | None:
+        """Bytes or a string, whose length comes first and one too high; None for null."""
+        count = self.uvarint()
+        return None if count == 0 else self.take(count - 1)
+
+    def uuid(self) -> str:
+        return kafka_uuid(uuid.UUID(bytes=self.take(16)))
+
+    def tags(self) -> dict[int, bytes]:
+        """Fields that later releases have added, by their numbers."""
+        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
+
+    def place(self) -> tuple[str, str, int]:
+        name, topic_id, partition = self.compact(), self.uuid(), self.number("i")
+        self.tags()
+        if name is None:
+            raise ValueError("a topic without a name")
+        return name.decode("utf-8"), topic_id, partition
+
+    def state(self, states: tuple[str, ...]) -> str:
+        number = self.number("b")
+        if not 0 <= number < len(states):
+            raise ValueError(f"state {number}")
+        return states[number]
+
+
+def _segment(reader: _Reader) -> TierRecord:
+    (topic, topic_id, partition), segment_id = _id(reader)
+    base, end, broker = reader.number("q"), reader.number("q"), reader.number("i")
+    max_timestamp_ms, event_ms = reader.number("q"), reader.number("q")
+    epochs = []
+    count = reader.uvarint() - 1
+    if count > _ENTRIES_MAX:
+        raise ValueError(f"{count} leader epochs")
+    for _ in range(count):
+        epochs.append((reader.number("i"), reader.number("q")))
+        reader.tags()
+    size_bytes, custom = reader.number("i"), reader.compact()
+    return TierRecord(
+        kind=SEGMENT,
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        segment_id=segment_id,
+        broker=broker,
+        event_ms=event_ms,
+        base_offset=base,
+        end_offset=end,
+        max_timestamp_ms=max_timestamp_ms,
+        epochs=tuple(epochs),
+        size_bytes=size_bytes,
+        custom_bytes=None if custom is None else len(custom),
+        state=reader.state(SEGMENT_STATES),
+    )
+
+
+def _update(reader: _Reader) -> TierRecord:
+    (topic, topic_id, partition), segment_id = _id(reader)
+    broker, event_ms, custom = reader.number("i"), reader.number("q"), reader.compact()
+    return TierRecord(
+        kind=SEGMENT_UPDATE,
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        segment_id=segment_id,
+        broker=broker,
+        event_ms=event_ms,
+        custom_bytes=None if custom is None else len(custom),
+        state=reader.state(SEGMENT_STATES),
+    )
+
+
+def _partition_delete(reader: _Reader) -> TierRecord:
+    topic, topic_id, partition = reader.place()
+    broker, event_ms = reader.number("i"), reader.number("q")
+    return TierRecord(
+        kind=PARTITION_DELETE,
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        broker=broker,
+        event_ms=event_ms,
+        state=reader.state(PARTITION_STATES),
+    )
+
+
+def _id(reader: _Reader) -> tuple[tuple[str, str, int], str]:
+    place, segment_id = reader.place(), reader.uuid()
+    reader.tags()
+    return place, segment_id

@@ -1,0 +1,182 @@
+"""Reads the segments of every replica from the brokers' disks: a row a batch, and whatever does not make sense.
+
+A broker serves from its files without looking (no checksum is verified on the way to a consumer), and followers are
+rarely read, so damage and divergence show here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from harness.kafka.storage.log_directory import (
+    DamagedFile,
+    PartitionDirectory,
+    Segment,
+    leader_epochs,
+    partition_directories,
+    segments,
+    topic_id,
+)
+from harness.kafka.storage.record_batch import Batch, Walk, oddities
+
+_ROWS: Final = 20_000  # batches that are written at once
+REMOTE_TIER: Final = -1  # where a row tells of a batch in the remote tier, in the place of a broker
+DAMAGE_MAX: Final = 1000  # a replica that is broken throughout is told once too often otherwise
+
+
+class Rows(Protocol):
+    """A writer of the table `batches`."""
+
+    def append(self, columns: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a replica's files that no broker writes. `base_offset` None where no batch could be told."""
+
+    broker: int
+    topic: str
+    partition: int
+    segment: int
+    position: int
+    base_offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        where = f"broker {self.broker}, {self.topic}-{self.partition}, segment {self.segment}, byte {self.position}"
+        return f"{where}: {self.what}"
+
+
+@dataclass(slots=True)
+class Scrubbed:
+    """What was read. `damage` stops at DAMAGE_MAX entries; `damaged` counts all."""
+
+    replicas: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    damaged: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+    def note(self, damage: Damage) -> None:
+        self.damaged += 1
+        if len(self.damage) < DAMAGE_MAX:
+            self.damage.append(damage)
+
+
+def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], table: Rows) -> Scrubbed:
+    """Writes a row a batch of every replica of the topics into `table`. `directories`: log directories by broker.
+
+    What a broker removes or renames meanwhile, a segment or a whole replica, is left out. Damage is returned and never
+    raised: wrong checksums, headers that make no sense, and what lies behind the last batch that could be told.
+    """
+    seen = Scrubbed()
+    for broker, paths in sorted(directories.items()):
+        for replica in partition_directories(paths, topics):
+            seen.replicas += 1
+            _scrub_replica(broker, replica, table, seen)
+    return seen
+
+
+def lineages_of(directories: Mapping[int, Iterable[Path]], topics: Collection[str]) -> list[dict[str, Any]]:
+    """The `lineages` of cluster.json: which leader epoch begins where in each replica's log.
+
+    A checkpoint that cannot be read has no epochs and says why in `error`.
+    """
+    rows: list[dict[str, Any]] = []
+    for broker, paths in sorted(directories.items()):
+        for replica in partition_directories(paths, topics):
+            row: dict[str, Any] = {"broker": broker, "topic": replica.topic, "partition": replica.partition}
+            try:
+                row["epochs"] = [list(entry) for entry in leader_epochs(replica.path)]
+            except DamagedFile as damaged:
+                row |= {"epochs": [], "error": str(damaged)}
+            rows.append(row)
+    return rows
+
+
+def _scrub_replica(broker: int, replica: PartitionDirectory, table: Rows, seen: Scrubbed) -> None:
+    place = (broker, replica.topic, replica.partition)
+    try:
+        known_id = topic_id(replica.path) or ""
+    except DamagedFile as damaged:
+        known_id = ""
+        seen.note(Damage(*place, segment=-1, position=0, base_offset=None, what=str(damaged)))
+    common = {"broker": broker, "topic": replica.topic, "topic_id": known_id, "partition": replica.partition}
+    before: Batch | None = None
+    try:
+        found = segments(replica.path)
+    except FileNotFoundError:
+        return  # deleted, or renamed to be deleted
+    for segment in found:
+        try:
+            before = _scrub_segment(place, segment, before, common, table, seen)
+        except FileNotFoundError:
+            continue  # retention was faster; the log start tells whether it was allowed to
+
+
+def _scrub_segment(
+    place: tuple[int, str, int],
+    segment: Segment,
+    before: Batch | None,
+    common: Mapping[str, Any],
+    table: Rows,
+    seen: Scrubbed,
+) -> Batch | None:
+    """The last batch of the segment, to hold the next one's first against."""
+    rows: list[Batch] = []
+    size_bytes = segment.path.stat().st_size
+    with segment.path.open("rb", buffering=0) as stream:
+        walk = Walk(stream, size_bytes)
+        for batch in walk:
+            wrong = [] if batch.crc_ok else ["the checksum is wrong"]
+            wrong += oddities(batch, before)
+            if batch.base_offset < segment.base_offset:
+                wrong.append(f"offset {batch.base_offset} in segment {segment.base_offset}")
+            for what in wrong:
+                seen.note(Damage(*place, segment.base_offset, batch.position, batch.base_offset, what))
+            # Where a header cannot be trusted, it is no measure for the next one.
+            before = batch if batch.crc_ok else before
+            seen.batches += 1
+            rows.append(batch)
+            if len(rows) >= _ROWS:
+                table.append({**common, **batch_columns(rows, segment.base_offset)})
+                rows = []
+    if rows:
+        table.append({**common, **batch_columns(rows, segment.base_offset)})
+    if walk.tail is not None:
+        tail = walk.tail
+        what = f"{tail.size_bytes} bytes behind the last batch: {tail.reason}"
+        seen.note(Damage(*place, segment.base_offset, tail.position, None, what))
+    seen.size_bytes += size_bytes
+    return before
+
+
+def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, Any]:
+    """Columns of the table `batches`, all but those of the replica; `segment` is the base offset of its file."""
+
+    def column(name: str, kind: type = np.int64) -> np.ndarray[Any, Any]:
+        return np.fromiter((getattr(batch, name) for batch in rows), dtype=kind, count=len(rows))
+
+    return {
+        "segment": segment,
+        "base_offset": column("base_offset"),
+        "last_offset": column("last_offset"),
+        "count": column("records", np.int32),
+        "leader_epoch": column("leader_epoch", np.int32),
+        "producer_id": column("producer_id"),
+        "producer_epoch": column("producer_epoch", np.int32),
+        "base_sequence": column("base_sequence", np.int32),
+        "transactional": column("transactional", np.bool_),
+        "control": [batch.control for batch in rows],
+        "codec": [batch.codec for batch in rows],
+        "timestamp_type": [batch.timestamp_type for batch in rows],
+        "max_timestamp_ms": column("max_timestamp_ms"),
+        "size_bytes": column("size_bytes"),
+        "crc_ok": column("crc_ok", np.bool_),
+        "digest": column("digest"),
+    }

@@ -1,0 +1,31 @@
+"""How many records each scenario of a gate gets, and at which rate its producers send. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.model.scenario.scenario import Producer, Scenario
+
+# The load must still be running when the last fault heals, so the budget is spread over a typical scenario.
+TYPICAL_LOAD_S = 13.0
+RATE_MIN_PER_S = 300
+
+
+def records_of(scenario: Scenario, gate: Sequence[Scenario], total: int) -> int:
+    """The records of a scenario by its share of the gate's total; one outside of the gate gets as many beside it."""
+    return max(1, round(total * scenario.share / sum(s.share for s in gate)))
+
+
+def paced(scenario: Scenario, records: int) -> Scenario:
+    """The scenario with a rate for every producer that runs by itself and has none of its own."""
+    free = [p for p in scenario.producers if _shares_budget(p)]
+    if not free:
+        return scenario
+    rate = max(RATE_MIN_PER_S, round(records / TYPICAL_LOAD_S / len(free)))
+    producers = tuple(replace(p, rate_per_s=rate) if _shares_budget(p) else p for p in scenario.producers)
+    return replace(scenario, producers=producers)
+
+
+def _shares_budget(producer: Producer) -> bool:
+    return producer.when == "always" and producer.rate_per_s is None

@@ -1,0 +1,388 @@
+"""What must hold between the parts of a scenario: names that refer to something, settings that can go together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from harness.model.contract.configuration import ISOLATIONS
+from harness.model.contract.contract import MIN_INSYNC, check_config
+from harness.model.contract.promises import EVENTS
+from harness.model.errors import BadInput
+from harness.model.finding import Kind
+from harness.model.scenario import share_rules, tier_rules
+from harness.model.scenario.scenario import (
+    BY_ITSELF,
+    CLIENTS,
+    CLIENTS_OF_READERS,
+    JAVA,
+    KRAFT_VERSION,
+    LOG_DIRS_MAX,
+    NODES_MAX,
+    SETS,
+    STREAMS,
+    VALUE_BYTES_MAX,
+    Admin,
+    ClusterShape,
+    Config,
+    Matrix,
+    Processing,
+    Producer,
+    Reader,
+    Regression,
+    Scenario,
+    Topic,
+    Transactions,
+)
+from harness.model.things import REPLICAS as REPLICAS_OF_ADMINS
+from harness.model.things import WORKS
+from harness.model.version import VERSION
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = ("all", "1", "0")
+# That go by the key alone: others leave nothing to hold against them.
+PARTITIONERS = ("consistent", "consistent_random", "murmur2", "murmur2_random")
+WHEN = ("always", "steps", "input")
+COMMITS = ("after", "before", *BY_ITSELF)
+COMMITS_OF_PROCESSORS = ("transaction", "after", "before")
+# What keeps ACLs, and lets nodes and clients that have none go on.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+}
+# Of a producer, what its records are like and when it sends them.
+_OF_RECORDS = (
+    *("acks", "idempotent", "keyed", "partitioner", "headers", "backdated_s"),
+    *("value_bytes", "sizes", "tombstones", "empty", "rate_per_s"),
+)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_PARTITION = re.compile(r"(?P<topic>[^/]+)/(?P<partition>[0-9]{1,9}|\*)")
+
+
+def check(scenario: Scenario, where: str) -> None:
+    """BadInput, in one sentence, on the first rule that does not hold."""
+    _name(scenario.name, where, "a scenario's name")
+    _tags(scenario.tags, f"{where}: tags")
+    check_shape(scenario.shape, f"{where}: shape")
+    if not scenario.topics:
+        raise BadInput(f"{where}: no topics; add a [topics.NAME] table")
+    if not scenario.producers:
+        raise BadInput(f"{where}: no producers; a run without load proves nothing")
+    topics = {t.name: t for t in scenario.topics}
+    for topic in scenario.topics:
+        _topic(topic, scenario.shape.brokers, f"{where}: topics.{topic.name}")
+    for producer in scenario.producers:
+        _producer(producer, topics, scenario, f"{where}: producers.{producer.name}")
+    for reader in scenario.readers:
+        _reader(reader, topics, f"{where}: readers.{reader.name}")
+        _commits_by_itself(reader, scenario, f"{where}: readers.{reader.name}")
+        _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
+    for admin in scenario.admin:
+        _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
+    if scenario.shape.secure and scenario.own_clients:
+        raise BadInput(f'{where}: client = "java" has no way into a secure cluster yet; leave one of the two away')
+    _steps(scenario, where)
+    _since(scenario, where)
+    _upgraded(scenario, where)
+    tier_rules.check(scenario, where)
+    share_rules.check(scenario, where)
+    _judged(scenario, topics, where)
+
+
+def _tags(tags: tuple[str, ...], where: str) -> None:
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise BadInput(f"{where}: a tag is made of letters, 0-9 and -, not {tag!r}")
+        if tag in SETS:
+            raise BadInput(f"{where}: {tag!r} follows from `gate` and `smoke`; remove it")
+
+
+def check_shape(shape: ClusterShape, where: str) -> None:
+    """BadInput for fewer or more nodes than can be given addresses, and for settings that no broker would take."""
+    for what, count in (("brokers", shape.brokers), ("controllers", shape.controllers)):
+        if not 1 <= count <= NODES_MAX:
+            raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
+    if not 1 <= shape.log_dirs <= LOG_DIRS_MAX:
+        raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; a broker has 1 to {LOG_DIRS_MAX} log directories")
+    check_config(shape.config, f"{where}: config")
+    in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
+    if shape.starts_on is not None and not VERSION.fullmatch(shape.starts_on):
+        raise BadInput(f"{where}: starts_on = {shape.starts_on!r} is no version of Kafka; write one such as 3.9.1")
+    if shape.secure and shape.tier:
+        raise BadInput(f"{where}: secure with a tier: what brokers keep of a tier they read plainly; leave one away")
+    if shape.voters == "dynamic" and shape.features.get(KRAFT_VERSION) == 0:
+        raise BadInput(f'{where}: voters = "dynamic" needs {KRAFT_VERSION} 1 (KIP-853); leave that feature away')
+
+
+def in_sync_at_least(config: Config, count: int, what: str, where: str) -> None:
+    """BadInput when more are to be in sync than there are: no write could ever be given that promise."""
+    least = int(config.get(MIN_INSYNC, count))
+    if least > count:
+        raise BadInput(f"{where}: {MIN_INSYNC} = {least} of {count} {what}; use at most {count}")
+
+
+def _topic(topic: Topic, brokers: int, where: str) -> None:
+    _name(topic.name, where, "a topic's name")
+    if not 1 <= topic.replicas <= brokers:
+        raise BadInput(f"{where}: {topic.replicas} replicas on {brokers} brokers; use 1 to {brokers}")
+    check_config(topic.config, f"{where}: config")
+    in_sync_at_least(topic.config, topic.replicas, "replicas", f"{where}: config")
+    if topic.assignment and len(topic.assignment) != topic.partitions:
+        raise BadInput(f"{where}: assignment names {len(topic.assignment)} partitions of {topic.partitions}")
+    for replicas in topic.assignment:
+        if not len(set(replicas)) == len(replicas) == topic.replicas or not all(1 <= b <= brokers for b in replicas):
+            raise BadInput(f"{where}: assignment {list(replicas)} is not {topic.replicas} of the brokers 1..{brokers}")
+
+
+def _producer(producer: Producer, topics: dict[str, Topic], scenario: Scenario, where: str) -> None:
+    _name(producer.name, where, "a producer's name")
+    _some_topics(producer.topics, topics, where)
+    _one_of(producer.acks, ACKS, where, "acks")
+    _one_of(producer.compression, CODECS, where, "compression")
+    _one_of(producer.when, WHEN, where, "when")
+    _one_of(producer.client, CLIENTS, where, "client")
+    _way_in(producer, scenario.shape, where)
+    if producer.acks != "all" and (producer.idempotent or producer.transactions):
+        raise BadInput(f"{where}: acks={producer.acks} and idempotence exclude each other; set idempotent = false")
+    if not producer.idempotent and producer.transactions:
+        raise BadInput(f"{where}: transactions need idempotence; remove idempotent = false")
+    if producer.rate_per_s is not None and producer.rate_per_s < 1:
+        raise BadInput(f"{where}: rate_per_s = {producer.rate_per_s}; leave it out to let the gate choose")
+    if producer.tombstones and not producer.keyed:
+        raise BadInput(f"{where}: tombstones: a null value deletes its key, and these have none; set keyed = true")
+    if producer.tombstones + producer.empty > 1:
+        raise BadInput(f"{where}: tombstones and empty are shares of all its records; together they are above 1")
+    if producer.partitioner:
+        _one_of(producer.partitioner, PARTITIONERS, where, "partitioner")
+        if not producer.keyed:
+            raise BadInput(f"{where}: partitioner: it goes by keys, and these records have none; set keyed = true")
+        if any(step.do == "create_partitions" for step in scenario.steps):
+            raise BadInput(
+                f"{where}: partitioner: keys move when partitions are added, nobody knows when; leave it out"
+            )
+    if wrong := [size for size in producer.sizes if not 1 <= size <= VALUE_BYTES_MAX]:
+        raise BadInput(f"{where}: sizes: a value of {wrong[0]} bytes; use 1 to {VALUE_BYTES_MAX}")
+    _processes(producer, topics, scenario, where)
+    group = producer.transactions and producer.transactions.offsets_of
+    if group and group in {r.group for r in scenario.readers}:
+        raise BadInput(f"{where}: offsets_of = {group!r} is the group of a reader; name a group of its own")
+
+
+def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario, where: str) -> None:
+    if (producer.processes is None) != (producer.when != "input"):
+        raise BadInput(f'{where}: when = "input" and a table `processes` belong together; write both, or neither')
+    if producer.processes is None:
+        if producer.client == STREAMS:
+            raise BadInput(f'{where}: client = "streams" is an application that reads; give it a table `processes`')
+        return
+    plan, where = producer.processes, f"{where}: processes"
+    _one_of(plan.commits, COMMITS_OF_PROCESSORS, where, "commits")
+    if producer.client == STREAMS:
+        _of_streams(producer, plan, where)
+    elif producer.transactions is None:
+        raise BadInput(f"{where}: a processor writes in transactions; give it a table `transactions`")
+    if producer.transactions and (producer.transactions.offsets_of or producer.transactions.spans_rolls):
+        raise BadInput(f"{where}: its transactions are about what it is given; leave out offsets_of and spans_rolls")
+    if len(producer.topics) != 1:
+        raise BadInput(f"{where}: a processor writes to one topic; leave one in topics")
+    if not plan.reads:
+        raise BadInput(f"{where}: reads is empty; name the topics that it reads")
+    for name in plan.reads:
+        if name not in topics:
+            raise BadInput(f"{where}: reads: no topic {name!r}{nearest(name, topics)}")
+    others = [p.processes.group for p in scenario.producers if p.processes is not None and p is not producer]
+    others += [p.transactions.offsets_of for p in scenario.producers if p.transactions and p.transactions.offsets_of]
+    if plan.group in {r.group for r in scenario.readers} | set(others):
+        raise BadInput(f"{where}: group = {plan.group!r} is another one's; name a group of its own")
+    compacted = [name for name in (*plan.reads, *producer.topics) if "compact" in _policy(topics[name], scenario.shape)]
+    if compacted:
+        raise BadInput(f"{where}: {compacted[0]} is compacted, which hides what was made of which record")
+
+
+def _of_streams(producer: Producer, plan: Processing, where: str) -> None:
+    """Of Kafka Streams: what it makes is what it is given, and it ends its transactions as it sees fit."""
+    bare = Producer(name=producer.name, topics=producer.topics)
+    if chosen := [name for name in _OF_RECORDS if getattr(producer, name) != getattr(bare, name)]:
+        raise BadInput(f"{where}: Kafka Streams makes one record of each that it is given; leave out {chosen[0]}")
+    if plan.commits == "before":
+        raise BadInput(f'{where}: commits: Kafka Streams never commits before it writes; say "transaction" or "after"')
+    if plan.commits == "transaction" and producer.transactions is None:
+        raise BadInput(f"{where}: exactly_once_v2 writes in transactions; give it a table `transactions`")
+    if producer.transactions not in (None, Transactions(abort_share=0)):
+        raise BadInput(f"{where}: Kafka Streams ends its transactions as it sees fit; say {{ abort_share = 0 }} alone")
+
+
+def _policy(topic: Topic, shape: ClusterShape) -> str:
+    return topic.config.get("cleanup.policy", shape.config.get("log.cleanup.policy", ""))
+
+
+def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
+    _name(reader.name, where, "a reader's name")
+    _some_topics(reader.topics, topics, where)
+    _one_of(reader.isolation, ISOLATIONS, where, "isolation")
+    _one_of(reader.commits, COMMITS, where, "commits")
+    _one_of(reader.client, CLIENTS_OF_READERS, where, "client")
+    if reader.group is None and (reader.static or reader.protocol != "classic"):
+        raise BadInput(f"{where}: static and protocol are of a member of a group; name a group, or leave them out")
+    if reader.reset and (reader.group is None or reader.client == JAVA):
+        raise BadInput(f"{where}: reset: it is of a member of a group that is no Java client; leave it out")
+    if reader.commits != "after" and reader.group is None:
+        raise BadInput(f"{where}: who is in no group commits nothing; name a group, or leave out commits")
+
+
+def _commits_by_itself(reader: Reader, scenario: Scenario, where: str) -> None:
+    if reader.commits not in BY_ITSELF:
+        return
+    where = f'{where}: commits = "{reader.commits}"'
+    if reader.client != JAVA:
+        raise BadInput(f'{where} is what the release\'s own client does; say client = "java"')
+    markers = {topic for p in scenario.producers if p.transactions for topic in p.topics} & set(reader.topics)
+    if markers:
+        raise BadInput(
+            f"{where}: its offsets go over markers of transactions, which nobody is given; leave {min(markers)} away"
+        )
+
+
+def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
+    _name(admin.name, where, "an admin's name")
+    if shape.secure:
+        raise BadInput(f"{where}: an admin of ours speaks no TLS; leave secure away in [shape], or the admin")
+    if not admin.does:
+        raise BadInput(f"{where}: does is empty; name some of {', '.join(WORKS)}")
+    for work in admin.does:
+        _one_of(work, WORKS, where, "does")
+    if len(set(admin.does)) < len(admin.does):
+        raise BadInput(f"{where}: does names a kind of work twice; each has its turn")
+    if shape.brokers < REPLICAS_OF_ADMINS:
+        raise BadInput(f"{where}: an admin's topics have {REPLICAS_OF_ADMINS} replicas; set brokers = 3 in [shape]")
+    if "acls" in admin.does:
+        for key, value in AUTHORIZER.items():
+            if shape.config.get(key) != value:
+                raise BadInput(f'{where}: does acls, which needs "{key}" = "{value}" in shape.config')
+
+
+def _way_in(client: Producer | Reader, shape: ClusterShape, where: str) -> None:
+    if client.lone and not shape.lone:
+        raise BadInput(f"{where}: lone: there is no way in for a client alone; say lone = true in [shape]")
+
+
+def _steps(scenario: Scenario, where: str) -> None:
+    twice = [name for name, count in Counter(s.name for s in scenario.steps).items() if count > 1]
+    if twice:
+        raise BadInput(f"{where}: two steps are called {twice[0]!r}; a heal would not know which")
+    open_faults: list[str] = []
+    for step in scenario.steps:
+        if step.do != "heal":
+            open_faults.append(step.name)
+            continue
+        fault = step.args.get("fault")
+        if fault not in open_faults:
+            raise BadInput(f"{where}: {step.name}: no earlier step {fault!r} to heal{nearest(str(fault), open_faults)}")
+        open_faults.remove(fault)
+
+
+def _since(scenario: Scenario, where: str) -> None:
+    if scenario.since is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", scenario.since):
+        raise BadInput(f"{where}: since = {scenario.since!r} is no version of Kafka; write one such as 4.1")
+
+
+def _upgraded(scenario: Scenario, where: str) -> None:
+    """A cluster that stays on an earlier release would be judged as the one under test."""
+    rolled = any(step.do == "roll" and step.args.get("to", "tested") == "tested" for step in scenario.steps)
+    if scenario.shape.starts_on is not None and not rolled:
+        raise BadInput(f'{where}: shape: starts_on without a step that upgrades; add {{ do = "roll", to = "tested" }}')
+    if scenario.shape.starts_on is not None and not scenario.fresh:
+        raise BadInput(f"{where}: shape: starts_on leaves a cluster of two releases; set fresh = true")
+
+
+def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
+    for text in scenario.floors.partitions:
+        partition_of(text, topics, f"{where}: floors.partitions")
+    for loss in scenario.permits.exact_losses:
+        partition_of(f"{loss.topic}/{loss.partition}", topics, f"{where}: permits.exact_losses")
+    if scenario.weakening is not None:
+        _expected(scenario.weakening.expect, f"{where}: weakening")
+    if scenario.regression is not None:
+        _regression(scenario.regression, f"{where}: regression")
+    if scenario.matrix is not None:
+        _matrix(scenario, scenario.matrix, topics, f"{where}: matrix")
+
+
+def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where: str) -> None:
+    for event in (matrix.event, *matrix.events.values()):
+        _one_of(event, tuple(event.name for event in EVENTS), where, "event")
+    if not matrix.topics:
+        raise BadInput(f"{where}: topics is empty; each topic named there is a configuration of the matrix")
+    for name in matrix.topics:
+        if name not in topics:
+            raise BadInput(f"{where}: no topic {name!r}{nearest(name, topics)}")
+        if not any(name in producer.topics for producer in scenario.producers):
+            raise BadInput(f"{where}: nobody writes to {name}; add it to a producer's topics")
+    for key, names in (("exactly", matrix.exactly), ("events", matrix.events)):
+        for name in names:
+            if name not in matrix.topics:
+                raise BadInput(f"{where}: {key}: no topic {name!r}{nearest(name, matrix.topics)}")
+    steps = {step.name: step for step in scenario.steps}
+    if matrix.fault and matrix.fault not in steps:
+        raise BadInput(f"{where}: fault: no step {matrix.fault!r}{nearest(matrix.fault, steps)}")
+
+
+def _regression(known: Regression, where: str) -> None:
+    _expected(known.expect, where)
+    for key, versions in (("bad", known.bad), ("fixed", known.fixed)):
+        if not versions:
+            raise BadInput(f'{where}: {key} is empty; name a release, as {key} = ["3.9.0"]')
+        for version in versions:
+            if not VERSION.fullmatch(version):
+                raise BadInput(f"{where}: {key}: {version!r} is no version of Kafka; give one such as 3.9.0")
+
+
+def _expected(kinds: tuple[str, ...], where: str) -> None:
+    if not kinds:
+        raise BadInput(f"{where}: expect is empty; name the kind of finding that must come")
+    for kind in kinds:
+        _one_of(kind, tuple(k.value for k in Kind), where, "expect")
+
+
+def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[tuple[str, int]]:
+    """The partitions that "topic/3" or "topic/*" names; BadInput when there is no such partition."""
+    prefix = f"{where}: " if where else ""
+    match = _PARTITION.fullmatch(text)
+    if match is None:
+        raise BadInput(f'{prefix}{text!r} is no partition; write "topic/0" or "topic/*"')
+    topic = topics.get(match["topic"])
+    if topic is None:
+        raise BadInput(f"{prefix}no topic {match['topic']!r}{nearest(match['topic'], topics)}")
+    if match["partition"] == "*":
+        return [(topic.name, p) for p in range(topic.partitions)]
+    if int(match["partition"]) >= topic.partitions:
+        raise BadInput(f"{prefix}{text}: {topic.name} has {topic.partitions} partitions, counted from 0")
+    return [(topic.name, int(match["partition"]))]
+
+
+def _some_topics(names: tuple[str, ...], topics: dict[str, Topic], where: str) -> None:
+    if not names:
+        raise BadInput(f"{where}: topics is empty")
+    for name in names:
+        if name not in topics:
+            raise BadInput(f"{where}: no topic {name!r}{nearest(name, topics)}")
+
+
+def _one_of(value: str, allowed: tuple[str, ...], where: str, key: str) -> None:
+    if value not in allowed:
+        raise BadInput(f"{where}: {key} = {value!r}; it is one of {', '.join(allowed)}{nearest(value, allowed)}")
+
+
+def _name(name: str, where: str, noun: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{where}: {noun} is made of a-z, 0-9 and _, not {name!r}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?", or nothing when no word is near."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,350 @@
+"""Scenario files: TOML in, `Scenario` out. Whatever a file says must mean something, or it is refused with a hint.
+
+A file is one scenario; its name is the file's name. Example, complete:
+
+    title = "The leader is killed under load"
+    guards = "acks=all with min.insync.replicas=2 keeps every record when a leader dies"
+    gate = true
+    steps = [
+      { do = "kill", node = "leader(plain/0)", name = "kill_leader" },
+      { do = "wait_leader_changed", on = ["plain/0"], since = "kill_leader" },
+      { do = "heal", fault = "kill_leader" },
+      { do = "wait_healthy" },
+    ]
+
+    [topics.plain]                      # every field of model.scenario.Topic but the name
+    config = { "min.insync.replicas" = 2 }
+
+    [topics.made]
+
+    [producers.plain]                   # Producer; [producers.NAME.transactions] makes it transactional
+    topics = ["plain"]
+
+    [producers.worker]                  # writes a record for each that it is given, in transactions
+    topics = ["made"]
+    when = "input"
+    processes = { reads = ["plain"], group = "workers" }   # Processing; commits = "transaction", "after" or "before"
+    transactions = {}                   # with client = "streams" it is an application of the release's Kafka Streams
+
+    [readers.committed]                 # Reader; of both, client = "java" is the release's own client
+    topics = ["plain"]
+
+    [readers.worker]                    # a member of a share group (KIP-932), which only that client has
+    topics = ["plain"]
+    client = "java"
+    group = "jobs"
+    protocol = "share"
+
+    [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
+
+    [weakening]                         # the one setting under which this scenario must FAIL
+    what = "acks=1 judged as acks=all"
+    patch = { "producers.plain.acks" = "1", "producers.plain.idempotent" = false }
+    expect = ["lost"]
+
+Top level: title, guards, gate, gate_on_containers, smoke, tags, fresh, since, share, load_s, steps. Tables: shape,
+topics, producers, readers, admin, permits (with exact_losses), floors, weakening, regression (issue, bad, fixed,
+expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Keys with dots of Kafka's own
+may be written quoted or not. A step is a table with `do`, an optional `name` (default: `do`, numbered when it repeats)
+and the arguments of that kind of step (`durability list faults` shows them). In a step
+"offsets(GROUP)" stands for the partition of __consumer_offsets that keeps what a group commits.
+
+Paths of a patch: "producers.NAME.FIELD", "topics.NAME.config.KAFKA.KEY", "readers.NAME.config.CLIENT.KEY",
+"shape.config.KAFKA.KEY", "steps.NAME.ARGUMENT", "load_s"; and for lists of steps "steps.+" (at the end),
+"steps.+before.NAME" (in front of that step) and "steps.-NAME" = true (without it).
+"""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import MISSING, Field, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from harness.model.errors import BadInput
+from harness.model.scenario import places, rules
+from harness.model.scenario.scenario import Admin, Producer, Range, Reader, Scenario, Step, Topic
+
+Plain = dict[str, Any]
+StepsCheck = Callable[[Scenario], None]
+
+_NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader, "admin": Admin}
+# Tables whose keys are Kafka's: the rest of a dotted path is one key.
+_OPEN_TABLES = ("config", "features", "group_config")
+
+
+def parse(text: str, name: str, check_steps: StepsCheck | None = None) -> Scenario:
+    """The scenario that a TOML text describes. BadInput, in one sentence, on anything it does not mean.
+
+    `check_steps` raises BadInput when a step of the scenario cannot be built (faults.registry.check_steps).
+    """
+    try:
+        plain = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and tables without end
+        raise BadInput(f"scenario {name}: not valid TOML: {error}") from error
+    return from_plain(plain, name, check_steps)
+
+
+def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -> Scenario:
+    """The same from TOML's plain types; what `to_plain` gives comes back equal."""
+    where = f"scenario {name}"
+    plain = dict(plain)
+    named = {key: _named(cls, plain.pop(key, {}), f"{where}: {key}") for key, cls in _NAMED.items()}
+    steps = _steps(plain.pop("steps", []), f"{where}: steps")
+    if "name" in plain:
+        raise BadInput(f"{where}: remove `name`; the file's name names the scenario")
+    scenario = typing.cast(Scenario, build(Scenario, {**plain, "name": name, **named, "steps": steps}, where))
+    rules.check(scenario, where)
+    scenario = places.written_out(scenario, where)
+    if check_steps is not None:
+        check_steps(scenario)
+    if scenario.weakening is not None:
+        _weakening_applies(scenario, check_steps)
+    return scenario
+
+
+def to_plain(scenario: Scenario) -> Plain:
+    """TOML's plain types; None is left out, as TOML has no word for it."""
+    plain = typing.cast(Plain, _without_none(scenario.as_dict()))
+    del plain["name"]
+    for key in _NAMED:
+        plain[key] = {entry.pop("name"): entry for entry in plain[key]}
+    plain["steps"] = [{"do": s.do, "name": s.name, **deepcopy(s.args)} for s in scenario.steps]
+    return plain
+
+
+def patched(scenario: Scenario, patch: Mapping[str, Any], check_steps: StepsCheck | None = None) -> Scenario:
+    """The scenario with dotted paths set to new values; BadInput when a path leads nowhere."""
+    plain = to_plain(scenario)
+    for path, value in patch.items():
+        _apply(plain, path, value, f"scenario {scenario.name}: patch {path!r}")
+    return from_plain(plain, scenario.name, check_steps)
+
+
+def weakened(scenario: Scenario, check_steps: StepsCheck | None = None) -> Scenario:
+    """The twin that must FAIL when judged by the contract of `scenario` as declared."""
+    if scenario.weakening is None:
+        raise BadInput(f"scenario {scenario.name} names no weakening; add a [weakening] table to prove it can fail")
+    plain = to_plain(scenario)
+    plain.pop("weakening")  # applied once; a patch is not checked against its own result
+    for path, value in scenario.weakening.patch.items():
+        _apply(plain, path, value, f"scenario {scenario.name}: weakening: {path!r}")
+    return from_plain(plain, scenario.name, check_steps)
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str, noun: str) -> None:
+    """BadInput that names the first of `given` that is not known, and the nearest word that is."""
+    known = sorted(known)
+    for word in given:
+        if word not in known:
+            raise BadInput(f"{where}: unknown {noun} {word!r}{hint(word, known)}")
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?', or the list of what there is when nothing is near."""
+    known = sorted(known)
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; there is {', '.join(known)}" if known else "; there is none"
+
+
+# --- from tables to dataclasses ---------------------------------------------------------------------------------------
+
+
+def build(cls: type, table: Mapping[str, Any], where: str) -> object:
+    """A dataclass from a TOML table, by its field types. Used for scenarios and for the arguments of steps."""
+    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if f.init}
+    refuse_unknown(table, known, where, "key")
+    hints = get_type_hints(cls, include_extras=True)
+    missing = [n for n, f in known.items() if n not in table and f.default is MISSING and f.default_factory is MISSING]
+    if missing:
+        raise BadInput(f"{where}: {missing[0]!r} is missing")
+    arguments = {key: _convert(hints[key], value, f"{where}: {key}") for key, value in table.items()}
+    try:
+        return cls(**arguments)
+    except BadInput as error:  # of arguments that do not go together
+        raise BadInput(f"{where}: {error}") from error
+
+
+def _convert(hint_: Any, value: Any, where: str) -> Any:
+    origin = get_origin(hint_)
+    if origin is Annotated:
+        return _in_range(_convert(get_args(hint_)[0], value, where), get_args(hint_)[1:], where)
+    if origin in (types.UnionType, typing.Union):
+        inner = [h for h in get_args(hint_) if h is not type(None)]
+        return None if value is None else _convert(inner[0], value, where)
+    if is_dataclass(hint_):
+        if isinstance(value, typing.cast(type, hint_)):
+            return value
+        return build(typing.cast(type, hint_), _expect(dict, value, where, "a table"), where)
+    if origin is typing.Literal:
+        if value not in get_args(hint_):
+            raise BadInput(f"{where}: unknown value {value!r}{hint(str(value), get_args(hint_))}")
+        return value
+    if origin is tuple:
+        return tuple(_convert(get_args(hint_)[0], v, where) for v in _expect((list, tuple), value, where, "a list"))
+    if origin is dict:
+        return _table(get_args(hint_)[1], _expect(dict, value, where, "a table"), where)
+    return _scalar(hint_, value, where)
+
+
+def _in_range(value: Any, markers: Iterable[Any], where: str) -> Any:
+    for marker in markers:
+        if isinstance(marker, Range) and value is not None and value not in marker:
+            raise BadInput(f"{where} = {_short(value)}; give a number from {marker.lowest} to {marker.highest}")
+    return value
+
+
+def _short(value: float) -> str:
+    text = str(value)
+    return text if len(text) <= 25 else f"{text[:20]}..."
+
+
+def _scalar(hint_: Any, value: Any, where: str) -> Any:
+    if hint_ is Any:
+        return value
+    if hint_ is bool:
+        return _expect(bool, value, where, "true or false")
+    if isinstance(value, bool):
+        raise BadInput(f"{where}: {str(value).lower()} where {_NOUNS.get(hint_, 'a value')} belongs")
+    if hint_ is float:
+        try:
+            return float(_expect((int, float), value, where, "a number"))
+        except OverflowError:
+            raise BadInput(f"{where} = {_short(value)}; that is no number to work with") from None
+    return _expect(hint_, value, where, _NOUNS.get(hint_, "a value"))
+
+
+_NOUNS: dict[Any, str] = {str: "a text in quotes", int: "a whole number", float: "a number"}
+
+
+def _table(value_type: Any, table: dict[str, Any], where: str) -> dict[str, Any]:
+    if value_type is Any:
+        return dict(table)
+    flat = _flat(table)
+    if value_type is int:
+        return {k: _expect(int, v, f"{where}.{k}", "a whole number") for k, v in flat.items()}
+    return {k: _kafka_text(v, f"{where}.{k}") for k, v in flat.items()}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`min.insync.replicas = 2` without quotes is three nested tables in TOML; Kafka means one key."""
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        out.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return out
+
+
+def _kafka_text(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(_expect((str, int, float), value, where, "a text or a number"))
+
+
+def _expect(kind: Any, value: Any, where: str, noun: str) -> Any:
+    if not isinstance(value, kind):
+        raise BadInput(f"{where}: {value!r} where {noun} belongs")
+    return value
+
+
+def _named(cls: type, tables: Any, where: str) -> list[object]:
+    _expect(dict, tables, where, "a table of tables")
+    out = []
+    for name, table in tables.items():
+        if "name" in _expect(dict, table, f"{where}.{name}", "a table"):
+            raise BadInput(f"{where}.{name}: remove `name`; the table's own name is used")
+        out.append(build(cls, {"name": name, **table}, f"{where}.{name}"))
+    return out
+
+
+def _steps(rows: Any, where: str) -> list[Step]:
+    steps: list[Step] = []
+    given = [r.get("name") for r in _expect(list, rows, where, "a list") if isinstance(r, dict)]
+    taken = {name for name in given if isinstance(name, str)}
+    for number, row in enumerate(rows, 1):
+        args = dict(_expect(dict, row, f"{where}: number {number}", "a table"))
+        if "do" not in args:
+            raise BadInput(f"{where}: number {number}: `do` is missing; it says what the step does")
+        do = _expect(str, args.pop("do"), f"{where}: number {number}: do", "a text in quotes")
+        name = _expect(str, args.pop("name", ""), f"{where}: number {number}: name", "a text in quotes")
+        name = name or _free_name(do, taken)
+        if isinstance(args.get("config"), dict):
+            args["config"] = _flat(args["config"])
+        taken.add(name)
+        steps.append(Step(do=do, name=name, args=args))
+    return steps
+
+
+def _free_name(do: str, taken: set[str]) -> str:
+    candidates = (do if n == 1 else f"{do}_{n}" for n in range(1, len(taken) + 3))
+    return next(c for c in candidates if c not in taken)
+
+
+# --- patches ----------------------------------------------------------------------------------------------------------
+
+
+def _weakening_applies(scenario: Scenario, check_steps: StepsCheck | None) -> None:
+    twin = weakened(scenario, check_steps)
+    before, after = to_plain(scenario), to_plain(twin)
+    before.pop("weakening", None)
+    if before == after:
+        raise BadInput(f"scenario {scenario.name}: weakening changes nothing")
+
+
+def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
+    head, _, rest = path.partition(".")
+    if head == "steps":
+        _apply_to_steps(plain["steps"], rest, value, where)
+        return
+    table, parts = plain, path.split(".")
+    for depth, part in enumerate(parts[:-1]):
+        if part in _OPEN_TABLES:
+            table.setdefault(part, {})[".".join(parts[depth + 1 :])] = value
+            return
+        if part not in table and not (depth == 0 and part in _NAMED):
+            raise BadInput(f"{where}: no {part!r} here{hint(part, table)}")
+        table = table[part]
+        if not isinstance(table, dict):
+            raise BadInput(f"{where}: {part!r} has no parts")
+    table[parts[-1]] = value
+
+
+def _steps_of(value: Any, where: str) -> list[Plain]:
+    noun = "a list of steps"
+    return [deepcopy(_expect(dict, row, where, noun)) for row in _expect(list, value, where, noun)]
+
+
+def _apply_to_steps(steps: list[Plain], rest: str, value: Any, where: str) -> None:
+    names = [s.get("name", "") for s in steps]  # inserted ones are named when the result is read
+    if rest == "+":
+        steps.extend(_steps_of(value, where))
+        return
+    word, _, argument = rest.partition(".")
+    if word == "+before":
+        at = _index(names, argument, where)
+        steps[at:at] = _steps_of(value, where)
+    elif word.startswith("-"):
+        del steps[_index(names, word[1:], where)]
+    elif argument:
+        steps[_index(names, word, where)][argument] = value
+    else:
+        raise BadInput(f"{where}: say which argument, as in steps.{word}.node")
+
+
+def _index(names: list[str], name: str, where: str) -> int:
+    if name not in names:
+        raise BadInput(f"{where}: no step {name!r}{hint(name, names)}")
+    return names.index(name)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(v) for v in value]
+    return value

@@ -1,0 +1,59 @@
+"""Broker truth for the bundle: offsets as copies to read, batch headers and leader epochs from the disks, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.admin.client import AdminView
+from harness.kafka.storage.segment_scan import lineages_of, scrub
+from harness.workload.drain.replica_reads import Copy
+
+
+def observer(cluster: Cluster) -> AdminView:
+    """An admin view past every fault of the links, for a `with`."""
+    return AdminView(
+        {broker: cluster.direct_address(broker) for broker in cluster.brokers},
+        {controller: cluster.direct_address(controller) for controller in cluster.controllers},
+    )
+
+
+def copies_of(snapshot: Mapping[str, Any], joints: Mapping[tuple[str, int], Sequence[int]] | None = None) -> list[Copy]:
+    """Every partition of a snapshot with the log of each replica that answered; `joints` as in `Copy`, by place."""
+    return [
+        Copy(
+            topic=row["topic"],
+            partition=row["partition"],
+            leader=row["leader"],
+            logs={log["broker"]: (log["log_start"], log["log_end"]) for log in row["logs"]},
+            joints=tuple((joints or {}).get((row["topic"], row["partition"]), ())),
+        )
+        for row in snapshot["partitions"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """lineages: for cluster.json. damage: what stands in the files that no broker writes, a sentence each."""
+
+    lineages: list[dict[str, Any]]
+    damage: list[str]
+
+
+def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) -> Disks:
+    """Writes the `batches` table from every replica's own files."""
+    directories = {broker: cluster.log_directories(broker) for broker in cluster.brokers}
+    table = bundle.table("batches", "disks")
+    scrubbed = scrub(directories, topics, table)
+    table.close()
+    return Disks(lineages_of(directories, topics), [str(damage) for damage in scrubbed.damage])
+
+
+def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:
+    """The server log of every node; one that never came to write any is left out."""
+    for node in (*cluster.controllers, *cluster.brokers):
+        if (log := cluster.server_log(node)).is_file():
+            bundle.log(log, f"server-{node}.log")

@@ -1,0 +1,46 @@
+"""When a run was before, during and after its faults, and which partitions its floors of load speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.model.scenario.rules import partition_of
+from harness.model.scenario.scenario import Scenario
+
+Window = tuple[int, int]  # epoch nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """`during` has one window a disturbance; a calm run has none, and all of it is before."""
+
+    before: Window
+    during: tuple[Window, ...] = field(default=())
+    after: Window
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for run.json."""
+        return {"before": list(self.before), "during": [list(w) for w in self.during], "after": list(self.after)}
+
+
+def windows_of(started_ns: int, ended_ns: int, steps: Sequence[Mapping[str, Any]]) -> Windows:
+    """From the rows of steps.json; a disturbance that heals itself ends with its step."""
+    during = tuple(
+        (row["started_ns"], row["healed_ns"] or row["ended_ns"] or ended_ns)
+        for row in steps
+        if row["is_fault"] and row["started_ns"] is not None
+    )
+    first = min((w[0] for w in during), default=ended_ns)
+    last = max((w[1] for w in during), default=started_ns)
+    return Windows(before=(started_ns, first), during=during, after=(last, ended_ns))
+
+
+def targets_of(scenario: Scenario) -> list[tuple[str, int]]:
+    """Partitions that floors apply to: those named, else all that producers write by themselves."""
+    topics = {t.name: t for t in scenario.topics}
+    if scenario.floors.partitions:
+        return [place for text in scenario.floors.partitions for place in partition_of(text, topics, "floors")]
+    written = {name for p in scenario.producers if p.when == "always" for name in p.topics}
+    return [(name, partition) for name in sorted(written) for partition in range(topics[name].partitions)]

@@ -1,0 +1,156 @@
+"""After healing: does the cluster come back, are the transactions over, what do the brokers say then?
+
+Each wait is bounded and says what it saw.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harness.clusters.base import Cluster
+from harness.faults.steps.waits import INTERNAL_TOPICS
+from harness.kafka.admin.client import AdminView, PartitionState, Place
+from harness.model.clock import now_ns
+from harness.model.errors import HarnessTimeout
+from harness.model.scenario.scenario import Topic
+from harness.model.waiting import wait_for
+
+# Generous on purpose: a starved two-core machine needs a minute for what takes five seconds, and a run that
+# gives up too early accuses a release of not having recovered.
+RECOVERY_DEADLINE_S = 90.0
+SNAPSHOT_DEADLINE_S = 30.0
+_INTERVAL_S = 0.25
+
+
+class Acks(Protocol):
+    """What settling needs of a load."""
+
+    def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
+        """Acked records of a partition that were produced since an epoch nanosecond."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`ok` False is evidence, not an error: the judge decides what it means."""
+
+    ok: bool
+    waited_s: float
+    last_seen: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {"ok": self.ok, "waited_s": round(self.waited_s, 3), "last_seen": self.last_seen}
+
+
+def recovered(
+    cluster: Cluster, admin: AdminView, topics: Sequence[str], load: Acks, flowing: Sequence[tuple[str, int]]
+) -> Settled:
+    """Every node up, every ISR full once since healing, and acks on each partition of `flowing`, by one deadline.
+
+    An ISR may shrink again for a moment, which Kafka allows; that all are full at one instant is no promise.
+    """
+    healed_ns = now_ns()
+    been_full: set[Place] = set()
+
+    def pending() -> str:
+        states = admin.partitions((*topics, *INTERNAL_TOPICS))
+        been_full.update((state.topic, state.partition) for state in states if _full(state))
+        return _nodes_down(cluster) or _isr_not_full(states, topics, been_full) or _no_acks(load, flowing, healed_ns)
+
+    return settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
+
+
+def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
+    """Every node up and every ISR full at one instant: who reads all copies then can be sent to each of them."""
+
+    def pending() -> str:
+        return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
+
+    return settled(pending, what="every ISR to be full", deadline_s=RECOVERY_DEADLINE_S)
+
+
+def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
+    """The last stable offset has reached the high watermark on every partition, each told by its leader."""
+
+    def pending() -> str:
+        marks = admin.watermarks(topics)
+        places = [(state.topic, state.partition) for state in admin.partitions(topics)]
+        missing = set(topics) - {topic for topic, _ in places}
+        silent = [f"no offsets of {place[0]}-{place[1]}" for place in places if place not in marks]
+        stuck = [
+            f"{topic}-{partition} at {stable} of {high}"
+            for (topic, partition), (high, stable) in marks.items()
+            if stable < high
+        ]
+        return f"no answer about {sorted(missing)}" if missing else ", ".join([*silent, *stuck][:5])
+
+    return settled(pending, what="transactions to be over", deadline_s=deadline_s)
+
+
+def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+    """A snapshot in which nothing is open, or else the last one of a bounded number of looks, as it is.
+
+    A single look is unlucky where a leader moves between two questions, an ISR shrinks for a moment or a broker is slow
+    to answer. What stays so until the deadline stands in the snapshot, and the judge weighs it.
+    """
+    give_up_at = time.monotonic() + SNAPSHOT_DEADLINE_S
+    while not _whole(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
+        time.sleep(_INTERVAL_S)
+    return seen
+
+
+def not_told(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
+    """Partitions that there are and that a snapshot does not know; empty when it knows them all."""
+    told = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
+    wanted = ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
+    return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in told)
+
+
+def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
+    """Every replica told its log end and every leader both watermarks, and every ISR is full."""
+    rows = snapshot["partitions"]
+    return set(topics) <= {row["topic"] for row in rows} and all(
+        {log["broker"] for log in row["logs"]} == set(row["replicas"]) == set(row["isr"])
+        and row["high_watermark"] is not None
+        and row["last_stable_offset"] is not None
+        for row in rows
+    )
+
+
+def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
+    """Waits until nothing is pending any more; what is, if it is late."""
+    started = time.monotonic()
+    try:
+        wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)
+    except HarnessTimeout as late:
+        return Settled(False, time.monotonic() - started, str(late))
+    return Settled(True, time.monotonic() - started, "")
+
+
+def _nodes_down(cluster: Cluster) -> str:
+    down = [node for node in (*cluster.controllers, *cluster.brokers) if not cluster.running(node)]
+    return f"not running: {down}" if down else ""
+
+
+def _full(state: PartitionState) -> bool:
+    return state.leader >= 0 and set(state.isr) == set(state.replicas)
+
+
+def _isr_not_full(
+    states: Sequence[PartitionState], topics: Sequence[str], been_full: Collection[Place] = frozenset()
+) -> str:
+    missing = set(topics) - {state.topic for state in states}
+    short = [
+        f"{state.topic}-{state.partition} leader {state.leader} isr {sorted(state.isr)}"
+        for state in states
+        if not _full(state) and (state.topic, state.partition) not in been_full
+    ]
+    return f"no answer about {sorted(missing)}" if missing else ", ".join(short[:5])
+
+
+def _no_acks(load: Acks, flowing: Sequence[tuple[str, int]], since_ns: int) -> str:
+    silent = [f"{topic}-{part}" for topic, part in flowing if not load.produced_acks(topic, part, since_ns)]
+    return f"no acks since healing on {', '.join(silent[:5])}" if silent else ""

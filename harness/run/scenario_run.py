@@ -1,0 +1,342 @@
+"""One scenario on one cluster, from an empty topic to a sealed evidence bundle. Nothing is judged here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.faults.steps import step_runner as conducting
+from harness.faults.steps.step_context import Stage
+from harness.kafka.admin.client import AdminView
+from harness.model.clock import now_ns
+from harness.model.contract.contract import Contract
+from harness.model.contract.internal_topics import internal_topics
+from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.outcome import Outcome
+from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.tier_rules import SEGMENTS_MIN
+from harness.model.verdict import Doubt
+from harness.run import broker_state, recovery, share_groups, tls_probe
+from harness.run.admin_probe import AdminLooks
+from harness.run.fault_windows import Windows, targets_of, windows_of
+from harness.run.offset_lookups import look_up, look_up_epochs
+from harness.run.tier_probe import TierLooks
+from harness.workload.access import Access
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.drain.drain import DrainPlan, drain
+from harness.workload.drain.probe_places import COMMIT, Ask, aloof_groups, asks_of, logs_of
+from harness.workload.drain.probes import probe
+from harness.workload.java.java_process import JavaClients
+from harness.workload.load import Load
+
+Say = Callable[[str], None]
+
+TOPICS_DEADLINE_S: Final = 30.0
+FLOWING_DEADLINE_S: Final = 45.0
+FLOOR_DEADLINE_S: Final = 40.0
+# The longest transaction.timeout.ms plus the coordinator's clean-up interval, and a starved machine's margin.
+TRANSACTIONS_DEADLINE_S: Final = 105.0
+# Of each partition in the remote tier before anything breaks.
+SEGMENTS_BEFORE: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is to be driven. `scenario` is what runs; `contract` is what its author declared, also when weakened."""
+
+    scenario: Scenario
+    contract: Contract
+    weakened: str | None
+    seed: int
+    run: int  # marks the payloads
+    records: int
+    out: Path
+    java: JavaClients | None = None  # where some of its clients are the release's own
+    facts: dict[str, Any] = field(default_factory=dict)  # release and versions, for the manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """healthy: the cluster came back and nothing was doubtful, so that the next scenario may use it."""
+
+    bundle: Path
+    healthy: bool
+    doubts: tuple[Doubt, ...]
+
+
+def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
+    """Runs the scenario and seals its bundle. What the cluster fails to do becomes evidence, not an exception."""
+    bundle = BundleWriter(task.out)
+    record = _Record(task, cluster, bundle)
+    record.write(finished=False)
+    bundle.document("scenario.json", task.scenario.as_dict())
+    try:
+        _run(record, say)
+    except HarnessTimeout as late:
+        record.doubt("harness_timeout", str(late))
+    except HarnessFailure as broken:
+        record.doubt("harness_failed", str(broken))
+    finally:
+        bundle.close()
+    record.write(finished=record.finished)
+    broker_state.save_logs(cluster, bundle)
+    bundle.seal({**task.facts, "scenario": task.scenario.name, "seed": task.seed})
+    return Driven(
+        bundle=task.out,
+        healthy=record.finished and not record.doubts,
+        doubts=tuple(Doubt(**d) for d in record.doubts),
+    )
+
+
+class _Record:
+    """What is known of the run so far, in the form of run.json."""
+
+    def __init__(self, task: Task, cluster: Cluster, bundle: BundleWriter) -> None:
+        self.task = task
+        self.scenario = task.scenario
+        self.cluster = cluster
+        self.bundle = bundle
+        self.started_ns = now_ns()
+        self.ended_ns: int | None = None
+        self.finished = False
+        self.steps: list[dict[str, Any]] = []
+        self.snapshots: list[dict[str, Any]] = []
+        self.doubts: list[dict[str, str]] = []
+        self.notes: list[str] = []
+        self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
+        self.transactions_settled: dict[str, object] = dict(self.recovered)
+        self.load: dict[str, Any] = {}
+        self.share_groups: list[dict[str, Any]] = []
+        self.access = Access(cluster.client_settings())
+        self.listeners: list[dict[str, Any]] = []  # that are secure
+
+    def doubt(self, name: str, text: str) -> None:
+        self.doubts.append({"name": name, "text": text})
+
+    def tiered(self, settled: recovery.Settled) -> None:
+        """What is not in the remote tier is not read back from it, so nothing was shown of that."""
+        if not settled.ok:
+            self.doubt("tier_unfilled", settled.last_seen)
+
+    def windows(self) -> Windows:
+        return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
+
+    def on_steps(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Steps are saved as they go: a crash leaves evidence too."""
+        self.steps = list(rows)
+        self.bundle.document("steps.json", self.steps)
+
+    def write(self, *, finished: bool) -> None:
+        floors = self.scenario.floors
+        secured = tls_probe.evidence(self.listeners, self.access.ways) if self.access.settings else None
+        self.bundle.document(
+            "run.json",
+            {
+                "finished": finished,
+                "weakened": self.task.weakened,
+                "contract": self.task.contract.as_dict(),
+                "started_ns": self.started_ns,
+                "ended_ns": self.ended_ns,
+                "windows": self.windows().as_dict(),
+                "floors": {"before": floors.before, "during": floors.during, "after": floors.after},
+                "targets": [list(place) for place in targets_of(self.scenario)],
+                "doubts": self.doubts,
+                "notes": self.notes,
+                "capabilities": sorted(self.cluster.capabilities),
+                "timestamps": "send",
+                "groups_resume": True,
+                "recovered": self.recovered,
+                "transactions_settled": self.transactions_settled,
+                "load": self.load,
+                "run": self.task.run,
+                **({"secured": secured} if secured else {}),
+            },
+        )
+        self.bundle.document("steps.json", self.steps)
+
+
+def _run(record: _Record, say: Say) -> None:
+    with broker_state.observer(record.cluster) as admin:
+        _run_observed(record, admin, say)
+
+
+def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
+    task, cluster, scenario = record.task, record.cluster, record.scenario
+    topics = [topic.name for topic in scenario.topics]
+    topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
+    looks = AdminLooks(admin, scenario, record.bundle)
+    looks.begin(TOPICS_DEADLINE_S)
+    tier = TierLooks(cluster, admin, scenario, record.bundle)
+    load = Load(
+        scenario,
+        bootstrap=cluster.bootstrap(),
+        bootstrap_lone=cluster.bootstrap_lone(),
+        access=record.access,
+        topic_ids=topic_ids,
+        bundle=record.bundle,
+        run=task.run,
+        seed=task.seed,
+        java=task.java,
+    )
+    share_groups.set_up(admin, scenario)
+    record.listeners = tls_probe.look(cluster) if record.access.settings else []
+    groups = scenario.groups
+    record.snapshots.append(admin.snapshot("start", topics, groups))
+    load.start()
+    try:
+        _under_load(record, admin, load, tier, say)
+    finally:
+        say("stopping the load")
+        load.stop_producers()
+        record.share_groups = share_groups.drained(admin, record.scenario)
+        load.stop_readers()
+        record.ended_ns = now_ns()
+        record.load = load.stats()
+        record.doubts.extend(load.doubts())
+        record.notes.extend(load.notes())
+    _settle_and_drain(record, admin, load, looks, tier, groups, say)
+    record.finished = True
+
+
+def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierLooks, say: Say) -> None:
+    scenario = record.scenario
+    load.wait_flowing(FLOWING_DEADLINE_S)
+    _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
+    record.tiered(tier.filled(SEGMENTS_BEFORE))
+    tier.look("loaded")
+    stage = Stage(
+        cluster=record.cluster,
+        admin=admin,
+        load=load,
+        rng=Random(f"{record.task.seed}/{scenario.name}/steps"),
+        topics=scenario.topics,
+        internal=internal_topics(scenario.shape),
+        say=say,
+    )
+    record.on_steps(conducting.conduct(stage, scenario.steps, record.on_steps))
+    record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
+    for name, text in conducting.doubts(record.steps):
+        record.doubt(name, text)
+    record.cluster.heal()
+    say("waiting for the cluster to recover")
+    flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
+    settled = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
+    record.recovered = settled.as_dict()
+    _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
+    _spend_budget(record, load)
+    record.tiered(tier.filled(SEGMENTS_MIN))
+
+
+def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, served: bool) -> None:
+    """For the scenario's time at least, and until each target partition and each admin has its floor for the window
+    "before" or "after" the faults; the judge says if it never came. `served`: and until everybody got on since now, for
+    a group may have to wait for a session to time out.
+    """
+    started = time.monotonic()
+    targets, floor = targets_of(record.scenario), getattr(record.scenario.floors, window)
+    floors = {admin.name: getattr(admin.floors, window) for admin in record.scenario.admin}
+    mark = load.mark() if served else None
+
+    def held() -> bool:
+        elapsed = time.monotonic() - started
+        enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
+        enough = enough and all(load.operations_ended(a, since_ns, Outcome.ACKED) >= n for a, n in floors.items())
+        enough = enough and not (mark and load.unserved_since(mark))
+        return elapsed >= FLOOR_DEADLINE_S or (elapsed >= record.scenario.load_s and enough)
+
+    while not held():
+        time.sleep(0.1)
+
+
+def _spend_budget(record: _Record, load: Load) -> None:
+    """The load goes on until the scenario's share of the records is acked, within a bound."""
+    if not any(p.when == "always" for p in record.scenario.producers):
+        return
+    give_up_at = time.monotonic() + FLOOR_DEADLINE_S
+    while load.stats()["acked"] < record.task.records and time.monotonic() < give_up_at:
+        time.sleep(0.1)
+
+
+def _settle_and_drain(
+    record: _Record,
+    admin: AdminView,
+    load: Load,
+    looks: AdminLooks,
+    tier: TierLooks,
+    groups: Sequence[str],
+    say: Say,
+) -> None:
+    cluster, bundle = record.cluster, record.bundle
+    topics = [topic.name for topic in record.scenario.topics]
+    say("waiting for transactions to be over and every ISR to be full")
+    record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
+    settled = recovery.isr_full(cluster, admin, topics)
+    if not settled.ok:  # it did recover, or `recovered` says that it did not: an ISR may shrink again
+        record.doubt("isr_not_full", settled.last_seen)
+    record.tiered(tier.at_rest())
+    tier.look("healed")
+    record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups))
+    looks.look("healed", load.admins)
+    if unseen := recovery.not_told(record.snapshots[-1], record.scenario.topics):
+        record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
+    plan = DrainPlan(
+        bootstrap=_way_of_records(record),
+        targets=load.targets,
+        copies=broker_state.copies_of(record.snapshots[-1], tier.joints()),
+        run=record.task.run,
+        seed=record.task.seed,
+        access=record.access,
+        transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
+    )
+    reads = drain(plan, bundle, load.numbers, say)
+    bundle.document("reads.json", reads)
+    record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups))
+    looks.look("drained", load.admins)
+    say("asking for offsets by time and by leader epoch")
+    look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), holed=set(logs_of(reads).holes))
+    look_up_epochs(admin, topics, bundle)
+    tier.look("end")
+    say("reading batch headers on every disk")
+    disks = broker_state.read_disks(cluster, topics, bundle)
+    for damage in disks.damage:
+        record.doubt("disk_damage", damage)
+    _read_from_anywhere(record, load, reads, say)
+    said = {"snapshots": record.snapshots, "lineages": disks.lineages}
+    told = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
+    told["share_groups"] = record.share_groups
+    bundle.document("cluster.json", said | told)
+    for died in cluster.unexpected_exits():
+        record.doubt("node_died", str(died))
+
+
+def _way_of_records(record: _Record) -> str:
+    """What observers have is plain: where that is not the way of records they come in as they did, all links healed."""
+    return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
+
+
+def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str, Any]], say: Say) -> None:
+    """From where nobody else begins. What is never answered shows nothing of what is there."""
+    say("reading from anywhere")
+    logs, bundle = logs_of(reads), record.bundle
+    asks = asks_of(logs, bundle.path, Random(f"{record.task.seed}/{record.scenario.name}/probes"))
+    desk = ReadingDesk(
+        bootstrap=_way_of_records(record), targets=load.targets, run=record.task.run, access=record.access
+    )
+    groups: dict[str, list[str]] = {}
+    aloof = aloof_groups(record.scenario)
+    for row in record.snapshots[-1]["groups"]:
+        place = row["topic"], row["partition"]
+        if row["offset"] is None or place not in logs.starts:
+            continue
+        if row["group"] in aloof:
+            asks.setdefault(place, []).append(Ask(place, row["offset"], COMMIT))
+        elif row["topic"] not in groups.setdefault(row["group"], []):
+            groups[row["group"]].append(row["topic"])
+    for silence in probe(asks, groups, logs, desk, bundle):
+        record.doubt("probe_unanswered", silence)

@@ -1,0 +1,307 @@
+"""What the remote tier holds and what brokers say of it: after the load, after healing, and at the end (KIP-405).
+
+The tier is looked at where it lies, past the brokers: what they serve from it is what readers see anyway. What lies in
+a storage of the user's own is fetched by means of that, into the folder where the others' is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.admin.client import AdminView
+from harness.kafka.release.user_tier import fetch_all
+from harness.kafka.settings.tier_settings import METADATA_TOPIC
+from harness.kafka.storage import local_tier
+from harness.kafka.storage.log_directory import (
+    DamagedFile,
+    PartitionDirectory,
+    leader_epochs,
+    partition_directories,
+    segments,
+)
+from harness.kafka.storage.remote_log_metadata import SEGMENT, TierRecord, decode
+from harness.kafka.storage.segment_scan import REMOTE_TIER, batch_columns
+from harness.model.clock import now_ns
+from harness.model.scenario.scenario import Scenario, Topic
+from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE, is_tiered
+from harness.model.schemas import TIER_METADATA
+from harness.model.waiting import wait_for
+from harness.run import recovery
+from harness.workload.drain.internal_topic_reads import RawRecord, read_all
+
+# Segments go there within a second of being rolled; a starved machine's margin, and some tries after a fault.
+REST_DEADLINE_S: Final = 60.0
+FILLED_DEADLINE_S: Final = 60.0
+METADATA_DEADLINE_S: Final = 60.0
+SOON_MS: Final = 5_000  # of local.retention.ms: what it keeps is gone before the tier comes to rest
+END: Final = "end"
+_METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
+
+Place = tuple[str, int]
+
+
+class TierLooks:
+    """Writes `tier_metadata`, `tier_objects` and `tier_replicas`; of a scenario without a tier nothing."""
+
+    def __init__(self, cluster: Cluster, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
+        self._cluster = cluster
+        self._admin = admin
+        self._bundle = bundle
+        self._topics: tuple[Topic, ...] = tuple(t for t in scenario.topics if is_tiered(t))
+        self._names = [topic.name for topic in self._topics]
+        # What only steps write to has as much as they write.
+        self._fed = {name for p in scenario.producers if p.when == "always" for name in p.topics}
+
+    def lacking(self, segments_n: int) -> str:
+        """Partitions of which fewer segments are in the tier, as text; empty when there is none."""
+        if not self._topics:
+            return ""
+        counts, there = self._in_the_tier(), self._still_there()
+        places = ((t.name, p) for t in self._topics if t.name in self._fed & there for p in range(t.partitions))
+        few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
+        return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
+
+    def filled(self, segments_n: int) -> recovery.Settled:
+        """Waits until so many segments of every partition are in the tier."""
+        what = "segments of every partition to be in the remote tier"
+        return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=FILLED_DEADLINE_S)
+
+    def at_rest(self) -> recovery.Settled:
+        """Waits until all that may leave the brokers has left them, on every replica."""
+        return recovery.settled(self._underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
+
+    def look(self, name: str) -> None:
+        """Writes what there is now. At the end metadata is read before the rest and after it, to tell what moved."""
+        if not self._topics:
+            return
+        known = self._metadata() if name == END or self._theirs else []
+        self._look_at_replicas(name)
+        if self._theirs:
+            self._fetch(known)
+        self._look_at_objects(name)
+        if name == END:
+            self._write_metadata(known, self._metadata())
+
+    def joints(self) -> dict[Place, list[int]]:
+        """Offsets at which a copied segment begins, or what a replica has itself, in their order; of a storage of the
+        user's those that were fetched for the last look."""
+        if not self._topics:
+            return {}
+        found: dict[Place, set[int]] = {}
+        for one in self._objects():
+            if one.kind == local_tier.LOG:
+                found.setdefault((one.topic, one.partition), set()).add(one.base_offset)
+        for (topic, partition, _), replica in self._admin.tiered_replicas(self._names).items():
+            found.setdefault((topic, partition), set()).add(replica.local_log_start)
+        return {place: sorted(offsets) for place, offsets in found.items()}
+
+    # --- waiting ---
+
+    def _still_there(self) -> set[str]:
+        """Topics that no step has taken out of the tier for good."""
+        told = self._admin.topic_configs(self._names)
+        return {name for name in self._names if told.get(name, {}).get(REMOTE) != "false"}
+
+    def _in_the_tier(self) -> Counter[Place]:
+        """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
+        ids = {state.topic_id for state in self._admin.partitions(self._names)}
+        if self._theirs:
+            logs = set(_finished(record.value for record in self._metadata()))
+        else:
+            found = (one for one in self._objects() if one.kind == local_tier.LOG)
+            logs = {(one.topic_id, one.topic, one.partition, one.base_offset) for one in found}
+        return Counter((topic, partition) for topic_id, topic, partition, _ in logs if topic_id in ids)
+
+    @property
+    def _theirs(self) -> bool:
+        return self._cluster.release.user_storage is not None
+
+    def _fetch(self, known: Iterable[RawRecord]) -> None:
+        """What this metadata tell of, anew, since what is gone must be gone here, too."""
+        store = self._cluster.tier_store
+        assert store is not None
+        shutil.rmtree(store / local_tier.ROOT, ignore_errors=True)
+        metadata = (record.value for record in known)
+        fetch_all(self._cluster.release, metadata, self._cluster.directory, store / local_tier.ROOT)
+
+    def _objects(self) -> list[local_tier.TierObject]:
+        assert self._cluster.tier_store is not None
+        return local_tier.objects_of(self._cluster.tier_store, self._names)
+
+    def _underway(self) -> str:
+        if not self._topics:
+            return ""
+        told = self._admin.tiered_replicas(self._names)
+        names = self._still_there()
+        wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
+        silent = wanted - {(topic, partition) for topic, partition, _ in told}
+        pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
+        leaders = {(state.topic, state.partition): state.leader for state in self._admin.partitions(self._names)}
+        for broker in self._cluster.brokers:
+            for replica in partition_directories(self._cluster.log_directories(broker), names):
+                place, bases = (replica.topic, replica.partition), _bases(replica)
+                mine, leader = told.get((*place, broker)), leaders.get(place, broker)
+                where = f"{replica.topic}-{replica.partition} of broker {broker}"
+                if mine is None or not bases:
+                    pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
+                elif leader == broker:
+                    pending += self._of_leader(where, replica.topic, mine.highest_tiered, bases)
+                else:
+                    theirs = told.get((*place, leader))
+                    highest = theirs.highest_tiered if theirs else None
+                    pending += self._of_follower(where, replica.topic, mine.highest_tiered, highest, bases)
+        return "; ".join(pending[:5])
+
+    def _of_leader(self, where: str, topic: str, highest: int | None, bases: list[int]) -> Iterator[str]:
+        """What keeps its copy from being at rest: closed segments that are not in the tier, or that are still here."""
+        # What it has no more of, whoever has a copy, leaves it no more.
+        if highest is not None and max(highest + 1, bases[0]) < bases[-1]:
+            yield f"{where}: in the tier up to {highest}, rolled up to {bases[-1] - 1}"
+        elif len(bases) > 1 and self._keeps_one(topic):
+            yield f"{where}: segments {bases} are still there"
+
+    def _of_follower(
+        self, where: str, topic: str, highest: int | None, leaders: int | None, bases: list[int]
+    ) -> Iterator[str]:
+        """After its end was cut off, its segments begin elsewhere than the leader's: then one that is closed may be in
+        the tier in part, and stays."""
+        if highest is not None and leaders is not None and highest < leaders:
+            yield f"{where}: in the tier up to {highest}, and the leader says {leaders}"
+        elif self._keeps_one(topic) and len(bases) > 1 and (highest is None or bases[1] <= highest + 1):
+            yield f"{where}: segments {bases} are still there"
+
+    def _keeps_one(self, topic: str) -> bool:
+        """Whether a broker soon keeps no segment of it but the one that is written to."""
+        config = next(t.config for t in self._topics if t.name == topic)
+        by_size, by_time = (int(config.get(key, -2)) for key in LOCAL_RETENTION)
+        return by_size == 1 or 0 <= by_time <= SOON_MS
+
+    # --- tables ---
+
+    def _metadata(self) -> list[RawRecord]:
+        states = wait_for(
+            lambda: self._admin.partitions([METADATA_TOPIC]),
+            until=bool,
+            deadline_s=METADATA_DEADLINE_S,
+            what=f"a broker to say which partitions {METADATA_TOPIC} has",
+        )
+        partitions = {state.partition for state in states}
+        return read_all(self._cluster.bootstrap_direct(), METADATA_TOPIC, partitions, METADATA_DEADLINE_S)
+
+    def _write_metadata(self, before: Sequence[RawRecord], after: Sequence[RawRecord]) -> None:
+        """Of this run's topics; others may have been on the cluster before."""
+        table = self._bundle.table("tier_metadata", END)
+        known = {(record.partition, record.offset) for record in before}
+        for record in after:
+            said = decode(record.value)
+            if said.topic is None or said.topic in self._names:
+                row = _metadata_columns(said)
+                row |= {"partition": record.partition, "offset": record.offset, "timestamp_ms": record.timestamp_ms}
+                table.append(row | {"read": [1 if (record.partition, record.offset) in known else 2]})
+        table.close()
+
+    def _look_at_replicas(self, look: str) -> None:
+        table = self._bundle.table("tier_replicas", look)
+        looked_ns, told = now_ns(), self._admin.tiered_replicas(self._names)
+        ids = {(s.topic, s.partition): s.topic_id for s in self._admin.partitions(self._names)}
+        lineages = {
+            (replica.topic, replica.partition, broker): _lineage(replica.path)
+            for broker in self._cluster.brokers
+            for replica in partition_directories(self._cluster.log_directories(broker), self._names)
+        }
+        for (topic, partition, broker), replica in sorted(told.items()):
+            table.append(
+                {
+                    "look": [look],
+                    "looked_ns": looked_ns,
+                    "broker": broker,
+                    "topic": topic,
+                    "topic_id": ids.get((topic, partition), ""),
+                    "partition": partition,
+                    "log_start": replica.log_start,
+                    "local_log_start": replica.local_log_start,
+                    "log_end": replica.log_end,
+                    "highest_tiered": replica.highest_tiered,
+                    "epochs": lineages.get((topic, partition, broker), ""),
+                }
+            )
+        table.close()
+
+    def _look_at_objects(self, look: str) -> None:
+        table = self._bundle.table("tier_objects", look)
+        batches = self._bundle.table("batches", "tier") if look == END else None
+        for one in self._objects():
+            content = local_tier.read_object(one)
+            if content is None:
+                continue
+            table.append(_object_columns(one, content) | {"look": look, "looked_ns": now_ns()})
+            if batches is not None and content.batches:
+                batches.append(_replica_columns(one) | batch_columns(content.batches, one.base_offset))
+        table.close()
+        if batches is not None:
+            batches.close()
+
+
+def _finished(metadata: Iterable[bytes]) -> Iterator[tuple[str, str, int, int]]:
+    """Topic id, topic, partition and base offset of every segment that was copied."""
+    begun: dict[str | None, TierRecord] = {}
+    for said in map(decode, metadata):
+        if said.kind == SEGMENT:
+            begun[said.segment_id] = said
+        copy = begun.get(said.segment_id)
+        if said.state == "COPY_SEGMENT_FINISHED" and copy is not None:
+            yield str(copy.topic_id), str(copy.topic), int(copy.partition or 0), int(copy.base_offset or 0)
+
+
+def _metadata_columns(said: TierRecord) -> dict[str, Any]:
+    row = {name: getattr(said, name) for name in _METADATA_COLUMNS}
+    epochs = None if said.epochs is None else _text_of(said.epochs)
+    return row | {"topic_partition": said.partition, "epochs": epochs}
+
+
+def _text_of(epochs: Sequence[tuple[int, int]]) -> str:
+    """Leader epochs with their first offsets, as `0:0,3:1500`."""
+    return ",".join(f"{epoch}:{start}" for epoch, start in epochs)
+
+
+def _object_columns(one: local_tier.TierObject, content: local_tier.Content) -> dict[str, Any]:
+    log = one.kind == local_tier.LOG
+    return {
+        "topic": [one.topic],
+        "topic_id": one.topic_id,
+        "partition": one.partition,
+        "segment_id": one.segment_id,
+        "base_offset": one.base_offset,
+        "kind": one.kind,
+        "size_bytes": content.size_bytes,
+        "sha256": content.sha256,
+        "records": content.records if log else None,
+        "first_offset": content.first_offset,
+        "last_offset": content.last_offset,
+        "faulty": content.faulty or None,
+    }
+
+
+def _replica_columns(one: local_tier.TierObject) -> dict[str, Any]:
+    return {"broker": REMOTE_TIER, "topic": one.topic, "topic_id": one.topic_id, "partition": one.partition}
+
+
+def _bases(replica: PartitionDirectory) -> list[int]:
+    try:
+        return [segment.base_offset for segment in segments(replica.path)]
+    except FileNotFoundError:  # the replica was taken away meanwhile
+        return []
+
+
+def _lineage(replica: Path) -> str:
+    """Leader epochs with their first offsets, as `0:0,3:1500`."""
+    try:
+        return _text_of(leader_epochs(replica))
+    except DamagedFile as damaged:
+        return f"unreadable: {damaged}"

@@ -1,0 +1,176 @@
+"""Rows of a remote tier (KIP-405) by partition: what brokers wrote of it, what lies in it, and what replicas say.
+
+Rows are of segments and of replicas, never of records, so the driver has them all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from harness.model.errors import BadEvidence
+from harness.verify.engine.case import Place
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE
+
+ROWS_MAX: Final = 2_000_000  # of all bundles together; a segment has one object of each kind, at three looks
+STARTED: Final = "COPY_SEGMENT_STARTED"
+FINISHED: Final = "COPY_SEGMENT_FINISHED"
+DELETING: Final = "DELETE_SEGMENT_STARTED"
+DELETED: Final = "DELETE_SEGMENT_FINISHED"
+
+Row = Mapping[str, Any]
+Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """One copy of a segment, as brokers wrote of it. `told`: state, broker and read of each record, in their order.
+
+    `size_bytes`, the newest timestamp and the offsets are None where no record says that its copy began.
+    """
+
+    id: str
+    base_offset: int | None = None
+    end_offset: int | None = None
+    size_bytes: int | None = None
+    max_timestamp_ms: int | None = None
+    epochs: Lineage = ()
+    txn_index_empty: bool | None = None
+    told: list[tuple[str, int, int]] = field(default_factory=list)
+    finished_ms: int | None = None
+    finished_at: int | None = None  # in the order of what brokers wrote of the partition
+
+    @property
+    def state(self) -> str:
+        return self.told[-1][0]
+
+    @property
+    def stable(self) -> bool:
+        """Nothing was written of it while objects were looked at."""
+        return self.told[-1][2] == 1
+
+    def copied_by(self, at_ns: int) -> bool:
+        """By the clock of whoever wrote it."""
+        return self.finished_ms is not None and self.finished_ms * 10**6 <= at_ns
+
+    def replaces(self, other: Segment) -> bool:
+        """Whether it was finished later, and has all that the other one has of the same leader epochs: brokers read it
+        from then on, and have no use for the other one."""
+        if self.finished_at is None or other.finished_at is None or self.finished_at <= other.finished_at:
+            return False
+        mine = {epoch: (low, high) for epoch, low, high in spans(self.epochs, (self.end_offset or 0) + 1)}
+        theirs = spans(other.epochs, (other.end_offset or 0) + 1)
+        return all(epoch in mine and mine[epoch][0] <= low and high <= mine[epoch][1] for epoch, low, high in theirs)
+
+    def within(self, until_ms: int | None) -> bool:
+        """Whether none of its records is younger; None = of any time."""
+        return until_ms is None or (self.max_timestamp_ms is not None and self.max_timestamp_ms <= until_ms)
+
+    @property
+    def copied(self) -> bool:
+        """It was there when replicas were asked, or soon after: who deletes it later has not deleted it by then."""
+        states = {state for state, _, _ in self.told}
+        return FINISHED in states and not any(s in (DELETING, DELETED) and read == 1 for s, _, read in self.told)
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is known of one partition in the tier."""
+
+    segments: dict[str, Segment] = field(default_factory=dict)
+    objects: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))  # by segment
+    replicas: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Tier:
+    """The rows of one bundle."""
+
+    partitions: dict[Place, Partition] = field(default_factory=lambda: defaultdict(Partition))
+    unreadable: list[Row] = field(default_factory=list)
+
+
+def tiers_of(given: Prepared) -> list[Tier]:
+    """The tier of each bundle, on the driver. BadEvidence when there are more rows than any run could leave."""
+    tiers = [Tier() for _ in given.cases]
+    records = sorted(_rows(given.tier_metadata), key=lambda row: (row["partition"], row["offset"]))
+    for row in records:
+        tier = tiers[row[BUNDLE]]
+        if row["kind"] == "unreadable":
+            tier.unreadable.append(row)
+        else:
+            _told(tier.partitions[row["topic"], row["topic_id"], row["topic_partition"]], row)
+    for row in _rows(given.tier_objects):
+        tiers[row[BUNDLE]].partitions[_place(row)].objects[row["segment_id"]].append(row)
+    for row in _rows(given.tier_replicas):
+        tiers[row[BUNDLE]].partitions[_place(row)].replicas.append(row)
+    return tiers
+
+
+def lineage_of(text: str | None) -> Lineage:
+    """`0:0,3:1500` as pairs of leader epoch and first offset; empty where it is no such text."""
+    try:
+        pairs = [pair.partition(":") for pair in (text or "").split(",") if pair]
+        return tuple((int(epoch), int(start)) for epoch, _, start in pairs)
+    except ValueError:
+        return ()
+
+
+def spans(lineage: Lineage, end: int) -> Iterator[tuple[int, int, int]]:
+    """Leader epoch, first offset and the offset after its last one."""
+    for (epoch, start), until in zip(lineage, [*(first for _, first in lineage[1:]), end], strict=False):
+        if start < until:
+            yield epoch, start, until
+
+
+def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
+    """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
+    if segment.base_offset is None or segment.end_offset is None:
+        return
+    end = segment.end_offset + 1
+    line = {epoch: (start, until) for epoch, start, until in spans(lineage, 1 << 62)}
+    for epoch, start, until in spans(segment.epochs, end):
+        first, last = line.get(epoch, (0, 0))
+        low, high = max(start, first, segment.base_offset), min(until, last, end)
+        if low < high:
+            yield low, high
+
+
+def _told(partition: Partition, row: Row) -> None:
+    if row["kind"] == "partition_delete":
+        return  # no excuse for a partition that replicas still tell of, and of others nothing is asked
+    segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
+    segment.told.append((row["state"], row["broker"], row["read"]))
+    if row["kind"] == "segment":
+        segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
+        segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])
+        segment.max_timestamp_ms = row["max_timestamp_ms"]
+        segment.txn_index_empty = row["txn_index_empty"]
+    if row["state"] == FINISHED and segment.finished_ms is None:
+        segment.finished_ms, segment.finished_at = row["timestamp_ms"], row["offset"]
+
+
+def _rows(table: DataFrame) -> Sequence[dict[str, Any]]:
+    rows = table.limit(ROWS_MAX + 1).collect()
+    if len(rows) > ROWS_MAX:
+        raise BadEvidence(f"more than {ROWS_MAX} rows of remote tiers; judge fewer bundles at once")
+    return [row.asDict() for row in rows]
+
+
+def _place(row: Row) -> Place:
+    return row["topic"], row["topic_id"], row["partition"]
+
+
+def last_look(rows: Iterable[Row]) -> list[Row]:
+    """Rows of the look at the end."""
+    return of_look(rows, "end")
+
+
+def of_look(rows: Iterable[Row], look: str) -> list[Row]:
+    """Rows of one of the looks."""
+    return [row for row in rows if row["look"] == look]

@@ -1,0 +1,48 @@
+"""Whether records went by TLS where the scenario says so: without proof the run was one like the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from harness.model.contract.contract import SENTINEL
+from harness.model.secured import producer_name, reader_name, unproven
+from harness.model.verdict import Doubt
+from harness.verify.engine.case import Case
+
+UNSECURED: Final = "TLS and passwords: brokers serve records to who speaks plainly in another way"
+
+
+def secured(case: Case) -> bool:
+    """Whether it is proven that all records of the run went by TLS."""
+    return _wanted(case) and not _unproven(case)
+
+
+def doubts(case: Case) -> list[Doubt]:
+    """Each reason why that is not proven where the scenario has secure listeners."""
+    return [Doubt("not_secured", text) for text in _unproven(case)] if _wanted(case) else []
+
+
+def _wanted(case: Case) -> bool:
+    return bool((case.scenario.get("shape") or {}).get("secure"))
+
+
+def _unproven(case: Case) -> list[str]:
+    scenario, told = case.scenario, case.run.get("secured")
+    clients = [producer_name(producer["name"]) for producer in scenario.get("producers") or []]
+    clients += [reader_name(reader["name"]) for reader in scenario.get("readers") or []]
+    clients += sorted({read["reader"] for read in case.reads})
+    brokers = range(1, (scenario["shape"].get("brokers") or 0) + 1)
+    found = unproven(told, brokers, [*clients, *([producer_name(SENTINEL)] if case.reads else [])])
+    return [*found, *(_between_brokers(case, brokers, told["between_brokers"]) if told else [])]
+
+
+def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
+    """What each broker said of itself at the end."""
+    configs = (case.last_snapshot or {}).get("broker_configs") or {}
+    for broker in brokers:
+        config: Mapping[str, str] = configs.get(str(broker)) or {}
+        protocols = dict(pair.split(":", 1) for pair in config.get("listener.security.protocol.map", ":").split(","))
+        spoken = protocols.get(config.get("inter.broker.listener.name", ""))
+        if spoken != wanted:
+            yield f"broker {broker} reaches the others by {spoken or 'nobody knows what'} and not by {wanted}"

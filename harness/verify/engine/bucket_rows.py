@@ -1,0 +1,51 @@
+"""Row by row, but only in buckets that differ: what was sent beside what the drain shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
+from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.tables import PLACE, RECORD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """Rows of streams' buckets in which ledger and drain differ.
+
+    sent: ledger rows. read: observations of the drain, one row a record, place and offset, with `rc` and `ru` saying
+    which isolation showed it there. shown: the same by record alone.
+    """
+
+    given: Prepared
+    sent: DataFrame
+    read: DataFrame
+    shown: DataFrame
+
+
+def drill(given: Prepared) -> Drill:
+    """Finds the buckets that differ, now; their rows are kept for every check that asks."""
+    buckets = F.broadcast(stream_buckets(given).localCheckpoint())
+    sent = _among(given.ledger, buckets).localCheckpoint()
+    read = _among(given.observations.where(given.drained), buckets)
+    read = (
+        read.groupBy(*RECORD, *PLACE[1:], "offset")
+        .agg(
+            F.max(is_committed()).alias("rc"),
+            F.max(~is_committed()).alias("ru"),
+            F.min("intact").alias("intact"),
+            F.min("reader").alias("reader"),
+            F.min("timestamp_ms").alias("oldest_ms"),
+            F.max("timestamp_ms").alias("newest_ms"),
+        )
+        .localCheckpoint()
+    )
+    shown = read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru")).localCheckpoint()
+    return Drill(given=given, sent=sent, read=read, shown=shown)
+
+
+def _among(rows: DataFrame, buckets: DataFrame) -> DataFrame:
+    return rows.withColumn("bucket", seq_bucket()).join(buckets, STREAM_BUCKET, "left_semi").drop("bucket")

@@ -1,0 +1,142 @@
+"""One bundle to be judged: its documents, read once, as plain facts and as small frames beside the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.evidence import Bundle
+from harness.model.contract.contract import Contract, contract_from_dict
+from harness.model.errors import BadEvidence
+
+COMMITTED: Final = "read_committed"
+UNCOMMITTED: Final = "read_uncommitted"
+# The snapshots after healing, the last first.
+FINAL_PHASES: Final = ("drained", "healed")
+
+Place = tuple[str, str, int]  # topic, topic id, partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The documents of one bundle. `complete`: the run came to its end, so that absence counts."""
+
+    name: str
+    complete: bool
+    manifest: Mapping[str, Any]
+    scenario: Mapping[str, Any]
+    run: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+    cluster: Mapping[str, Any]
+    reads: Sequence[Mapping[str, Any]]
+    contract: Contract
+
+    @property
+    def last_snapshot(self) -> Mapping[str, Any] | None:
+        """What the brokers said last, after healing; None when nobody asked them."""
+        by_phase = {s["phase"]: s for s in self.cluster["snapshots"]}
+        return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
+
+    @property
+    def transactional_topics(self) -> set[str]:
+        """Topics that a transactional producer of the scenario writes to."""
+        producers = self.scenario.get("producers") or []
+        return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
+
+    def events(self, kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Events of one kind, each with the step that it happened in."""
+        return [(event, step) for step in self.steps for event in step["events"] if event["kind"] == kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceFacts:
+    """A topic-partition after healing. Positions are the next offset that the drain would have read.
+
+    `log_end`: the highest of all replicas; None unless every replica told its own. `as_of_ns`: when they were asked.
+    """
+
+    place: Place
+    log_start: int
+    log_end: int | None
+    as_of_ns: int | None
+    high_watermark: int | None
+    stable: int | None
+    committed: int | None  # position of the read_committed drain
+    committed_reached: bool
+    uncommitted: int | None
+    uncommitted_reached: bool
+
+
+def case_of(bundle: Bundle) -> Case:
+    """Raises BadEvidence, naming the document, when one does not have the form that FORMAT.md gives."""
+    name = bundle.path.name
+    try:
+        case = Case(
+            name=name,
+            complete=bundle.complete,
+            manifest=bundle.document("manifest.json"),
+            scenario=bundle.document("scenario.json"),
+            run=bundle.document("run.json"),
+            steps=bundle.document("steps.json"),
+            cluster=bundle.document("cluster.json"),
+            reads=bundle.document("reads.json"),
+            contract=contract_from_dict(bundle.document("run.json")["contract"]),
+        )
+        places_of(case)
+    except (KeyError, TypeError, AttributeError, ValueError) as foreign:
+        raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
+    return case
+
+
+def lacking(foreign: Exception) -> str:
+    """The end of a sentence about documents in which something that was looked for is not, or is something else."""
+    what = f"{foreign.args[0]!r}" if isinstance(foreign, KeyError) else "a value of the right type"
+    return f"a document lacks {what}; write all of them as FORMAT.md says and seal again"
+
+
+def places_of(case: Case) -> list[PlaceFacts]:
+    """Every topic-partition that the last snapshot or a drain knows."""
+    snapshot = case.last_snapshot
+    rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
+    drains: dict[tuple[Place, str], Mapping[str, Any]] = {}
+    for read in case.reads:
+        if read["kind"] == "drain":
+            drains[place_of(read), read["isolation"]] = read
+    known = dict.fromkeys([*rows, *(place for place, _ in drains)])
+    return [_facts(place, rows.get(place), drains, snapshot["at_ns"] if snapshot else None) for place in known]
+
+
+def _facts(
+    place: Place,
+    row: Mapping[str, Any] | None,
+    drains: Mapping[tuple[Place, str], Mapping[str, Any]],
+    as_of_ns: int | None,
+) -> PlaceFacts:
+    committed, uncommitted = drains.get((place, COMMITTED)), drains.get((place, UNCOMMITTED))
+    logs = {log["broker"]: log for log in row["logs"]} if row else {}
+    whole = row is not None and set(row["replicas"]) <= logs.keys() and bool(logs)
+    starts = [read["start"] for read in (committed,) if read]
+    if row and row["leader"] in logs:
+        starts.append(logs[row["leader"]]["log_start"])
+    return PlaceFacts(
+        place=place,
+        log_start=max(starts, default=0),
+        log_end=max(log["log_end"] for log in logs.values()) if whole else None,
+        as_of_ns=as_of_ns if row else None,
+        high_watermark=row["high_watermark"] if row else None,
+        stable=row["last_stable_offset"] if row else None,
+        committed=committed["position"] if committed else None,
+        committed_reached=_reached(committed),
+        uncommitted=uncommitted["position"] if uncommitted else None,
+        uncommitted_reached=_reached(uncommitted),
+    )
+
+
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Where a row of a document stands."""
+    return row["topic"], row["topic_id"], row["partition"]
+
+
+def _reached(read: Mapping[str, Any] | None) -> bool:
+    return read is not None and bool(read["reached"]) and read["position"] >= read["target"]

@@ -1,0 +1,205 @@
+"""Every other reader against the drain of its isolation, offset by offset; rows only where buckets differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.scenario.scenario import SHARE
+from harness.model.schemas import Columns
+from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
+from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, frame
+
+# Who read: `turn` is the session of a live reader; -1 = all of a replica's read, or all sessions of a group together.
+_WHO: Final = ["kind", "reader", "turn", "isolation"]
+_AT: Final = [BUNDLE, *_WHO, *PLACE[1:]]
+_WHOLE: Final = -1
+
+_RANGE: Final[Columns] = {
+    "kind": "string",
+    "reader": "string",
+    "turn": "int32",
+    "isolation": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "low": "int64",
+    "high": "int64",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Offsets at which a reader (kind, reader, turn, isolation) and the drain of its isolation do not agree.
+
+    unseen: within the reader's range, shown by the drain alone. unshown: by the reader alone. other: by both, with
+    different intact records; `there` is the sequence that the drain shows. moved: by both, in batches of different
+    leader epochs.
+    """
+
+    given: Prepared
+    unseen: DataFrame
+    unshown: DataFrame
+    other: DataFrame
+    moved: DataFrame
+    drains: DataFrame
+
+
+def compare(given: Prepared, prints: DataFrame) -> Compared:
+    """Finds buckets that differ, now, and lines up their rows. prints: `fingerprints.reader_buckets`."""
+    observed = given.observations.where(given.complete)
+    prints = prints.where(given.complete)
+    prints_read = together(_turns(given, prints), _WHO).localCheckpoint()
+    prints_drained = together(prints.where("kind = 'drain'"), ["isolation"]).localCheckpoint()
+    ranges = _ranges(given, prints_read).localCheckpoint()
+    suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
+    near = _near(observed, suspect).localCheckpoint()
+    lined = _lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect).localCheckpoint()
+    different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
+    return Compared(
+        given=given,
+        unseen=lined.where("stream IS NULL").withColumns({"stream": F.col("drain_stream"), "seq": F.col("drain_seq")}),
+        unshown=lined.where("drain_stream IS NULL AND intact"),
+        other=lined.where(different & F.col("intact") & F.col("drain_intact")),
+        moved=lined.where(
+            ~different & ((F.col("oldest") != F.col("drain_epoch")) | (F.col("newest") != F.col("drain_epoch")))
+        ),
+        drains=_between_drains(observed.where("kind = 'drain'"), prints_drained).localCheckpoint(),
+    )
+
+
+def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
+    """Rows in buckets that are suspect for any reader, found by one number a row: the exact keys are many and long."""
+    keys = [*PLACE, "bucket"]
+    numbers = suspect.select(F.xxhash64(*keys).alias("near")).distinct()
+    near = rows.withColumn("bucket", offset_bucket()).withColumn("near", F.xxhash64(*keys))
+    return near.join(F.broadcast(numbers), "near", "left_semi").drop("near", "bucket")
+
+
+def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
+    """Observations, or prints, of live readers and replicas with their turn; a group's also once over, all sessions.
+
+    A group goes on where it had committed, whichever of its members does, so its sessions together must leave nothing
+    out either. Those of several members are told as of their group.
+    """
+    groups = [(n, reader, "live", name) for n, case in enumerate(given.cases) for reader, name in _members(case)]
+    grouped = frame(given.spark, {"reader": "string", "kind": "string", "together": "string"}, groups)
+    rows = rows.where("kind <> 'drain'").join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
+    turn = F.when(F.col("kind") == "live", F.col("session")).otherwise(F.lit(_WHOLE))
+    alone = F.array(F.struct("reader", turn.alias("turn")))
+    whole = F.array(F.struct(F.col("together").alias("reader"), F.lit(_WHOLE).alias("turn")))
+    turns = F.when(F.col("together").isNull(), alone).otherwise(F.concat(alone, whole))
+    rows = rows.withColumn("of", F.explode(turns)).drop("reader", "session", "together")
+    return rows.withColumns({"reader": F.col("of.reader"), "turn": F.col("of.turn")}).drop("of")
+
+
+def _members(case: Case) -> list[tuple[str, str]]:
+    """Readers of groups, and under which name all of a group is told.
+
+    Nobody where a new session may be a seek forward, as FORMAT.md has it unless run.json says otherwise.
+    """
+    if not case.run.get("groups_resume"):
+        return []
+    # Members of a share group are given what is left, not what comes next: see checks.shared.
+    shares = {share.group for share in case.contract.shares.values()}
+    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
+    readers = [r for r in readers if r.get("protocol") != SHARE]
+    groups = [r["group"] for r in readers]
+    return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
+
+
+def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
+    """From where to where each reader must have been given everything: between two records that it was given, and
+    for a replica from its log's start to the position that the read came to.
+
+    Retention may have moved that start since the read was planned, so that of the last snapshot counts as well."""
+    live = prints.where("kind = 'live'").groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
+    rows = [
+        (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(case, r))
+        for n, case in enumerate(given.cases)
+        if case.complete
+        for r in case.reads
+        if r["kind"] == "replica" and from_its_own_copy(r)
+    ]
+    return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
+
+
+def _span(case: Case, read: Mapping[str, Any]) -> tuple[int, int]:
+    last = case.last_snapshot
+    starts = [
+        log["log_start"]
+        for p in (last["partitions"] if last else [])
+        for log in p["logs"]
+        if (place_of(p), log["broker"]) == (place_of(read), read["replica"])
+    ]
+    return max([read["start"], *starts]), read["position"] - 1
+
+
+def from_its_own_copy(read: Mapping[str, Any]) -> bool:
+    """Whether the broker whose copy was meant served the whole read."""
+    return list(read["served_by"]) == [read["replica"]]
+
+
+def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFrame) -> DataFrame:
+    """Buckets in which reader and drain differ, or that one of the two has not at all."""
+    expected = (
+        ranges.withColumn(
+            "bucket",
+            F.explode(F.sequence(F.shiftright("low", OFFSET_BITS), F.shiftright("high", OFFSET_BITS))),
+        )
+        .where("low <= high")
+        .join(prints_drained, [BUNDLE, "isolation", *PLACE[1:], "bucket"])
+        .select(*_AT, "bucket", "all_n", "all_xor", "all_sum")
+    )
+    keys = [*_AT, "bucket"]
+    missing = differing(expected, prints_read, keys)
+    extra = differing(prints_read, expected, keys)
+    return missing.select(*keys).unionByName(extra.select(*keys)).distinct()
+
+
+def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: DataFrame) -> DataFrame:
+    keys = [*_AT, "bucket"]
+    mine = read.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
+    mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(
+        F.min("intact").alias("intact"), F.min("leader_epoch").alias("oldest"), F.max("leader_epoch").alias("newest")
+    )
+    place = [BUNDLE, "isolation", *PLACE[1:]]
+    shown = drained.withColumn("bucket", offset_bucket()).join(
+        F.broadcast(suspect.select(*place, "bucket").distinct()), [*place, "bucket"], "left_semi"
+    )
+    shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(
+        F.min("intact").alias("drain_intact"), F.max("leader_epoch").alias("drain_epoch")
+    )
+    expected = (
+        shown.withColumnsRenamed({"stream": "drain_stream", "seq": "drain_seq"})
+        .join(suspect, [*place, "bucket"])
+        .join(F.broadcast(ranges), _AT, "left")
+        .withColumn("within", F.coalesce(F.col("offset").between(F.col("low"), F.col("high")), F.lit(False)))
+        .select(*_AT, "offset", "drain_stream", "drain_seq", "drain_intact", "drain_epoch", "within")
+    )
+    both = mine.join(expected, [*_AT, "offset"], "full_outer")
+    return both.where("stream IS NOT NULL OR within")
+
+
+def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
+    """What read_committed shows and read_uncommitted does not show as the same record at the same offset."""
+    keys = [*PLACE, "bucket"]
+    of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
+    suspect = F.broadcast(differing(of[True], of[False], keys).localCheckpoint())
+    rows = drained.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
+    sides = {
+        flag: rows.where(is_committed() if flag else ~is_committed())
+        .groupBy(*PLACE, "offset", "stream", "seq")
+        .agg(F.min("intact").alias("intact"), F.min("reader").alias("reader"))
+        for flag in (True, False)
+    }
+    all_of = sides[False].withColumnsRenamed(
+        {"stream": "drain_stream", "seq": "drain_seq", "intact": "drain_intact", "reader": "drain_reader"}
+    )
+    return sides[True].join(all_of, [*PLACE, "offset"], "left")

@@ -1,0 +1,165 @@
+"""Figures of a run, by place and by reader: few rows, so the driver may have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.availability import Waits, waits
+from harness.verify.checks.redelivered import given_again, missed
+from harness.verify.checks.tier_coverage import reads_of_the_tier
+from harness.verify.engine.case import Case, Place
+from harness.verify.engine.inputs import Inputs
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import union
+from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuses.read_uncommitted import shown_undecided
+from harness.verify.excuses.tier_objects_deleted import answerable
+
+_WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of one bundle.
+
+    sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader was
+    given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
+    commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
+    reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
+    which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
+    that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice;
+    missed: of records that were deleted, or compacted away, before a group that was away came back for them;
+    undecided: records of aborted transactions that a group was given.
+    """
+
+    sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
+    read: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    seen: dict[tuple[str, Place], int] = field(default_factory=dict)
+    ends: dict[str, dict[str, int]] = field(default_factory=dict)
+    commits: dict[str, dict[str, int]] = field(default_factory=dict)
+    streams: list[dict[str, Any]] = field(default_factory=list)
+    reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
+    disks: frozenset[int] = frozenset()
+    unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
+    tier: tuple[int, int] = (0, 0)
+    again: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
+    undecided: dict[str, int] = field(default_factory=dict)
+
+    def total(self, figure: str) -> int:
+        """A figure of `sent` over all places."""
+        return sum(of_place[figure] for of_place in self.sent.values())
+
+
+def counts(inputs: Inputs) -> list[Counts]:
+    """One for each bundle."""
+    given = inputs.given
+    out = [Counts() for _ in given.cases]
+    windows = F.broadcast(_by_window(given))
+    for row in _sent(given, windows).collect():
+        figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
+        out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
+    for number, waited in enumerate(waits(given, windows)):
+        out[number].waits = waited
+    _count_reads(inputs.read, out)
+    for number, read in reads_of_the_tier(given).items():
+        out[number].tier = read
+    for number, again in enumerate(given_again(given)):
+        out[number].again = again
+    for number, deleted in enumerate(missed(given)):
+        out[number].missed = deleted
+    for number, undecided in enumerate(shown_undecided(given)):
+        out[number].undecided = undecided
+    questions = union([table.select(*PLACE, "error") for table in (answerable(given.lookups, given), given.epoch_ends)])
+    refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
+    for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
+        out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
+    _count_ends(given, windows, out)
+    _count_commits(given, windows, out)
+    for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
+        out[row[BUNDLE]].streams.append(row.asDict())
+    reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
+    for row in reserved.agg(F.max("acks").alias("acks"), F.max("idempotent").alias("idempotent")).collect():
+        out[row[BUNDLE]].reserved[row["producer"]] = (row["acks"], row["idempotent"])
+    for row in given.batches.groupBy(BUNDLE).agg(F.collect_set("broker").alias("read")).collect():
+        out[row[BUNDLE]].disks = frozenset(row["read"])
+    return out
+
+
+def _count_reads(read: DataFrame, out: list[Counts]) -> None:
+    by_place = read.groupBy(*PLACE, "kind", "isolation", "reader").agg(
+        F.sum("all_n").alias("count"), F.max("high").alias("highest")
+    )
+    for row in by_place.collect():
+        counts_of = out[row[BUNDLE]]
+        who = row["kind"], row["isolation"], row["reader"]
+        counts_of.read[who] = counts_of.read.get(who, 0) + row["count"]
+        if row["kind"] == "live":
+            place = row["topic"], row["topic_id"], row["partition"]
+            counts_of.seen[row["reader"], place] = row["highest"]
+
+
+def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
+    """A transaction ended after the faults if its end was answered then."""
+    rows = given.transactions.join(windows, BUNDLE, "left")
+    after = _within("after", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
+    for row in rows.groupBy(BUNDLE, "producer", "outcome").agg(F.count("*"), F.count_if(after)).collect():
+        bundle, producer, outcome, count, count_after = row
+        figures = out[bundle].ends.setdefault(producer, dict.fromkeys(["after", *TxnOutcome], 0))
+        figures["after"] += count_after
+        figures[outcome] = figures.get(outcome, 0) + count
+
+
+def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
+    committed = [BUNDLE, "group", "outcome", "returned_ns"]
+    answers = given.deliveries.where("outcome IS NOT NULL").select(*committed)  # share groups commit record by record
+    rows = given.offset_commits.select(*committed).unionByName(answers).join(windows, BUNDLE, "left")
+    after = _within("after", "returned_ns")
+    for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
+        bundle, group, outcome, count, count_after = row
+        figures = out[bundle].commits.setdefault(group, {"acked": 0, "after": 0})
+        if outcome == Outcome.ACKED.value:
+            figures["acked"] += count
+            figures["after"] += count_after
+
+
+def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
+    acked = F.col("outcome") == Outcome.ACKED.value
+    rows = given.ledger.join(windows, BUNDLE, "left")
+    return rows.groupBy(*PLACE).agg(
+        F.count("*").alias("attempted"),
+        F.count_if(acked).alias("acked"),
+        F.count_if(F.col("promised")).alias("promised"),
+        F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
+        F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
+        F.min(F.when(F.col("promised") & _within("after", "called_ns"), F.col("offset"))).alias("offset_after"),
+        *[F.count_if(acked & _within(window, "returned_ns")).alias(window) for window in ("before", "during", "after")],
+    )
+
+
+def _by_window(given: Prepared) -> DataFrame:
+    """The spans of each window as arrays, one row a bundle."""
+    windows = frame(given.spark, _WINDOWS, [row for n, case in enumerate(given.cases) for row in _windows(n, case)])
+    nested = windows.groupBy(BUNDLE, "window").agg(F.collect_list(F.struct("from_ns", "to_ns")).alias("spans"))
+    return nested.groupBy(BUNDLE).pivot("window", ["before", "during", "after"]).agg(F.first("spans"))
+
+
+def _within(window: str, time: str) -> Column:
+    """In any span of a window. Null-safe: a run may have no such window."""
+    inside = F.exists(window, lambda w: (F.col(time) >= w["from_ns"]) & (F.col(time) <= w["to_ns"]))
+    return F.coalesce(inside, F.lit(False))
+
+
+def _windows(number: int, case: Case) -> list[tuple[Any, ...]]:
+    given = case.run.get("windows") or {}
+    spans: list[tuple[str, Sequence[int]]] = [("during", span) for span in given.get("during") or []]
+    spans += [(name, given[name]) for name in ("before", "after") if given.get(name)]
+    return [(number, name, span[0], span[1]) for name, span in spans]

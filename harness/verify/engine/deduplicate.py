@@ -1,0 +1,100 @@
+"""One record, one finding: rows of all checks are joined with their sends, excused, explained, and freed of echoes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import TxnOutcome
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import AFTERTHOUGHTS
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+
+# The most telling first: of two findings on one record or place the later one is an echo. Kinds that are not here
+# stand beside any other.
+_PRECEDENCE: Final = (
+    Kind.CORRUPT,
+    Kind.MISROUTED,
+    Kind.PHANTOM,
+    Kind.ABORTED_READ,
+    Kind.LOG_START,
+    Kind.DUPLICATED,
+    Kind.LOST,
+    Kind.VANISHED,
+    Kind.CONFLICTING,
+    Kind.SKIPPED_READ,
+    Kind.REPLICA_DIVERGENCE,
+)
+
+# Disks repeat what readers were given, a missing batch leaves a hole, and a record that is wrong in any other way may
+# well have another record's timestamp.
+_FINER: Final = {
+    "batch_crc": 1,
+    "batch_differs": 2,
+    "batch_missing": 3,
+    "hole": 4,
+    "timestamp": 500,
+    "timestamp_type": 501,
+    "codec": 502,
+    "time_told": 503,
+    "time_back": 504,
+}
+_READERS_NAMED: Final = 3
+
+
+def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with producer, outcome, transaction and times of the send, where there was one."""
+    wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
+    sends = given.ledger.join(wanted, RECORD, "left_semi").select(
+        *RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns"
+    )
+    producers = given.streams.select(BUNDLE, "stream", "producer")
+    return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")
+
+
+def by_fate(rows: DataFrame) -> DataFrame:
+    """What a read_committed reader was given and the drain does not show: aborted, if its transaction was."""
+    aborted = F.col("how").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
+    aborted = F.coalesce(aborted, F.lit(False))
+    return rows.withColumns(
+        {
+            "kind": F.when(aborted, F.lit(Kind.ABORTED_READ.value)).otherwise(F.col("kind")),
+            "how": F.when(aborted, F.lit("reader")).otherwise(F.regexp_replace("how", "_committed$", "")),
+        }
+    )
+
+
+def without_echoes(rows: DataFrame) -> DataFrame:
+    """Drops what a more telling finding on the same record, or at the same offset, says already.
+
+    A finding that condemns is only ever dropped for one that condemns as well: an excused loss hides nothing.
+    """
+    ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
+    table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
+    finer = F.create_map([F.lit(x) for how, rank in _FINER.items() for x in (how, rank)])
+    condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
+    rank = table[F.col("kind")] + F.coalesce(finer[F.col("how")], F.lit(0))
+    ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)
+    told = ranked
+    for scope, known in ((RECORD, F.col("stream") >= 0), ([*PLACE, "offset"], F.col("offset").isNotNull())):
+        window = Window.partitionBy(*scope)
+        top = F.min("rank").over(window)
+        top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
+        echo = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
+        told = told.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
+    counted = F.col("kind").isin(*AFTERTHOUGHTS)
+    return told.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
+
+
+def once_for_all_readers(rows: DataFrame) -> DataFrame:
+    """One row a record and fate, with the names of the readers that tell of it."""
+    same = [c for c in rows.columns if c not in ("reader", "other")]
+    readers = F.array_sort(F.collect_set("reader"))
+    more = F.size(readers) - _READERS_NAMED
+    named = F.array_join(F.slice(readers, 1, _READERS_NAMED), ", ")
+    named = F.when(more > 0, F.concat(named, F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise(named)
+    merged = rows.groupBy(*same).agg(named.alias("reader"), F.min("other").alias("other"))
+    return merged.withColumn("reader", F.when(F.col("reader") != "", F.col("reader")))

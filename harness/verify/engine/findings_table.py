@@ -1,0 +1,67 @@
+"""findings.parquet: every record of every finding, beside the verdict."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from harness.evidence.verdicts import FINDINGS
+from harness.model.scratch import scratch
+from harness.verify.engine.rows import AFTERTHOUGHTS
+from harness.verify.engine.tables import BUNDLE
+
+_LONG: Final = pa.int64()
+SCHEMA: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("how", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", _LONG),
+        ("stream", pa.int32()),
+        ("seq", _LONG),
+        ("reader", pa.string()),
+        ("other", _LONG),
+        ("producer", pa.string()),
+        ("outcome", pa.string()),
+        ("txn_id", _LONG),
+        ("called_ns", _LONG),
+        ("returned_ns", _LONG),
+        ("excused_by", pa.string()),
+        ("explained_by", pa.string()),
+    ]
+)
+
+
+def write_records(records: DataFrame | None, folders: Sequence[Path]) -> None:
+    """Writes findings.parquet into each bundle's folder, by its number; empty where there is nothing to say."""
+    parts: dict[int, list[Path]] = {}
+    with scratch("findings") as working:
+        if records is not None:
+            told = records.where(~records["kind"].isin(*AFTERTHOUGHTS)).select(BUNDLE, *SCHEMA.names)
+            ordered = told.repartition(BUNDLE).sortWithinPartitions(BUNDLE, "kind", "topic", "partition", "offset")
+            out = Path(working) / "findings"
+            ordered.write.partitionBy(BUNDLE).parquet(str(out))
+            for part in sorted(out.glob(f"{BUNDLE}=*/*.parquet")):
+                parts.setdefault(int(part.parent.name.split("=")[1]), []).append(part)
+        for number, folder in enumerate(folders):
+            _write_one(folder / FINDINGS, parts.get(number, []))
+
+
+def _write_one(target: Path, parts: list[Path]) -> None:
+    unfinished = target.with_name(target.name + ".tmp")
+    if len(parts) == 1:
+        shutil.copyfile(parts[0], unfinished)
+    else:
+        with pq.ParquetWriter(unfinished, SCHEMA) as writer:
+            for part in parts:
+                for batch in pq.ParquetFile(part).iter_batches():
+                    writer.write_table(pa.Table.from_batches([batch]).cast(SCHEMA))
+    unfinished.replace(target)

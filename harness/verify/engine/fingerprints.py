@@ -1,0 +1,128 @@
+"""Where two sides differ, without joining their rows.
+
+Per bucket of sequences or of offsets both sides are reduced to a count, an exclusive or and a sum of 64-bit hashes;
+only buckets that differ are looked into row by row. Small buckets, because whatever is legal but not equal (a record of
+unknown outcome that landed, the end of what a live reader came to) costs its whole bucket, and the number of buckets is
+still a small part of the rows.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE
+
+# Buckets of 1,024 sequences; of 256 offsets, since readers come and go in the middle of one.
+_SEQ_BITS: Final = 10
+OFFSET_BITS: Final = 8
+# Clocks of brokers and clients are one machine's.
+CLOCKS_MS: Final = 500
+_SESSION: Final = ["kind", "reader", "session", "isolation"]
+STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
+
+
+def seq_bucket() -> Column:
+    """The bucket of a row's sequence."""
+    return F.shiftright("seq", _SEQ_BITS)
+
+
+def offset_bucket() -> Column:
+    """The bucket of a row's offset."""
+    return F.shiftright("offset", OFFSET_BITS)
+
+
+def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
+    """Count, exclusive or and sum over the rows `among` a group: who they are and where they stand."""
+    whole = F.xxhash64("stream", "seq", "topic", "topic_id", "partition", "offset")
+    counted = F.when(among, whole if identity is None else identity)
+    return [
+        F.count(counted).alias(f"{prefix}_n"),
+        F.coalesce(F.bit_xor(counted), F.lit(0)).alias(f"{prefix}_xor"),
+        # Half of the hash, so that two thousand million rows do not overflow the sum.
+        F.coalesce(F.sum(counted.bitwiseAND(0xFFFFFFFF)), F.lit(0)).alias(f"{prefix}_sum"),
+    ]
+
+
+def _differ(prefix: str) -> Column:
+    columns = [f"{prefix}_{part}" for part in ("n", "xor", "sum")]
+    return reduce(or_, (~F.col(f"left.{c}").eqNullSafe(F.col(f"right.{c}")) for c in columns))
+
+
+def ill_timed(timestamp_ms: str) -> Column:
+    """Whether a timestamp, of the client or of the log, lies outside of the time in which it was due."""
+    at = F.col(timestamp_ms)
+    early = at < F.floor(F.col("due_from_ns") / 10**6) - CLOCKS_MS
+    return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
+
+
+def _times(among: Column) -> list[Column]:
+    """Of which time each record is, as one number."""
+    return [F.coalesce(F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms"))), F.lit(0)).alias("times")]
+
+
+def stream_buckets(given: Prepared) -> DataFrame:
+    """Buckets of sequences in which the drain does not show exactly what was promised, where it was promised.
+
+    read_committed against acked records that are not of an aborted or unknown transaction; read_uncommitted against all
+    acked ones. Always among them: acks without an offset, transactions of unknown outcome, whose parts must agree, and
+    timestamps outside of the time in which the bucket was sent, or others than were reported.
+    """
+    told = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
+    untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
+    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
+    sent = given.ledger.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
+        *fingerprint("rc", told & F.col("promised")),
+        *fingerprint("ru", told),
+        F.max(untold | undecided).alias("always"),
+        F.min(F.when(told, F.col("timestamp_ms").isNotNull())).alias("exact"),
+        *_times(told),
+        F.min(F.when(told, F.col("due_from_ns"))).alias("due_from_ns"),
+        F.max(F.when(told, F.col("due_to_ns"))).alias("due_to_ns"),
+    )
+    drained = given.observations.where(given.drained)
+    read = drained.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
+        *fingerprint("rc", is_committed()),
+        *fingerprint("ru", ~is_committed()),
+        F.max(~F.col("intact")).alias("damaged"),
+        F.min("timestamp_ms").alias("oldest_ms"),
+        F.max("timestamp_ms").alias("newest_ms"),
+        *_times(~is_committed()),
+    )
+    joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer")
+    kept = _differ("rc") | _differ("ru") | F.coalesce("always", F.lit(False)) | F.coalesce("damaged", F.lit(False))
+    kept |= F.coalesce(ill_timed("oldest_ms"), F.lit(False))
+    kept |= F.coalesce(ill_timed("newest_ms"), F.lit(False))
+    kept |= F.coalesce(F.col("exact") & (F.col("left.times") != F.col("right.times")), F.lit(False))
+    return joined.where(kept).select(*STREAM_BUCKET)
+
+
+def reader_buckets(observations: DataFrame) -> DataFrame:
+    """Fingerprint of what each session of each reader was given, by place and bucket of offsets; with the lowest and
+    highest offset of each."""
+    by = observations.groupBy(*PLACE, *_SESSION, offset_bucket().alias("bucket"))
+    who = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
+    return by.agg(*fingerprint("all", F.lit(True), who), F.min("offset").alias("low"), F.max("offset").alias("high"))
+
+
+def together(prints: DataFrame, keys: list[str]) -> DataFrame:
+    """Fingerprints of readers put together: by place, bucket and `keys` alone."""
+    return prints.groupBy(*PLACE, *keys, "bucket").agg(
+        F.sum("all_n").alias("all_n"),
+        F.bit_xor("all_xor").alias("all_xor"),
+        F.sum("all_sum").alias("all_sum"),
+        F.min("low").alias("low"),
+        F.max("high").alias("high"),
+    )
+
+
+def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
+    """Rows of `left` (with its keys) whose fingerprint on the right is missing or another."""
+    joined = left.alias("left").join(right.alias("right"), keys, "left")
+    return joined.where(_differ("all")).select(*[f"left.{c}" for c in left.columns if not c.startswith("all_")])

@@ -1,0 +1,64 @@
+"""What checks draw on: worked out side by side with each other, and once for all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from harness.verify.checks.tier_state import Tier, tiers_of
+from harness.verify.engine.bucket_rows import Drill, drill
+from harness.verify.engine.compare import Compared, compare
+from harness.verify.engine.fingerprints import reader_buckets
+from harness.verify.engine.prepared import Prepared
+
+# Spark plans a query on one thread, and planning is most of the work: so two queries at a time.
+_AT_A_TIME: Final = 2
+
+
+class Inputs:
+    """The tables, and what most checks start from. Who asks for a part waits for it; if it broke, whoever asks is told
+    so. Of what is handed to the pool, each waits only for what was handed to it before."""
+
+    def __init__(self, given: Prepared, pool: Executor) -> None:
+        self.given = given
+        self._tiers = pool.submit(tiers_of, given)
+        self._read = pool.submit(lambda: reader_buckets(given.observations).localCheckpoint())
+        self._drill = pool.submit(drill, given)
+        self._compared = pool.submit(lambda: compare(given, self.read))
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """What lies in the remote tier, of each bundle."""
+        return self._tiers.result()
+
+    @property
+    def read(self) -> DataFrame:
+        """What everybody read, bucket by bucket: `fingerprints.reader_buckets`, the one pass over all of it."""
+        return self._read.result()
+
+    @property
+    def drill(self) -> Drill:
+        """Ledger against drain."""
+        return self._drill.result()
+
+    @property
+    def compared(self) -> Compared:
+        """Every other reader against the drain."""
+        return self._compared.result()
+
+
+@contextmanager
+def side_by_side(spark: SparkSession) -> Iterator[Executor]:
+    """A pool for queries. Left by an exception, Ctrl-C among them, it drops what waits and ends what runs."""
+    pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="judge")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        spark.sparkContext.cancelAllJobs()
+        raise
+    pool.shutdown()

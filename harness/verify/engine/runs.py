@@ -1,0 +1,62 @@
+"""From rows to findings: contiguous offsets with one fate become one run, and only runs come to the driver."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.verify.engine.tables import BUNDLE
+
+# Rows of findings that a verdict holds, a bundle and kind; the rest is counted. findings.parquet has every record.
+RUNS_MAX: Final = 200
+_FATE: Final = ["kind", "how", "topic", "topic_id", "partition", "reader", "producer", "excused_by", "explained_by"]
+
+
+def runs_of(rows: DataFrame) -> DataFrame:
+    """One row a run of contiguous offsets with one fate; without offsets, of contiguous sequences of one stream.
+
+    Per bundle and kind at most RUNS_MAX, condemning ones first. `all_records` and `all_runs` count the whole fate
+    (bundle, kind, excused_by, explained_by).
+    """
+    fate = [BUNDLE, *_FATE]
+    at = rows.withColumn("at", F.coalesce("offset", "seq")).withColumn(
+        "lane", F.when(F.col("offset").isNull(), F.col("stream"))
+    )
+    # A record may stand in a fate more than once (two readers saw it): the dense rank counts places, not rows.
+    rank = F.dense_rank().over(Window.partitionBy(*fate, "lane").orderBy("at"))
+    islands = at.withColumn("island", F.col("at") - rank)
+    runs = islands.groupBy(*fate, "lane", "island").agg(
+        F.min("offset").alias("offset_first"),
+        F.max("offset").alias("offset_last"),
+        F.min("stream").alias("stream_min"),
+        F.max("stream").alias("stream_max"),
+        F.min("seq").alias("seq_first"),
+        F.max("seq").alias("seq_last"),
+        F.count_distinct(F.coalesce("at", F.lit(-1)), F.coalesce("stream", F.lit(-1))).alias("count"),
+        F.min("called_ns").alias("first_ns"),
+        F.max("called_ns").alias("last_ns"),
+        F.min("returned_ns").alias("returned_first_ns"),
+        F.min("other").alias("other_first"),
+        F.max("other").alias("other_last"),
+    )
+    whole = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by")
+    order: list[Column | str] = [
+        F.coalesce("excused_by", "explained_by").asc_nulls_first(),
+        "topic",
+        "partition",
+        "offset_first",
+    ]
+    return (
+        runs.withColumn("all_records", F.sum("count").over(whole))
+        .withColumn("all_runs", F.count("*").over(whole))
+        .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
+        .where(F.col("nth") <= RUNS_MAX)
+    )
+
+
+def collected(runs: DataFrame) -> list[dict[str, Any]]:
+    """The runs on the driver, ordered as a person reads them."""
+    order = [BUNDLE, "kind", "nth"]
+    return [row.asDict() for row in runs.orderBy(*order).collect()]

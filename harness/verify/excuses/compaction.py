@@ -1,0 +1,192 @@
+"""What compaction may take, on each replica at its own time: what was written again, and tombstones that are old.
+
+Of each key the visible record of the highest offset stays: one of unknown outcome replaces what is below it when it
+landed, one of an aborted transaction replaces nothing. A tombstone, a null value, deletes its key. It goes itself when
+delete.retention.ms is over, and never before the values that it deletes: else these would be there again. Each replica
+compacts its own copy, so that is held against every copy that was read. What a cleaner cannot have reached it did not
+take (see `uncleaned`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract.contract import COMPACTION_OF, DELETE_RETENTION, MIN_COMPACTION_LAG
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.excuses.config_history import compacted_until, regimes
+from harness.verify.excuses.not_yet_compacted import LEADERS, not_cleaned
+
+_KINDS: Final = (
+    Kind.LOST,
+    Kind.VANISHED,
+    Kind.TORN_TRANSACTION,
+    Kind.SKIPPED_READ,
+    Kind.REPLICA_DIVERGENCE,
+)
+# Argued from what a copy shows of the log as it is in the end.
+_GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
+# Another record than the leader's in its place is no work of a cleaner, nor the same one in a batch of a later leader.
+_TAKEN: Final = ("missing", "extra")
+_WRITTEN_AGAIN: Final = "written_again"
+_TOPICS: Final[Columns] = {
+    "topic": "string",
+    "until_ns": "int64",
+    # Sent by then, it may have been compacted away, and as a tombstone have gone.
+    "old_ns": "int64",
+    "dead_ns": "int64",
+}
+_COPIES: Final[Columns] = {"reader": "string", "of_reader": "int32"}
+_KEY: Final = [*PLACE, "key_hash"]
+_TOMBSTONE: Final = "null"
+
+
+def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` where compaction may have taken the record."""
+    topics = [(n, *row) for n, case in enumerate(given.cases) for row in _topics(case)]
+    if not topics:
+        return rows
+    compacted = F.broadcast(frame(given.spark, _TOPICS, topics))
+    joined = _of_copies(rows, given).join(compacted, [BUNDLE, "topic"], "left")
+    for known, on in (
+        (_newest(given, compacted), _KEY),
+        (_tombstones(given, compacted), [*RECORD, *PLACE[1:]]),
+        (_there(given, compacted), [*_KEY, "copy"]),
+        (_unknown(given, compacted), _KEY),
+    ):
+        joined = joined.join(known, on, "left")
+    ghost = F.coalesce(F.col("returned_ns") <= F.col("ghost_ns"), F.lit(False))
+    what = F.concat(F.lit(COMPACTION_OF), F.col("topic"))
+    why = (
+        F.when(_superseded() & ~_stale(), F.concat(what, F.lit(": the key was written again later")))
+        .when(_dead(), F.concat(what, F.lit(": it deleted its key, and delete.retention.ms is over")))
+        .when(
+            ghost & ~_stale(),
+            F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and gone")),
+        )
+    )
+    divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
+    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("how").isin(*_TAKEN))
+    possible &= ~F.col("how").eqNullSafe(_WRITTEN_AGAIN)
+    joined = joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)).localCheckpoint()
+    perhaps = joined.where("why IS NOT NULL")
+    taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
+    return joined.where("why IS NULL").select(*rows.columns).unionByName(taken.select(*rows.columns))
+
+
+def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with the `copy` that lacks the record: of a follower's that misses one its own, else the leader's. `extra`:
+    that of a follower that has it alone."""
+    reads = {
+        (n, read["reader"]): read["replica"]
+        for n, case in enumerate(given.cases)
+        for read in case.reads
+        if read["kind"] == "replica"
+    }
+    copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
+    missing, extra = (
+        (F.col("kind") == Kind.REPLICA_DIVERGENCE.value) & (F.col("how") == how) & F.col("of_reader").isNotNull()
+        for how in _TAKEN
+    )
+    joined = rows.join(copies, [BUNDLE, "reader"], "left")
+    copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(LEADERS))
+    return joined.withColumns({"copy": copy, "extra": F.coalesce(extra, F.lit(False))}).drop("of_reader")
+
+
+def _stale() -> Column:
+    """Of what a follower has alone: whether it has nothing that came after it, which cannot have gone before it."""
+    return F.col("extra") & ~F.coalesce(F.col("last") > F.col("offset"), F.lit(False))
+
+
+def _superseded() -> Column:
+    newest = F.col("newest.offset")
+    # Without an offset: it was acknowledged before the newest one was sent.
+    earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
+    acked = F.col("outcome") == Outcome.ACKED.value
+    old = F.col("called_ns") <= F.col("old_ns")
+    return F.coalesce(earlier & (F.col("offset").isNotNull() | acked) & old, F.lit(False))
+
+
+def _dead() -> Column:
+    """A tombstone of which time has passed, and of which no value that it deletes is there."""
+    older = F.coalesce(F.col("first.offset") < F.col("offset"), F.col("first.called_ns") < F.col("called_ns"))
+    back = F.col("kind").isin([kind.value for kind in _GONE]) & ~F.col("extra") & F.coalesce(older, F.lit(False))
+    old = F.col("called_ns") <= F.least("dead_ns", "until_ns")
+    return F.coalesce(F.col("buried") & old & ~back, F.lit(False))
+
+
+def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
+    last = case.last_snapshot
+    seen_ns = last["at_ns"] if last else (case.run.get("ended_ns") or case.run.get("started_ns") or 0)
+    for name, contract in case.contract.topics.items():
+        until_ns = compacted_until(case, name)
+        if until_ns is not None:
+            lag_ms = _least(case, name, MIN_COMPACTION_LAG, contract.compaction_lag_ms)
+            dead_ms = _least(case, name, DELETE_RETENTION, contract.delete_retention_ms)
+            yield name, until_ns, seen_ns - lag_ms * 10**6, seen_ns - dead_ms * 10**6
+
+
+def _least(case: Case, topic: str, key: str, declared: int) -> int:
+    return min(declared if regime.value is None else int(regime.value) for regime in regimes(case, topic, key))
+
+
+def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
+    unknown outcome or may have been acknowledged without an offset. What was sent when compaction was over replaced
+    nothing."""
+    keyed = _keyed(given, compacted).where("called_ns <= until_ns")
+    keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
+    both = keyed.where("promised AND offset IS NOT NULL").unionByName(_shown(keyed, given, compacted))
+    # Numbers alone: to keep rows as they are, Spark would sort all records instead of hashing their keys.
+    newest = F.struct(F.max("offset").alias("offset"), F.max_by("called_ns", "offset").alias("called_ns"))
+    return both.groupBy(*PLACE, "key_hash").agg(newest.alias("newest"))
+
+
+def _tombstones(given: Prepared, compacted: DataFrame) -> DataFrame:
+    keyed = _keyed(given, compacted).where(F.col("value").eqNullSafe(_TOMBSTONE))
+    return keyed.select(*RECORD, *PLACE[1:], F.lit(True).alias("buried"))
+
+
+def _there(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By key and copy, the first value that is still there, and the offset of the last record."""
+    value = ~F.col("value").eqNullSafe(_TOMBSTONE)
+    there = _on_copies(_keyed(given, compacted), given, compacted).withColumn("at", F.when(value, F.col("offset")))
+    first = F.struct(F.min("at").alias("offset"), F.min_by("called_ns", "at").alias("called_ns"))
+    return there.groupBy(*_KEY, "copy").agg(first.alias("first"), F.max("offset").alias("last"))
+
+
+def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By place and key, the last tombstone that may have landed, deleted its key, and gone before anybody was asked."""
+    perhaps = (F.col("outcome") == Outcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
+    aborted = F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value)
+    in_doubt = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
+    rows = _keyed(given, compacted).where((perhaps & ~aborted) | in_doubt)
+    rows = rows.where(F.col("called_ns") <= F.least("dead_ns", "until_ns"))
+    return rows.groupBy(*PLACE, "key_hash").agg(F.max("called_ns").alias("ghost_ns"))
+
+
+def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
+    return given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"])
+
+
+def _shown(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Of these sends, those that the read_committed drain shows, with the offsets at which it does."""
+    return _on_copies(keyed, given, compacted).where(F.col("copy") == LEADERS).drop("copy")
+
+
+def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Of these sends, those that read_committed shows of each copy, with the offsets at which it does."""
+    read = given.observations.where(F.col("kind").isin("drain", "replica") & is_committed() & F.col("intact"))
+    copy = F.when(F.col("kind") == "drain", F.lit(LEADERS)).otherwise(F.col("replica"))
+    shown = read.join(compacted, [BUNDLE, "topic"], "left_semi").select(
+        *RECORD, *PLACE[1:], "offset", copy.alias("copy")
+    )
+    return keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])

@@ -1,0 +1,160 @@
+"""Which committed offsets may go back or go: where the log that keeps them was replaced, as the contract permits.
+
+A group's commits are records of one partition of __consumer_offsets, so what happens to that one happens to them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
+from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.finding import Kind
+from harness.model.schemas import Columns
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.excuses.config_history import in_force
+
+# What brokers tell of an ISR may be older than what its leader goes by.
+_METADATA_NS: Final = 2 * 10**9
+_MINUTE_NS: Final = 60 * 10**9
+_UNCLEAN: Final = "unclean.leader.election.enable"
+# Told by its coordinator what it had committed before, or nothing. What nobody ever committed no election brings.
+_BACK: Final = ("behind", "gone", "deleted")
+_CLAUSES: Final[Columns] = {
+    "reader": "string",
+    "hows": "string",
+    "from_ns": "int64",  # told at that time or later
+    "until_ns": "int64",  # the commit that is missed was done before
+    "kept_ns": "int64",  # none that was done before this is missed
+    "why": "string",
+}
+
+
+def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` set for what groups were told that goes by the contract of __consumer_offsets."""
+    clauses = [(n, *clause) for n, case in enumerate(given.cases) for clause in _clauses(case)]
+    if not clauses:
+        return rows
+    table = frame(given.spark, _CLAUSES, clauses).groupBy(BUNDLE, "reader")
+    of_group = table.agg(F.collect_list(F.struct("hows", "from_ns", "until_ns", "kept_ns", "why")).alias("clauses"))
+    joined = rows.join(F.broadcast(of_group), [BUNDLE, "reader"], "left")
+    holding = F.filter(
+        "clauses",
+        lambda c: (
+            F.array_contains(F.split(c["hows"], ","), F.col("how"))
+            & (F.col("told_ns") >= c["from_ns"])
+            & (F.col("done_ns") <= c["until_ns"])
+            & (F.col("replaced_ns") > c["kept_ns"])
+        ),
+    )
+    ours = (F.col("kind") == Kind.COMMIT_REGRESSED.value) & (F.size(holding) > 0)
+    why = F.when(F.coalesce(ours, F.lit(False)), F.array_min(F.transform(holding, lambda c: c["why"])))
+    return joined.withColumn("excused_by", F.coalesce("excused_by", why)).drop("clauses")
+
+
+def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
+    if case.contract.offsets is not None:
+        yield from _of_elections(case, case.contract.offsets)
+        yield from _of_expiry(case, case.contract.offsets)
+
+
+def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+    for partition, epoch, since_ns, at_ns, in_sync_ns in unclean_elections(case, OFFSETS):
+        if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", at_ns)):
+            continue
+        alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
+        why = (
+            f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
+            "what groups that are kept there committed before it"
+        )
+        for group in groups_told(case):
+            if offsets_partition(group, offsets.partitions) == partition:
+                yield group, ",".join(_BACK), since_ns, at_ns, in_sync_ns - _METADATA_NS, why
+
+
+def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+    """Of groups that nobody was in for longer than offsets stay (KIP-211). From when it is left a group's offsets all
+    go together; those of a group with members stay, however old."""
+    for event, _ in case.events("group_away"):
+        due_ns = event["from_ns"] + offsets.retention_minutes * _MINUTE_NS
+        if event["to_ns"] >= due_ns:
+            why = (
+                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: nobody was in group {event['group']} for "
+                f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, and what it had committed expired (KIP-211)"
+            )
+            yield event["group"], "gone", due_ns, event["left_ns"], 0, why
+
+
+def may_be_gone(case: Case, group: str, *, told_ns: int, done_ns: int, first_ns: int) -> bool:
+    """Whether a group may have been told that it has no offset. done_ns: of its last commit; first_ns: of its first."""
+    return any(
+        of_group == group
+        and "gone" in hows.split(",")
+        and told_ns >= from_ns
+        and done_ns <= until_ns
+        and first_ns > kept_ns
+        for of_group, hows, from_ns, until_ns, kept_ns, _ in _clauses(case)
+    )
+
+
+def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
+    """(reader, its row of `group_resets`, why) of each that began by auto.offset.reset where it could not go on."""
+    readers = case.contract.readers
+    for row in case.cluster.get("group_resets") or []:
+        reader = readers.get(row["reader"])
+        if reader is None or not reader.reset:
+            continue
+        if row["committed"] is None:
+            yield reader, row, "the group had no offset any more"
+        elif row["committed"] < (start := _log_start(case, row)):
+            yield reader, row, f"its offset {row['committed']} was below the log start {start} by then"
+
+
+def stopped(case: Case) -> dict[str, int]:
+    """By "topic/partition", how many readers refused to begin anywhere else than where they had committed."""
+    return dict(Counter(f"{topic}/{partition}" for _, topic, partition in refusals(case)))
+
+
+def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
+    """(reader, topic, partition) of each that did so as it was to."""
+    return [
+        (reader, row["topic"], row["partition"])
+        for reader, row, _ in skipped_by_reset(case)
+        if row["began"] is None and reader.reset == "error"
+    ]
+
+
+def _log_start(case: Case, row: Mapping[str, Any]) -> int:
+    """As far as steps have seen it by the time of a reset."""
+    place = row["topic"], row["partition"]
+    seen = [event for event, _ in case.events("log_start_seen") if (event["topic"], event["partition"]) == place]
+    return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
+
+
+def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, int, int]]:
+    """(partition of a topic of Kafka's own, leader epoch, after when, until when, when it was in sync at last) of
+    leaders that were not in sync then; 0 = nobody saw it so."""
+    for event, step in case.events("unclean_election"):
+        if event["topic"] == topic:
+            # The step begins while the partition has no leader, and nobody takes a record.
+            began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
+            yield event["partition"], event["leader_epoch"], began_ns, began_ns, 0
+    for event, _ in case.events("internal_leader_change"):
+        if event["topic"] == topic and event.get("clean") is False and event["new_leader"] >= 0:
+            since_ns, in_sync_ns = event["since_ns"], event.get("in_sync_ns") or 0
+            yield event["partition"], event["leader_epoch"], since_ns, event["at_ns"], in_sync_ns
+
+
+def groups_told(case: Case) -> list[str]:
+    """Groups that the contract or any coordinator speaks of."""
+    contract = case.contract
+    declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
+    told = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
+    return sorted(declared | told | {row["group"] for row in case.cluster.get("group_answers") or []})

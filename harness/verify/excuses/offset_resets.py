@@ -1,0 +1,104 @@
+"""What an application skipped that begins at the end where its group has no offset (auto.offset.reset=latest).
+
+It may where it never had one, or where the one that it had is gone as the contract permits: then what it had not
+committed before is skipped, up to where it began. An offset that goes by itself excuses nothing, and what lies below it
+the group had been given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.offset_loss import may_be_gone, skipped_by_reset
+
+_RESETS: Final[Columns] = {
+    "reset": "int64",
+    "group": "string",
+    "topic": "string",
+    "partition": "int32",
+    "at_ns": "int64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """Those of a group at a place that were acknowledged before a reset: the last one's offset, when that was asked for
+    and done, and when the first one was done."""
+
+    offset: int
+    called_ns: int
+    done_ns: int
+    first_ns: int
+
+
+def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
+    """Rows of `EXCUSES` for what was there when a member began at the end, and no more."""
+    resets = [
+        (n, reader, row, why)
+        for n, case in enumerate(given.cases)
+        for reader, row, why in skipped_by_reset(case)
+        if reader.reset == "latest" and row["began"] is not None
+    ]
+    if not resets:
+        return []
+    commits = _committed(given, [(n, row) for n, _, row, _ in resets])
+    found: list[tuple[Any, ...]] = []
+    for nth, (n, reader, row, why) in enumerate(resets):
+        last = commits.get(nth)
+        if row["committed"] is None and last is not None and not _may_be_gone(given.cases[n], row, last):
+            continue
+        found += clauses(
+            n,
+            [Kind.SKIPPED_READ],
+            f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
+            topic=row["topic"],
+            partition=row["partition"],
+            reader=reader.reader,
+            offsets=(max(row["committed"] or 0, last.offset if last else 0), row["began"]),
+            acked_ns=(0, row["at_ns"]),
+        )
+    return found
+
+
+def _may_be_gone(case: Case, row: Mapping[str, Any], last: _Commits) -> bool:
+    deleted = any(
+        event["group"] == row["group"]
+        and event["outcome"] != Outcome.REFUSED.value
+        and event["asked_ns"] <= row["at_ns"]
+        and event["at_ns"] >= last.called_ns
+        for event, step in case.events("group_deleted")
+        if step["name"] in case.contract.group_deletions
+    )
+    return deleted or may_be_gone(
+        case, row["group"], told_ns=row["at_ns"], done_ns=last.done_ns, first_ns=last.first_ns
+    )
+
+
+def _committed(given: Prepared, resets: list[tuple[int, Mapping[str, Any]]]) -> dict[int, _Commits]:
+    """By the number of the reset; nothing where nobody had committed."""
+    rows = [(n, nth, *(row[c] for c in tuple(_RESETS)[1:])) for nth, (n, row) in enumerate(resets)]
+    asked = F.broadcast(frame(given.spark, _RESETS, rows))
+    ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
+    commits = given.offset_commits.join(asked, [BUNDLE, "group", "topic", "partition"])
+    commits = commits.join(ends, [BUNDLE, "txn_id"], "left").withColumn(
+        "done_ns", F.coalesce("ended_ns", "returned_ns")
+    )
+    counts = F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value)
+    acked = commits.where((F.col("outcome") == Outcome.ACKED.value) & counts & (F.col("done_ns") <= F.col("at_ns")))
+    last = F.max(F.struct(F.coalesce("ended_ns", "called_ns").alias("order_ns"), "offset", "called_ns", "done_ns"))
+    by_reset = acked.groupBy("reset").agg(last.alias("last"), F.min("done_ns").alias("first_ns")).collect()
+    return {
+        row["reset"]: _Commits(row["last"]["offset"], row["last"]["called_ns"], row["last"]["done_ns"], row["first_ns"])
+        for row in by_reset
+    }

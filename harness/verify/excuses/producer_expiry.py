@@ -1,0 +1,53 @@
+"""What brokers forget by configuration: the sequences of a producer that has not written for too long (KIP-854).
+
+A broker takes whatever sequence comes next from a producer that it has forgotten (KIP-360), so what was written, not
+answered and sent again after that time is there twice. It goes by the time of the producer's last batch on the
+partition, which the headers of the batches tell.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuses.client_faults import within
+
+# The broker's clock and ours are one machine's, ours without steps: allowed between them.
+_CLOCKS_MS: Final = 500
+
+
+def written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` set for second copies that may have been appended when their producer was forgotten.
+
+    The copy was appended before its send was reported, and the producer's batch before it bears a time that was then
+    producer.id.expiration.ms ago. Without batch headers nothing is excused.
+    """
+    twice = rows.where((F.col("kind") == Kind.DUPLICATED.value) & F.col("returned_ns").isNotNull())
+    wanted = twice.select(*PLACE, "offset").distinct()
+    # One row a batch, of whichever replica; of what they disagree about the youngest excuses least.
+    headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")
+    headers = headers.groupBy(*PLACE, "base_offset", "last_offset", "producer_id").agg(
+        F.max("max_timestamp_ms").alias("max_timestamp_ms")
+    )
+    before = Window.partitionBy(*PLACE, "producer_id").orderBy("base_offset")
+    headers = headers.withColumn("last_ms", F.lag("max_timestamp_ms").over(before))
+    last = within(headers, wanted).groupBy(*PLACE, "offset").agg(F.max("last_ms").alias("last_ms"))
+    limits = [(n, case.contract.producer_expiration_ms) for n, case in enumerate(given.cases)]
+    limit = F.broadcast(frame(given.spark, {"expiration_ms": "int64"}, limits))
+    joined = rows.join(last, [*PLACE, "offset"], "left").join(limit, BUNDLE, "left")
+    old_ms = F.expr("returned_ns DIV 1000000") - F.col("last_ms")
+    forgotten = (F.col("kind") == Kind.DUPLICATED.value) & (old_ms >= F.col("expiration_ms") - _CLOCKS_MS)
+    why = F.concat(
+        F.lit("producer.id.expiration.ms="),
+        F.col("expiration_ms").cast("string"),
+        F.lit(": brokers had forgotten producer "),
+        F.col("producer"),
+        F.lit(" when it sent this again, which had not been answered"),
+    )
+    excused = F.coalesce("excused_by", F.when(F.coalesce(forgotten, F.lit(False)), why))
+    return joined.withColumn("excused_by", excused).drop("last_ms", "expiration_ms")

@@ -1,0 +1,39 @@
+"""Records of aborted transactions that a group was given because it asked for read_uncommitted.
+
+Figures alone: such a group is promised no less (KIP-98), so nothing here decides a verdict.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import functions as F
+
+from harness.model.outcome import TxnOutcome
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, RECORD, frame
+
+_READER: Final = {"reader": "string"}
+_UNCOMMITTED: Final = "read_uncommitted"
+
+
+def shown_undecided(given: Prepared) -> list[dict[str, int]]:
+    """For each bundle, by "topic/partition", how many records of aborted transactions groups of that isolation got."""
+    rows = [
+        (n, reader["name"])
+        for n, case in enumerate(given.cases)
+        for reader in case.scenario.get("readers") or []
+        if reader.get("group") and reader.get("isolation") == _UNCOMMITTED
+    ]
+    found: list[dict[str, int]] = [{} for _ in given.cases]
+    if not rows:
+        return found
+    readers = F.broadcast(frame(given.spark, _READER, rows))
+    aborted = given.transactions.where(F.col("outcome") == TxnOutcome.ABORTED.value).select(BUNDLE, "txn_id")
+    sent = given.ledger.join(aborted, [BUNDLE, "txn_id"]).select(*RECORD)
+    live = given.observations.where((F.col("kind") == "live") & (F.col("isolation") == _UNCOMMITTED) & F.col("intact"))
+    at: list[Any] = [BUNDLE, "topic", "partition"]
+    shown = live.join(readers, [BUNDLE, "reader"]).join(sent, RECORD).select(*at, "offset").distinct()
+    for row in shown.groupBy(*at).count().collect():
+        found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
+    return found

@@ -1,0 +1,27 @@
+"""Records that a share group has given up on: given as often as its limit allows, and accepted by nobody (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract.contract import ARCHIVED_AT
+from harness.model.finding import Kind
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, frame
+
+_LIMITS: Final = {"reader": "string", "limit": "int64"}
+
+
+def archived(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `excused_by` where a group was given them so often."""
+    limits = [(n, s.group, s.limit) for n, case in enumerate(given.cases) for s in case.contract.shares.values()]
+    if not limits:
+        return rows
+    joined = rows.join(F.broadcast(frame(given.spark, _LIMITS, limits)), [BUNDLE, "reader"], "left")
+    mine = (F.col("kind") == Kind.SKIPPED_READ.value) & (F.col("how") == "unaccepted")
+    why = F.concat(F.lit(ARCHIVED_AT), F.col("limit"), F.lit(" of share group "), F.col("reader"))
+    over = F.when(mine & (F.col("other") >= F.col("limit")), why)
+    return joined.withColumn("excused_by", F.coalesce("excused_by", over)).drop("limit")

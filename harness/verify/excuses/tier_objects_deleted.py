@@ -1,0 +1,137 @@
+"""Records that the remote tier alone had, and whose objects a step deleted there, past the brokers (KIP-405).
+
+Brokers go by what they wrote in __remote_log_metadata: they look for such objects for good, and fail whoever reads
+there. What is excused is what the step is seen to have deleted, segment by segment, and no record beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Finding, Kind
+from harness.model.scenario.tier_rules import BY_HAND
+from harness.verify.checks.tier_seam import ABSENT, name_of, uncovered
+from harness.verify.checks.tier_state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
+from harness.verify.engine.case import Case
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import PLACE, frame
+from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.tier_metadata_lost import Untold
+
+_RECORDS: Final = (Kind.LOST, Kind.VANISHED)
+_FAILED: Final = "UNKNOWN_SERVER_ERROR"
+
+
+def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
+    """Rows of `EXCUSES` of records that went so."""
+    if not any(list(_events(case)) for case in given.cases):
+        return []
+    tiers = tiers_of(given)
+    return [
+        row
+        for n, case in enumerate(given.cases)
+        for span in deleted(case, tiers[n])
+        for row in clauses(
+            n,
+            _RECORDS,
+            span.why,
+            topic=span.place[0],
+            partition=span.place[2],
+            offsets=(span.low, span.high),
+            acked_ns=(0, span.until_ns),
+        )
+    ]
+
+
+def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of the seam, those excused that say no more than that such an object is not there."""
+    why = {
+        (event["topic"], event["partition"], name_of(event["base_offset"], event["segment_id"])): _why(event, step)
+        for event, step in _events(case)
+    }
+    return [_absence_excused(finding, why) for finding in findings]
+
+
+def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
+    """Questions by time without those that a leader fails to answer because it looks into such a copy: the first whose
+    newest timestamp is no earlier (RemoteLogManager.findOffsetByTimestamp)."""
+    if not any(list(_events(case)) for case in given.cases):
+        return lookups
+    tiers = tiers_of(given)
+    rows = [(n, *span) for n, case in enumerate(given.cases) for span in _times(case, tiers[n])]
+    columns = {"topic": "string", "topic_id": "string", "partition": "int32", "after_ms": "int64", "until_ms": "int64"}
+    spans = F.broadcast(frame(given.spark, columns, rows).alias("span"))
+    same = [F.col(f"asked.{c}") == F.col(f"span.{c}") for c in PLACE]
+    within = (F.col("time_ms") > F.col("after_ms")) & (F.col("time_ms") <= F.col("until_ms"))
+    failed = F.col("error") == _FAILED
+    return lookups.alias("asked").join(spans, [*same, within, failed], "left_anti")
+
+
+def deleted(case: Case, tier: Tier) -> Iterator[Untold]:
+    """What the evidence shows to have gone so, as far as the contract knows of it: below where each replica had it
+    itself, just before and at the end, of copies whose log is not there, where no other copy that is has it."""
+    for event, step in _events(case):
+        for place, partition in sorted(tier.partitions.items()):
+            segment = partition.segments.get(event["segment_id"])
+            if (place[0], place[2]) != (event["topic"], event["partition"]) or segment is None:
+                continue
+            for low, high in _gone(segment, partition, event):
+                yield Untold(place, low, high, event["at_ns"], _why(event, step))
+
+
+def _times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+    """Place, and after which and until which time the first record is to be found in a copy that is gone."""
+    for span in deleted(case, tier):
+        finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
+        times = [(s.base_offset or 0, s.max_timestamp_ms or 0) for s in finished]
+        after_ms = max((newest_ms for base, newest_ms in times if base < span.low), default=-1)
+        until_ms = max((newest_ms for base, newest_ms in times if base == span.low), default=-1)
+        yield *span.place, after_ms, until_ms
+
+
+def _events(case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Of steps that the declared scenario has, on topics that it has in the tier."""
+    for event, step in case.events("objects_deleted"):
+        topic = case.contract.topics.get(event["topic"])
+        if topic is not None and topic.tiered and step["name"] in case.contract.object_deletions:
+            yield event, step
+
+
+def _why(event: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    where = f"{event['topic']}/{event['partition']}"
+    span = f"offsets {event['base_offset']} to {event['last_offset']}"
+    return f"{BY_HAND}: the step {step['name']} deleted the copy of {span} of {where}, and Kafka makes no other"
+
+
+def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) -> Finding:
+    name, _, what = finding.detail.partition(".")
+    here = finding.topic or "", -1 if finding.partition is None else finding.partition, name
+    absent = finding.kind is Kind.TIER_OBJECT and what.partition(",")[0].endswith(ABSENT)
+    return replace(finding, excused_by=why[here]) if absent and here in why else finding
+
+
+def _gone(segment: Segment, partition: Partition, event: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """From and to without the last."""
+    lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
+    if segment.base_offset is None or segment.finished_ms is None or _there(segment, partition):
+        return
+    if not lineages or () in lineages:
+        return  # what a replica has of which copy is not known
+    begins = min(row["local_log_start"] for row in last_look(partition.replicas))
+    low = max(segment.base_offset, event["base_offset"])
+    high = min(segment.end_offset or 0, event["last_offset"]) + 1
+    others = [s for s in partition.segments.values() if s.copied and _there(s, partition)]
+    spans = [(low, min(high, event["local_start"], begins))]
+    for lineage in sorted(lineages):
+        spans = [gap for one in spans for gap in uncovered(others, lineage, *one)]
+    yield from spans
+
+
+def _there(segment: Segment, partition: Partition) -> bool:
+    """Whether its log is, at the end."""
+    return any(row["kind"] == "log" for row in last_look(partition.objects.get(segment.id, [])))

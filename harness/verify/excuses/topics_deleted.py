@@ -1,0 +1,43 @@
+"""Topics that an operator deleted: their records are promised no more, and stand in no topic that came after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome
+from harness.model.schemas import Columns
+from harness.verify.engine.case import Case
+from harness.verify.engine.tables import BUNDLE, frame
+
+_DELETED: Final[Columns] = {"topic": "string", "topic_id": "string", "deleted_ns": "int64"}
+_TOPIC: Final = [BUNDLE, "topic", "topic_id"]
+
+
+def deleted(case: Case) -> dict[tuple[str, str], int]:
+    """(topic, topic id) -> when its deletion was asked for, of those that a declared step deleted."""
+    permitted = set(case.contract.deletions)
+    events = [event for event, step in case.events("topic_deleted") if step["name"] in permitted]
+    return {(event["topic"], event["topic_id"]): event["at_ns"] for event in events}
+
+
+def with_deletions(rows: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
+    """Rows of the ledger with `deleted_ns` (null = the topic is there), and nothing promised where it is gone.
+
+    A client names topics by their names. Whatever was not answered when the deletion was asked for may have reached
+    the old topic or the new one, and neither is known to have it: it may be in the new one and need not.
+    """
+    gone = [(n, topic, id_, at_ns) for n, case in enumerate(cases) for (topic, id_), at_ns in deleted(case).items()]
+    if not gone:
+        return rows.withColumn("deleted_ns", F.lit(None).cast("bigint"))
+    joined = rows.join(F.broadcast(frame(spark, _DELETED, gone)), _TOPIC, "left")
+    return joined.withColumn("promised", F.col("promised") & F.col("deleted_ns").isNull())
+
+
+def underway(sent: DataFrame) -> DataFrame:
+    """Sends that had no answer yet when the deletion of their topic was asked for."""
+    answered = (F.col("outcome") == Outcome.ACKED.value) & (F.col("returned_ns") < F.col("deleted_ns"))
+    return sent.where(F.col("deleted_ns").isNotNull() & ~answered & (F.col("outcome") != Outcome.REFUSED.value))

@@ -1,0 +1,78 @@
+"""What an admin does next: kinds of work in turn, thing after thing, each left alone after an operation or three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle, permutations
+from random import Random
+from typing import Final, NamedTuple
+
+from harness.model.outcome import Did
+from harness.model.scenario.scenario import Admin
+from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, things_of
+
+_FIRST_NUMBER: Final = 1_000_000_000  # settings and marks: beyond every default
+_ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384  # that Kafka takes for SCRAM-SHA-256
+_OPERATIONS_MAX: Final = 3  # on one thing, one after another
+_INVALID_SHARE: Final = 0.1  # of the settings of topics: refused for certain, so they may never be seen
+
+
+class Wanted(NamedTuple):
+    """One operation; `after` is what the thing is if it is done."""
+
+    did: Did
+    thing: Thing
+    after: str | None
+
+
+class Plan:
+    """Endless. What things are believed to be follows the operations that were not refused."""
+
+    def __init__(self, admin: Admin, brokers: int, rng: Random) -> None:
+        self._rng = rng
+        self._works = cycle([self._things(work) for work in things_of(admin).values()])
+        self._is: dict[Thing, str | None] = {}
+        self._pairs = [f"{one},{other}" for one, other in permutations(range(1, brokers + 1), 2)]
+        self._numbers: Mapping[Sort, Iterator[str]] = {
+            Sort.TOPIC: _numbers(_FIRST_NUMBER),
+            Sort.TOPIC_CONFIG: _numbers(_FIRST_NUMBER),
+            Sort.BROKER_CONFIG: _numbers(_FIRST_NUMBER),
+            Sort.USER: map(str, cycle(range(_ITERATIONS_MIN, _ITERATIONS_MAX + 1))),
+        }
+
+    def next(self) -> Wanted:
+        """The next operation, of the next kind of work."""
+        thing = next(next(self._works))
+        now = self._is.get(thing)
+        if thing.sort is Sort.TOPIC:
+            return self._made(Did.CREATE_TOPIC, thing) if now is None else Wanted(Did.DELETE_TOPIC, thing, None)
+        if thing.sort is Sort.ACL:
+            allow = Wanted(Did.CREATE_ACL, thing, ALLOWED)
+            return allow if now is None else Wanted(Did.DELETE_ACL, thing, None)
+        if thing.sort is Sort.REPLICAS:
+            others = [pair for pair in self._pairs if pair != (now or FIRST_PAIR)]
+            return Wanted(Did.REASSIGN, thing, self._rng.choice(others))
+        if thing.sort is Sort.USER:
+            return self._made_or_gone(Did.SET_USER, Did.DELETE_USER, thing, now)
+        if thing.sort is Sort.TOPIC_CONFIG and self._rng.random() < _INVALID_SHARE:
+            return Wanted(Did.SET_CONFIG, thing, f"-{next(self._numbers[thing.sort])}")
+        return self._made_or_gone(Did.SET_CONFIG, Did.UNSET_CONFIG, thing, now)
+
+    def done(self, wanted: Wanted) -> None:
+        """It was done, or may have been: what follows is planned as if it was."""
+        self._is[wanted.thing] = wanted.after
+
+    def _made(self, did: Did, thing: Thing) -> Wanted:
+        return Wanted(did, thing, next(self._numbers[thing.sort]))
+
+    def _made_or_gone(self, made: Did, gone: Did, thing: Thing, now: str | None) -> Wanted:
+        return self._made(made, thing) if now is None or self._rng.random() < 0.5 else Wanted(gone, thing, None)
+
+    def _things(self, work: list[Thing]) -> Iterator[Thing]:
+        for nth, thing in enumerate(cycle(work)):
+            for _ in range(1 + nth % _OPERATIONS_MAX):
+                yield thing
+
+
+def _numbers(first: int) -> Iterator[str]:
+    return (str(first + n) for n in range(_FIRST_NUMBER))

@@ -1,0 +1,261 @@
+"""A consumer group that commits: a live reader that subscribes, and a row for every commit it asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.outcome import Outcome
+from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
+from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadingDesk
+from harness.workload.consumers.offset_resets import Resets
+from harness.workload.java import java_settings
+from harness.workload.meters import Place
+from harness.workload.producers.outcomes import outcome_of_offset_commit
+
+# Well below 0.5 s, by which a follower's high watermark may lag: so the newest commit is one that it has not heard of.
+COMMIT_EVERY_S: Final = 0.15
+COMMITTED_WAIT_S: Final = 10.0
+ASKED_WAIT_S: Final = 1.0
+# The coordinator decides on these where it hands out partitions itself; librdkafka refuses them then.
+CLASSIC: Final[dict[str, Any]] = {
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 500,
+    "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
+}
+SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
+
+
+class GroupReader(LiveReader):
+    """Commits synchronously what it has observed, so that each commit has an outcome."""
+
+    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, desk, observations)
+        self.protocol: GroupProtocol = spec.protocol
+        self._commits = commits
+        self._committed: dict[Place, int] = {}
+        self._mine: set[Place] = set()
+        self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
+        self.rebalances = 0
+        self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
+        self.resets = Resets(spec)
+        # librdkafka asks for stable offsets only as read_committed. Else a coordinator may tell, after a failover, what
+        # was replicated when it took over and not yet what it has loaded: an older offset, and no commit is lost.
+        self._asks_stable = self._settings()["isolation.level"] == "read_committed"
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
+        if self.protocol == "classic":
+            settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
+        if self.spec.reset:
+            settings |= {"auto.offset.reset": self.spec.reset, "enable.partition.eof": True}
+        if self.spec.static:
+            settings["group.instance.id"] = self.spec.name
+        return settings | self.spec.config
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Partitions that it has now."""
+        return frozenset(self._mine)
+
+    @property
+    def committed(self) -> dict[Place, int]:
+        """The last offsets that its coordinator acknowledged, of its partitions."""
+        return dict(self._committed)
+
+    def _begin(self, consumer: Consumer) -> None:
+        consumer.subscribe(
+            list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def _take_up(self, consumer: Consumer) -> None:
+        """The group's leader hands out partitions that were added, once its client hears of them."""
+
+    def _turn(self, consumer: Consumer) -> None:
+        super()._turn(consumer)
+        if time.monotonic() >= self._commit_at_s:
+            self._commit(consumer)
+            self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
+
+    def _end(self, consumer: Consumer) -> None:
+        self._commit(consumer)
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        places = [(p.topic, p.partition) for p in partitions]
+        self.rebalances += 1
+        self._mine = self._mine | set(places)  # never in place: another thread may be looking
+        for place in places:
+            self._committed.pop(place, None)
+            self._observer.next_offset.pop(place, None)
+        if not places:
+            return
+        self._observer.new_session(places)
+        starts = self._ask(consumer, places, COMMITTED_WAIT_S)
+        if starts is None:
+            return  # the client asks again by itself
+        told = {(start.topic, start.partition): start.offset for start in starts}
+        self._goes_on_from(told)
+        self.resets.assigned(told, first=not self.acked_commits)
+        for start in starts:
+            start.offset = self._goes_on_at(start.offset)
+        consumer.incremental_assign(starts)
+
+    def _goes_on_from(self, starts: Mapping[Place, int]) -> None:
+        """What the coordinator has of partitions that it was given; negative = nothing."""
+
+    def _goes_on_at(self, committed: int) -> int:
+        """What it has never committed its client need not find: a group begins at the start of a log."""
+        if committed >= 0:
+            return committed
+        anew = not self.spec.reset or not self.acked_commits
+        return confluent_kafka.OFFSET_BEGINNING if anew else confluent_kafka.OFFSET_INVALID
+
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:
+        self.resets.given(records)
+        super()._process(consumer, records)
+
+    def _on_error(self, consumer: Consumer, message: Message) -> None:
+        """With `reset` the client itself decides where it begins, or that it does not."""
+        error = message.error()
+        assert error is not None
+        if not self.spec.reset or message.topic() is None:
+            super()._on_error(consumer, message)
+            return
+        place = str(message.topic()), int(message.partition() or 0)
+        if error.name() == EOF:
+            self.resets.at_end(place, int(message.offset() or 0))
+        elif error.name() in JUMPS:
+            self.resets.stopped(place)
+            consumer.incremental_unassign([TopicPartition(*place)])
+
+    def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
+        """The group's offsets as its coordinator has them; None without an answer.
+
+        Stable ones are evidence: a commit that is lost shows here before the next one covers it. An answer that equals
+        the last acknowledged commit says nothing new and is not kept.
+        """
+        asked_ns = now_ns()
+        try:
+            answers: list[TopicPartition] = consumer.committed([TopicPartition(*place) for place in places], timeout_s)
+        except KafkaException:
+            return None
+        at_ns = now_ns()
+        self.answers += [
+            {
+                "group": self.spec.group,
+                "topic": a.topic,
+                "partition": a.partition,
+                "offset": a.offset if a.offset >= 0 else None,
+                "asked_ns": asked_ns,
+                "at_ns": at_ns,
+            }
+            for a in answers
+            if self._asks_stable and a.error is None and a.offset != self._committed.get((a.topic, a.partition))
+        ]
+        return answers
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known of each of its partitions where it reads on, and that it does."""
+        return bool(self._mine) and (not self.spec.reset or self.resets.known(self._mine))
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._commit(consumer)
+        self._lost(consumer, partitions)
+
+    def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._mine = self._mine - {(p.topic, p.partition) for p in partitions}
+
+    def _commit(self, consumer: Consumer) -> None:
+        """Commits the position of every partition that moved."""
+        self._commit_at(consumer, self._observer.next_offset)
+
+    def _commit_at(self, consumer: Consumer, positions: Mapping[Place, int]) -> bool:
+        """Commits positions of its partitions where they are others than committed, and records what the coordinator
+        said of each. Whether all that was to be committed is.
+
+        Before that it is asked for the last ones, and nothing is committed before it has answered: else the next commit
+        would cover what a new coordinator forgot.
+        """
+        moved = {
+            place: offset
+            for place, offset in positions.items()
+            if place in self._mine and self._committed.get(place) != offset
+        }
+        if not moved:
+            return True
+        if self._asks_stable and (known := self._mine & self._committed.keys()):
+            answers = self._ask(consumer, known, ASKED_WAIT_S)
+            if answers is None or any(a.error is not None for a in answers):
+                return False
+        called_ns = now_ns()
+        errors = commit_now(consumer, moved)
+        returned_ns = now_ns()
+        for place, offset in moved.items():
+            error = errors.get(place)
+            self._write(place, offset, outcome_of_offset_commit(error), called_ns, returned_ns)
+            if error is None:
+                self._committed[place] = offset
+        self.acked_commits += not errors
+        return not errors
+
+    def _write(self, place: Place, offset: int, outcome: Outcome, called_ns: int, returned_ns: int) -> None:
+        self._commits.append(
+            {
+                "group": self.spec.group,
+                "topic": place[0],
+                "topic_id": self.desk.targets[place[0]].topic_id,
+                "partition": place[1],
+                "offset": offset,
+                "outcome": outcome.value,
+                "called_ns": called_ns,
+                "returned_ns": returned_ns,
+            }
+        )
+
+
+def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
+    """The error of each partition that has one; an error of the whole commit is the error of every partition."""
+    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    try:
+        answered = consumer.commit(offsets=wanted, asynchronous=False) or []
+    except KafkaException as failure:
+        return dict.fromkeys(offsets, failure.args[0].name())
+    errors = {(a.topic, a.partition): a.error.name() for a in answered if a.error is not None}
+    silent = offsets.keys() - {(a.topic, a.partition) for a in answered}
+    return errors | dict.fromkeys(silent, "_NO_ANSWER")
+
+
+class Member(Protocol):
+    """Of a group: how far it was given, and had committed, what it reads; both as next offsets."""
+
+    @property
+    def spec(self) -> Reader: ...
+    @property
+    def positions(self) -> Mapping[Place, int]: ...
+    @property
+    def committed(self) -> Mapping[Place, int]: ...
+
+
+def behind(members: Sequence[Member], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
+    """How many offsets up to the highest acknowledged ones a group was not given yet, or has not committed yet, by
+    partition; those only."""
+    return left([(m.spec.topics, m.committed if committed else m.positions) for m in members], acked)
+
+
+def left(
+    reading: Collection[tuple[Collection[str], Mapping[Place, int]]], acked: Mapping[Place, int]
+) -> dict[str, int]:
+    """The same of anybody, by the topics and the next offsets of who reads them together."""
+    missing: dict[str, int] = {}
+    for (topic, partition), offset in acked.items():
+        told = [positions.get((topic, partition), 0) for topics, positions in reading if topic in topics]
+        if told and max(told) <= offset:
+            missing[f"{topic}/{partition}"] = offset + 1 - max(told)
+    return missing

@@ -1,0 +1,185 @@
+"""A member of a group that dies between what it commits and what it processes, as an application does that crashes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.scenario.scenario import GroupProtocol, Reader
+from harness.workload.consumers.consumer_group import GroupReader
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.meters import Place
+
+AWAY_LOOK_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class Death:
+    """Ordered by a step. between: of each partition the offsets [from, to) that were committed and not processed, or
+    processed and not committed; None while it lives."""
+
+    records: int  # it waits until it was given so many
+    held: list[Message] = field(default_factory=list)
+    between: dict[Place, tuple[int, int]] | None = None
+    refused: bool = False  # what it was to commit was not acknowledged
+    called_off: bool = False
+
+
+@dataclass(slots=True)
+class Restart:
+    """Ordered by a step. protocol: another one from then on. at_end: it begins where the log ends then, as an
+    application does that does not go by what it has committed. begun: another one is in its place."""
+
+    protocol: GroupProtocol
+    at_end: bool
+    begun: bool = False
+
+
+@dataclass(slots=True)
+class Absence:
+    """Ordered by a step. left_ns: when it had left its group, None = not yet. over: it may come back."""
+
+    left_ns: int | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(slots=True)
+class Pause:
+    """Ordered by a step. paused_ns: when it had committed and paused what it has, None = not yet. over: it may go on.
+    resumed: it has."""
+
+    paused_ns: int | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+    resumed: bool = False
+
+
+class MortalReader(GroupReader):
+    """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
+    has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
+
+    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, desk, observations, commits)
+        self._death: Death | None = None
+        self._dead = False
+        self._restart: Restart | None = None
+        self._absence: Absence | None = None
+        self._pause: Pause | None = None
+        self._at_end = False
+
+    def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
+        """From another thread: it commits what it has processed, closes, and another one begins in its place."""
+        self._restart = ordered = Restart(protocol or self.protocol, at_end)
+        return ordered
+
+    def leave(self) -> Absence:
+        """From another thread: it commits what it has processed, closes, and is away until that is over."""
+        self._absence = ordered = Absence()
+        return ordered
+
+    def pause(self) -> Pause:
+        """From another thread: it commits what it has processed and pauses its partitions, and is a member still."""
+        self._pause = ordered = Pause()
+        return ordered
+
+    def die(self, records: int) -> Death:
+        """From another thread: it holds what it is given from now on until that is so many records, and dies."""
+        self._death = Death(records)
+        return self._death
+
+    def _turn(self, consumer: Consumer) -> None:
+        ordered = self._pause
+        if ordered is not None and ordered.over.is_set():
+            self._pause = None
+            # Where it has to begin elsewhere than it stopped, its client's auto.offset.reset says where.
+            self.resets.assigned({place: self._observer.next_offset.get(place, 0) for place in self._mine})
+            consumer.resume([TopicPartition(*place) for place in self._mine])
+            ordered.resumed = True
+        elif ordered is not None and ordered.paused_ns is None:
+            consumer.pause([TopicPartition(*place) for place in self._mine])
+            self._commit(consumer)
+            ordered.paused_ns = now_ns()
+        super()._turn(consumer)
+
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:
+        death = self._death
+        if death is not None and death.called_off:
+            self._death, records = None, death.held + records
+        elif death is not None and death.between is None and not death.refused:
+            death.held += records
+            if len(death.held) >= death.records:
+                self._die(consumer, death)
+            return
+        if self.spec.commits == "before" and records:
+            self._commit_at(consumer, {place: end for place, (_, end) in spans(records).items()})
+        super()._process(consumer, records)
+
+    def _die(self, consumer: Consumer, death: Death) -> None:
+        between = spans(death.held)
+        if self.spec.commits == "after":
+            super()._process(consumer, death.held)
+        elif not self._commit_at(consumer, {place: end for place, (_, end) in between.items()}):
+            death.refused = True
+            super()._process(consumer, death.held)
+            return
+        death.between, death.held, self._dead = between, [], True
+
+    def _commit(self, consumer: Consumer) -> None:
+        if not self._dead:
+            super()._commit(consumer)
+
+    def _current(self, consumer: Any) -> Any:
+        ordered, absence = self._restart, self._absence
+        if not self._dead and ordered is None and absence is None:
+            return super()._current(consumer)
+        self._let_go(consumer)  # what was not committed yet is when its partitions are taken away, unless it died
+        self._committed.clear()
+        self._mine = set()
+        self._dead = False
+        if absence is not None:
+            self._stay_away(absence)
+        if ordered is not None:
+            self._restart, self.protocol, self._at_end, ordered.begun = None, ordered.protocol, ordered.at_end, True
+        another = self._consumer()
+        self._begin(another)
+        return another
+
+    def _stay_away(self, absence: Absence) -> None:
+        """It is no member of anything, and not to be taken for one that hangs."""
+        absence.left_ns = now_ns()
+        while not (absence.over.wait(AWAY_LOOK_S) or self._stopping.is_set()):
+            self.last_turn_ns = now_ns()
+        self._absence = None
+
+    def _goes_on_at(self, committed: int) -> int:
+        return OFFSET_END if self._at_end else super()._goes_on_at(committed)
+
+    def _end(self, consumer: Consumer) -> None:
+        """What it still holds it processes: nobody let it die."""
+        if self._death is not None and self._death.between is None:
+            super()._process(consumer, self._death.held)
+        super()._end(consumer)
+
+
+def spans(records: Sequence[Message]) -> dict[Place, tuple[int, int]]:
+    """Of each partition from which offset to behind which one."""
+    found: dict[Place, tuple[int, int]] = {}
+    for record in records:
+        place, offset = _place(record), int(_known(record.offset()))
+        first, end = found.get(place, (offset, offset))
+        found[place] = min(first, offset), max(end, offset + 1)
+    return found
+
+
+def _place(record: Message) -> Place:
+    return str(_known(record.topic())), int(_known(record.partition()))
+
+
+def _known(value: Any) -> Any:
+    assert value is not None
+    return value

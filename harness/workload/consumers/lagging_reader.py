@@ -1,0 +1,66 @@
+"""A consumer that has fallen behind: it reads partitions from their first record, over and over, and keeps nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from harness.workload.access import Access
+from harness.workload.consumers.live_readers import POLL_S, split
+from harness.workload.meters import Place
+from harness.workload.settings import consumer_settings
+from harness.workload.worker import Worker
+
+_POLL_RECORDS: Final = 2000
+
+
+class Replay(Worker):
+    """`read`: records by partition that lay below `until`, where each pass ends and the next one begins."""
+
+    def __init__(self, bootstrap: str, until: Mapping[Place, int], access: Access | None = None) -> None:
+        super().__init__("replay", ", ".join(sorted(f"{topic}/{p}" for topic, p in until)))
+        self._bootstrap = bootstrap
+        self._until = dict(until)
+        self._access = access or Access()
+        self.read: Counter[Place] = Counter()
+        self.passes: Counter[Place] = Counter()
+
+    def _live(self) -> None:
+        settings = consumer_settings(self._bootstrap, "replay", "replay", "read_uncommitted")
+        consumer = Consumer(settings | _FROM_START | self._access.of("replay"))
+        try:
+            _begin(consumer, self._until)
+            while not self._stopping.is_set():
+                records, _ = split(consumer.consume(_POLL_RECORDS, POLL_S))  # errors: the broker is asked again
+                self._count(consumer, records)
+        finally:
+            consumer.close()
+
+    def _count(self, consumer: Consumer, records: list[Any]) -> None:
+        done = set()
+        for record in records:
+            place = record.topic(), record.partition()
+            if place in done:
+                continue
+            if record.offset() < self._until[place]:
+                self.read[place] += 1
+            else:
+                done.add(place)
+        for place in done:
+            self.passes[place] += 1
+        _begin(consumer, done)
+
+
+_FROM_START: Final = {"auto.offset.reset": "earliest"}
+
+
+def _begin(consumer: Consumer, places: Collection[Place]) -> None:
+    """From their first record on."""
+    taken = {(mine.topic, mine.partition) for mine in consumer.assignment()}
+    if again := [TopicPartition(*place) for place in places if place in taken]:
+        consumer.incremental_unassign(again)
+    if places:
+        consumer.incremental_assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])

@@ -1,0 +1,195 @@
+"""Members of share groups: what each was given, what it answered to it, and what the broker said to that (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.outcome import Outcome
+from harness.model.scenario.scenario import Reader
+from harness.workload.consumers.crashing_consumer import Death, spans
+from harness.workload.consumers.live_readers import POLL_S, LiveReader, ReadingDesk, split
+from harness.workload.java.java_consumer import Given
+from harness.workload.java.java_settings import share_settings
+from harness.workload.java.java_share import ACCEPT, REJECT, RELEASE, JavaShareConsumer
+from harness.workload.meters import Place
+from harness.workload.records.observations import POLL_RECORDS
+
+_LOOK_S: Final = 0.05
+
+Acked = Callable[[], Mapping[Place, int]]
+
+
+class ShareReader(LiveReader):
+    """Accepts a record once it has observed it; fails on some, if its scenario says so. It can die with what it was
+    given: its process is killed, and another one takes its place.
+
+    acked: the highest acknowledged offset of each partition so far. alone: no other member takes what it leaves.
+    """
+
+    def __init__(
+        self,
+        spec: Reader,
+        desk: ReadingDesk,
+        observations: TableWriter,
+        deliveries: TableWriter,
+        acked: Acked,
+        *,
+        alone: bool,
+    ) -> None:
+        super().__init__(spec, desk, observations)
+        self._deliveries = deliveries
+        self._acked = acked
+        self._alone = alone
+        self._far: dict[Place, int] = {}
+        self._accepted: dict[Place, int] = {}
+        self._death: Death | None = None
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """The offset after the highest one that it was given, by partition."""
+        return self._far
+
+    @property
+    def committed(self) -> dict[Place, int]:
+        """The offset after the highest one of which its answer was acknowledged, by partition."""
+        return self._accepted
+
+    def reads(self, topic: str) -> bool:
+        """Whether it has partitions of a topic."""
+        return topic in self.spec.topics
+
+    def die(self, records: int) -> Death:
+        """From another thread: it dies with a poll of so many records, unanswered; fewer it answers as ever. Alone, it
+        asks for none before there are as many."""
+        self._death = Death(records)
+        return self._death
+
+    def _consumer(self) -> JavaShareConsumer:
+        assert self.desk.java is not None
+        client_id = f"{self.spec.name}-{self.desk.run:x}"
+        return JavaShareConsumer(self.desk.java, share_settings(self.spec, self.desk.bootstrap, client_id))
+
+    def _begin(self, consumer: Any) -> None:
+        consumer.subscribe(list(self.spec.topics))
+
+    def _current(self, consumer: Any) -> Any:
+        death = self._death
+        if death is None or death.between is None:
+            return consumer
+        self._death = None
+        another = self._consumer()
+        self._begin(another)
+        return another
+
+    def _turn(self, consumer: Any) -> None:
+        death = self._death
+        if death is not None and death.called_off:
+            death = self._death = None
+        self.last_turn_ns = now_ns()
+        if death is not None and self._alone and self._left() < death.records:
+            self._stopping.wait(_LOOK_S)
+            return
+        records, errors = split(consumer.consume(POLL_RECORDS, POLL_S))
+        given_ns = self.last_turn_ns = now_ns()
+        if records:
+            self._work(consumer, records, given_ns, self._death)
+        for message in errors:
+            self._on_error(consumer, message)
+
+    def _left(self) -> int:
+        """Offsets up to the highest acknowledged ones beyond what it was given."""
+        acked = {place: offset for place, offset in self._acked().items() if place[0] in self.spec.topics}
+        return sum(max(0, offset + 1 - self._far.get(place, 0)) for place, offset in acked.items())
+
+    def _work(self, consumer: Any, records: Sequence[Any], given_ns: int, death: Death | None) -> None:
+        counts = dict(zip(map(_key, records), consumer.counts, strict=True))
+        by_place: dict[Place, list[int]] = {}
+        for run in _runs(records):
+            place = _key(run[0])[:2]
+            self._observer.new_session([place])
+            self._observer.observe(run)
+            by_place.setdefault(place, []).extend(record.offset() for record in run)
+            self._far = self._far | {place: max(self._far.get(place, 0), run[-1].offset() + 1)}
+        if death is not None and len(records) >= death.records:
+            consumer.kill()
+            for place, offsets in by_place.items():
+                self._write(place, offsets, counts, None, None, given_ns)
+            death.between = spans(records)
+            return
+        if death is not None:
+            death.held = list(records)  # so many it was given last
+        self._answer(consumer, by_place, counts, given_ns)
+
+    def _answer(self, consumer: Any, by_place: Mapping[Place, list[int]], counts: Any, given_ns: int) -> None:
+        answers = {place: [(o, self._how(o)) for o in offsets] for place, offsets in by_place.items()}
+        try:
+            errors = consumer.acknowledge(answers)
+        except KafkaException as failure:
+            error: Any = failure.args[0]
+            errors = dict.fromkeys(answers, error.name())
+            if error.fatal():
+                self._told(by_place, counts, errors, given_ns)
+                raise
+        self._told(by_place, counts, errors, given_ns)
+
+    def _told(
+        self, by_place: Mapping[Place, list[int]], counts: Any, errors: Mapping[Place, str], given_ns: int
+    ) -> None:
+        for place, offsets in by_place.items():
+            error = errors.get(place)
+            if error is None:
+                self.acked_commits += 1
+                self._accepted = self._accepted | {place: max(self._accepted.get(place, 0), offsets[-1] + 1)}
+            self._write(place, offsets, counts, Outcome.UNKNOWN if error else Outcome.ACKED, error, given_ns)
+
+    def _how(self, offset: int) -> str:
+        """Deterministic: on some offsets its application fails, whoever is asked and however often."""
+        for every, how in ((self.spec.releases_every, RELEASE), (self.spec.rejects_every, REJECT)):
+            if every and offset % every == every - 1:
+                return how
+        return ACCEPT
+
+    def _write(
+        self,
+        place: Place,
+        offsets: Sequence[int],
+        counts: Mapping[tuple[str, int, int], int],
+        outcome: Outcome | None,
+        error: str | None,
+        given_ns: int,
+    ) -> None:
+        self._deliveries.append(
+            {
+                "group": self.spec.group,
+                "reader": self.spec.name,
+                "topic": place[0],
+                "topic_id": self.desk.targets[place[0]].topic_id,
+                "partition": place[1],
+                "offset": offsets,
+                "count": [counts[*place, offset] for offset in offsets],
+                "answer": [self._how(offset) for offset in offsets] if outcome else None,
+                "outcome": outcome.value if outcome else None,
+                "error": error,
+                "given_ns": given_ns,
+                "returned_ns": now_ns() if outcome else None,
+            }
+        )
+
+
+def _runs(records: Sequence[Given]) -> list[list[Any]]:
+    """Records of one partition whose offsets follow on each other: between two of them others may have been given."""
+    steps = enumerate(records)
+    return [
+        [record for _, record in run]
+        for _, run in groupby(steps, lambda at: (at[1].topic(), at[1].partition(), at[1].offset() - at[0]))
+    ]
+
+
+def _key(record: Given) -> tuple[str, int, int]:
+    return str(record.topic()), int(record.partition() or 0), record.offset()

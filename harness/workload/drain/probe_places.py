@@ -1,0 +1,124 @@
+"""Where to read from: offsets of each partition at which a broker has to look for the place. Nothing is read here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from harness.model.scenario.scenario import Scenario
+from harness.workload.meters import Place
+
+PLACES_MAX: Final = 24
+INSIDE, EDGE, TIME, COMMIT, START, BELOW = "batch", "segment", "time", "commit", "log_start", "below_log_start"
+_INSIDE: Final = 3  # offsets of each kind, of each partition
+_SEGMENTS: Final = 2
+_TIMES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An offset to read from, and why this one. time_ms: a leader named it for that time."""
+
+    place: Place
+    offset: int
+    why: str
+    time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """Of each partition the first offset of its log when it was read from there, who led it, by isolation the offset
+    after the last one that this read came to, and the holes that it met, from and to without the last."""
+
+    starts: Mapping[Place, int] = field(default_factory=dict)
+    leaders: Mapping[Place, int] = field(default_factory=dict)
+    positions: Mapping[tuple[Place, str], int] = field(default_factory=dict)
+    holes: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
+
+    def missing(self, place: Place, offset: int) -> bool:
+        """Whether it is in a hole, of which there is nothing to be given."""
+        return any(low <= offset < high for low, high in self.holes.get(place, ()))
+
+
+def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
+    """From rows of reads.json: of the drain's."""
+    drained = [row for row in reads if row["kind"] == "drain"]
+    return Logs(
+        starts={_place(row): row["start"] for row in drained},
+        leaders={_place(row): row["replica"] for row in drained},
+        positions={(_place(row), row["isolation"]): row["position"] for row in drained},
+        holes={
+            _place(row): [(hole["from_offset"], hole["to_offset"]) for hole in row["holes"]]
+            for row in drained
+            if row.get("holes")
+        },
+    )
+
+
+def aloof_groups(scenario: Scenario) -> frozenset[str]:
+    """Groups that a member of the classic kind had better not join: static members leave their places behind them
+    (KIP-345), and of those that the coordinator hands out the group may still be (KIP-848)."""
+    turned = any("protocol" in step.args for step in scenario.steps)
+    return frozenset(r.group for r in scenario.readers if r.group and (turned or r.static or r.protocol != "classic"))
+
+
+def asks_of(logs: Logs, bundle: Path, rng: Random) -> dict[Place, list[Ask]]:
+    """By partition, of so many of them that it stays cheap. From what the bundle has of batches and of times."""
+    chosen = sorted(rng.sample(sorted(logs.starts), min(PLACES_MAX, len(logs.starts))))
+    batches, times = _batches(bundle, logs), _times(bundle)
+    return {place: _of_one(place, logs, batches.get(place, []), times.get(place, []), rng) for place in chosen}
+
+
+def _of_one(
+    place: Place, logs: Logs, batches: Sequence[tuple[int, int, int]], times: Sequence[tuple[int, int]], rng: Random
+) -> list[Ask]:
+    """batches: segment, first and last offset of each; times: what was asked for, and the offset that was named."""
+    start = logs.starts[place]
+    end = max((position for (at, _), position in logs.positions.items() if at == place), default=0)
+    offsets = [(rng.randrange(start, end), INSIDE)] if start < end else []
+    inner = [(first, last) for _, first, last in batches if last > first]
+    offsets += [(rng.randint(first + 1, last), INSIDE) for first, last in rng.sample(inner, min(_INSIDE, len(inner)))]
+    segments = sorted({segment for segment, _, _ in batches})
+    for segment in rng.sample(segments, min(_SEGMENTS, len(segments))):
+        offsets += [(segment, EDGE), (segment - 1, EDGE)]
+    offsets.append((start, START))
+    asks = {
+        offset: Ask(place, offset, why)
+        for offset, why in offsets
+        if start <= offset < end and not logs.missing(place, offset)
+    }
+    for time_ms, offset in rng.sample(times, min(_TIMES, len(times))):
+        asks[offset] = Ask(place, offset, TIME, time_ms)
+    below = {offset: Ask(place, offset, BELOW) for offset in (start - 1, start // 2) if 0 <= offset < start}
+    return [*asks.values(), *below.values()]
+
+
+def _batches(bundle: Path, logs: Logs) -> dict[Place, list[tuple[int, int, int]]]:
+    """Of the leaders' own copies; none where no disk could be read."""
+    found: dict[Place, list[tuple[int, int, int]]] = defaultdict(list)
+    for part in sorted((bundle / "batches").glob("*.parquet")):
+        columns = ("broker", "topic", "partition", "segment", "base_offset", "last_offset")
+        rows = pq.read_table(part, columns=list(columns))
+        for broker, topic, partition, *bounds in zip(*(rows[c].to_pylist() for c in columns), strict=True):
+            if logs.leaders.get((topic, partition)) == broker:
+                found[topic, partition].append(tuple(bounds))
+    return found
+
+
+def _times(bundle: Path) -> dict[Place, list[tuple[int, int]]]:
+    found: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+    for part in sorted((bundle / "lookups").glob("*.parquet")):
+        for row in pq.read_table(part, columns=["topic", "partition", "time_ms", "offset"]).to_pylist():
+            if row["offset"] is not None:
+                found[row["topic"], row["partition"]].append((row["time_ms"], row["offset"]))
+    return found
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    return row["topic"], row["partition"]

@@ -1,0 +1,277 @@
+"""Reads from anywhere, after the drain: a few records from offsets at which nobody else begins.
+
+Who reads a log from its start asks for what follows what it has. Elsewhere a broker has to find the place: by the
+offset index of a segment, in the middle of a batch, at an edge of a segment, where an answer about times pointed
+(KIP-79), where a group had committed, and below the log's start, where nothing is served any more (KIP-107).
+
+Each round has a consumer of its own, so that nothing of an earlier one can be taken for its answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from harness.evidence.writer import BundleWriter
+from harness.model.clock import now_ns
+from harness.model.schemas import ISOLATIONS
+from harness.workload.consumers.consumer_group import CLASSIC
+from harness.workload.consumers.live_readers import EOF, JUMPS, ReadingDesk
+from harness.workload.drain.probe_places import COMMIT, Ask, Logs
+from harness.workload.meters import Place
+from harness.workload.records.observations import Observer
+from harness.workload.settings import consumer_settings
+
+RECORDS: Final = 50  # of one read
+ENOUGH, END, OUT_OF_RANGE, SILENT = "enough", "end", "out_of_range", "silent"
+_POLL_S: Final = 0.05
+_POLL_RECORDS: Final = 500
+_AT_A_TIME: Final = 2
+_SMALL: Final[dict[str, Any]] = {
+    "enable.partition.eof": True,
+    "fetch.min.bytes": 1,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 256,
+    "max.partition.fetch.bytes": 65_536,  # a batch that is larger comes all the same (KIP-74)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbePatience:
+    """Seconds: of one round, of all of them, of one question about a log's start, and of joining a group."""
+
+    round_s: float = 8.0
+    join_s: float = 25.0
+    total_s: float = 60.0
+    marks_s: float = 5.0
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one read was given; `told` is how it ended: ENOUGH records, the END, OUT_OF_RANGE, or SILENT."""
+
+    ask: Ask
+    asked_ns: int
+    records: list[Message] = field(default_factory=list)
+    told: str = SILENT
+    end_offset: int | None = None
+    at_ns: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        """Nobody said anything."""
+        return self.told == SILENT and not self.records
+
+
+def probe(
+    asks: Mapping[Place, Sequence[Ask]],
+    groups: Mapping[str, Sequence[str]],
+    logs: Logs,
+    desk: ReadingDesk,
+    bundle: BundleWriter,
+    patience: ProbePatience | None = None,
+) -> list[str]:
+    """Writes `probes`, and what they were given into `observations`. Returns what nobody answered, in sentences.
+
+    groups: topics that members of each read.
+    """
+    patience = patience or ProbePatience()
+    give_up_at = time.monotonic() + patience.total_s
+    probers = [Prober(asks, logs, desk, isolation, patience, give_up_at) for isolation in ISOLATIONS]
+    probers += [
+        Joiner({}, logs, desk, ISOLATIONS[0], patience, give_up_at, group=group, topics=topics)
+        for group, topics in groups.items()
+    ]
+    with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="probe") as pool:
+        rows = [row for found in pool.map(lambda prober: prober.run(bundle), probers) for row in found]
+    table = bundle.table("probes", "end")
+    for row in rows:
+        table.append(row)
+    table.close()
+    unasked = [f"{prober.name} was given nothing to read" for prober in probers if not prober.asked and logs.starts]
+    return [_sentence(row) for row in rows if row["told"] == SILENT and not row["records"]] + unasked
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    return f"{row['reader']} of {row['topic']}/{row['partition']} from offset {row['offset']} was told nothing"
+
+
+class Prober:
+    """The reads of one isolation, in rounds: one of each partition at a time."""
+
+    def __init__(
+        self,
+        asks: Mapping[Place, Sequence[Ask]],
+        logs: Logs,
+        desk: ReadingDesk,
+        isolation: str,
+        patience: ProbePatience,
+        give_up_at: float,
+    ) -> None:
+        self._asks, self._logs, self._desk, self._isolation = asks, logs, desk, isolation
+        self._patience, self._give_up_at = patience, give_up_at
+        self.name = f"probe-{isolation.removeprefix('read_')}"
+        self._answers: list[tuple[int, Answer]] = []  # with the session of its records
+
+    @property
+    def asked(self) -> int:
+        """How many reads it began."""
+        return len(self._answers)
+
+    def run(self, bundle: BundleWriter) -> list[dict[str, Any]]:
+        """The rows of `probes`."""
+        table = bundle.table("observations", self.name)
+        self._observer = Observer(
+            table, self._desk.topic_ids, self._desk.run, reader=self.name, kind="probe", isolation=self._isolation
+        )
+        before = self._log_starts(self._places())
+        self._ask_all()
+        answers = [answer for _, answer in self._answers]
+        after = self._log_starts({answer.ask.place for answer in answers})
+        table.close()
+        return [self._row(session, answer, before, after) for session, answer in self._answers]
+
+    def _places(self) -> Iterable[Place]:
+        return self._asks
+
+    def _ask_all(self) -> None:
+        self._in_rounds([ask for asks in self._asks.values() for ask in asks])
+        silent = [answered for answered in self._answers if answered[1].nothing]
+        self._answers = [answered for answered in self._answers if not answered[1].nothing]
+        self._in_rounds([answer.ask for _, answer in silent])
+        asked = {answer.ask for _, answer in self._answers}
+        self._answers += [answered for answered in silent if answered[1].ask not in asked]
+
+    def _in_rounds(self, asks: Sequence[Ask]) -> None:
+        """As long as there is time."""
+        left = list(asks)
+        while left and time.monotonic() < self._give_up_at:
+            turn: dict[Place, Ask] = {}
+            for ask in left:
+                turn.setdefault(ask.place, ask)
+            left = [ask for ask in left if turn[ask.place] is not ask]
+            consumer = Consumer(self._settings())
+            try:
+                asked_ns = now_ns()
+                consumer.assign([TopicPartition(*place, ask.offset) for place, ask in turn.items()])
+                self._keep(self._collect(consumer, {place: Answer(ask, asked_ns) for place, ask in turn.items()}))
+            finally:
+                consumer.close()
+
+    def _settings(self) -> dict[str, Any]:
+        name = f"{self.name}-{self._desk.run:x}"
+        access = self._desk.access.of(self.name)
+        return consumer_settings(self._desk.bootstrap, name, name, self._isolation) | _SMALL | access
+
+    def _collect(
+        self, consumer: Consumer, answers: dict[Place, Answer], within_s: float | None = None
+    ) -> dict[Place, Answer]:
+        """Polls until every read of the round has ended, or the round has; `answers` may grow with an assignment."""
+        give_up_at = time.monotonic() + (within_s or self._patience.round_s)
+        while time.monotonic() < give_up_at and not self._over(answers):
+            for message in consumer.consume(_POLL_RECORDS, _POLL_S):
+                answer = answers.get((str(message.topic()), int(message.partition() or 0)))
+                if answer is not None and answer.told == SILENT:
+                    self._take(answer, message)
+        return answers
+
+    def _over(self, answers: Mapping[Place, Answer]) -> bool:
+        return all(answer.told != SILENT for answer in answers.values())
+
+    def _take(self, answer: Answer, message: Message) -> None:
+        error, offset = message.error(), int(message.offset() or 0)
+        if error is None:
+            answer.records.append(message)
+            if len(answer.records) == RECORDS:
+                answer.told = ENOUGH
+        # An end below what the drain was given is none: the high watermark of a leader may lag (KIP-207).
+        elif error.name() == EOF and offset >= self._logs.positions.get((answer.ask.place, self._isolation), 0):
+            answer.told, answer.end_offset = END, offset
+        elif error.name() in JUMPS:
+            answer.told = OUT_OF_RANGE
+        answer.at_ns = now_ns()
+
+    def _keep(self, answers: Mapping[Place, Answer]) -> None:
+        session = self._observer.new_session(list(answers))
+        for answer in answers.values():
+            self._observer.observe(answer.records)
+            self._answers.append((session, answer))
+
+    def _log_starts(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The first offset of each log, by its leader; without those that did not say."""
+        starts: dict[Place, int] = {}
+        consumer = Consumer(self._settings())
+        try:
+            for place in places:
+                with suppress(KafkaException):
+                    marks = consumer.get_watermark_offsets(TopicPartition(*place), timeout=self._patience.marks_s)
+                    starts |= {} if marks is None else {place: int(marks[0])}
+        finally:
+            consumer.close()
+        return starts
+
+    def _row(
+        self, session: int, answer: Answer, before: Mapping[Place, int], after: Mapping[Place, int]
+    ) -> dict[str, Any]:
+        ask = answer.ask
+        return {
+            "reader": self.name,
+            "session": session,
+            "why": ask.why,
+            "isolation": self._isolation,
+            "topic": ask.place[0],
+            "topic_id": self._desk.topic_ids[ask.place[0]],
+            "partition": ask.place[1],
+            "offset": ask.offset,
+            "time_ms": ask.time_ms,
+            "log_start": before.get(ask.place),
+            "log_start_after": after.get(ask.place),
+            "records": len(answer.records),
+            "told": answer.told,
+            "end_offset": answer.end_offset,
+            "asked_ns": answer.asked_ns,
+            "at_ns": answer.at_ns or now_ns(),
+        }
+
+
+class Joiner(Prober):
+    """A new member of a group, which goes on where the group had committed. It commits nothing."""
+
+    def __init__(self, *args: Any, group: str, topics: Sequence[str]) -> None:
+        super().__init__(*args)
+        self.name = f"probe-group-{group}"
+        self._group, self._topics = group, topics
+        self._joined = False
+
+    def _places(self) -> Iterable[Place]:
+        return [place for place in self._logs.starts if place[0] in self._topics]
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | CLASSIC | {"group.id": self._group}
+
+    def _ask_all(self) -> None:
+        consumer, answers = Consumer(self._settings()), dict[Place, Answer]()
+
+        def assigned(member: Consumer, partitions: list[TopicPartition]) -> None:
+            with suppress(KafkaException):  # without an answer there is nothing to hold against it
+                for told in member.committed(partitions, self._patience.marks_s):
+                    if told.error is None and told.offset >= 0:
+                        ask = Ask((told.topic, told.partition), told.offset, COMMIT)
+                        answers[ask.place] = Answer(ask, now_ns())
+            self._joined = True
+            member.incremental_assign(partitions)  # the client asks for the commits itself
+
+        try:
+            consumer.subscribe(list(self._topics), on_assign=assigned)
+            self._keep(self._collect(consumer, answers, self._patience.join_s))
+        finally:
+            consumer.close()
+
+    def _over(self, answers: Mapping[Place, Answer]) -> bool:
+        return self._joined and super()._over(answers)

@@ -1,0 +1,356 @@
+"""Reads one copy of every partition from its start, and proves which broker served it.
+
+Other copies than the leader's are read by follower fetching (KIP-392, `client.rack`), which moves no leader. The leader
+sends a reader away only to a follower that is in the ISR, so a read first waits until its statistics name the wanted
+broker for every partition; only then it begins anew at the log's start, and what it was given before does not count.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from harness.evidence.writer import TableWriter
+from harness.workload.consumers.live_readers import (
+    EOF,
+    JUMPS,
+    UNREADABLE,
+    Jumps,
+    ReadingDesk,
+    begin_at,
+    serving_brokers,
+    split,
+)
+from harness.workload.drain import offset_gaps
+from harness.workload.meters import Place
+from harness.workload.records.observations import POLL_RECORDS, Observer
+from harness.workload.settings import consumer_settings
+
+_STATISTICS_MS: Final = 100
+_POLL_S: Final = 0.1
+_DELEGATION_DEADLINE_S: Final = 20.0
+_LOG_START_S: Final = 5.0
+_NOBODY: Final = -1  # in statistics: no broker serves the partition now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One partition as it stood when everything was healed. `logs`: (log start, log end) by broker; `joints`: see
+    `holes.Holes`."""
+
+    topic: str
+    partition: int
+    leader: int
+    logs: Mapping[int, tuple[int, int]]
+    joints: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def log_end(self) -> int:
+        """The highest log end of any replica."""
+        return max((end for _, end in self.logs.values()), default=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Read:
+    """The read of one partition by one reader: a row of reads.json. `target` and `position` are next offsets."""
+
+    reader: str
+    kind: str
+    isolation: str
+    replica: int
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    target: int
+    sentinel_offset: int | None
+    position: int = -1
+    stuck_reason: str | None = None
+    holes: list[tuple[int, int]] = field(default_factory=list)  # from and to without the last, out of range for good
+    served_by: set[int] = field(default_factory=set)
+
+    @property
+    def place(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def reached(self) -> bool:
+        """Read to the target, and from the copy that was meant."""
+        return self.stuck_reason is None and self.position >= self.target
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        row = {column.name: getattr(self, column.name) for column in fields(self)}
+        holes = [{"from_offset": low, "to_offset": high} for low, high in self.holes]
+        return row | {"served_by": sorted(self.served_by), "reached": self.reached, "holes": holes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a read may go without any progress, and how long it may take in all; seconds."""
+
+    stall_s: float = 30.0
+    total_s: float = 900.0
+
+
+class CopyReader:
+    """Reads what is still to be read of one copy: the leader's (`broker` None), or what `broker` follows."""
+
+    def __init__(
+        self,
+        desk: ReadingDesk,
+        copies: Sequence[Copy],
+        sentinels: Mapping[Place, int],
+        *,
+        isolation: str,
+        broker: int | None,
+        patience: Patience,
+        attempt: int = 0,
+    ) -> None:
+        self._desk = desk
+        self.isolation = isolation
+        self.broker = broker
+        self._patience = patience
+        self._serving: dict[Place, tuple[int, int]] = {}
+        self._statistics = 0
+        self._cancelled = threading.Event()
+        self._jumps = Jumps()
+        # Who follows may be told of a copy later than who leads, and is left alone for longer.
+        lasts_s = offset_gaps.HOLE_S if broker is None else 2 * offset_gaps.HOLE_S
+        self._holes = offset_gaps.Holes({copy.place: copy.joints for copy in copies}, lasts_s)
+        self._over: dict[Place, tuple[int, int]] = {}  # the hole that a read tries to begin behind
+        self._ended: set[Place] = set()
+        whose = "leader" if broker is None else f"replica-{broker}"
+        self.name = f"{whose}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
+        wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
+        self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
+
+    def run(self, observations: TableWriter) -> None:
+        """Reads until every partition is at its target or patience has run out; `stuck_reason` then says where."""
+        observer = Observer(
+            observations,
+            self._desk.topic_ids,
+            self._desk.run,
+            reader=self.name,
+            kind=self._kind,
+            isolation=self.isolation,
+            replicas={place: read.replica for place, read in self.reads.items()},
+        )
+        consumer = Consumer(self._settings())
+        try:
+            consumer.assign(self._starts())
+            if self.broker is not None:
+                self._wait_for_followers(consumer)
+            self._read(consumer, observer)
+        except KafkaException as failure:  # a read that broke off is evidence: nobody confirmed who served it
+            unproven = [read for read in self.reads.values() if self.broker is not None or not read.reached]
+            self._give_up(unproven, f"after {failure.args[0].str()}")
+        finally:
+            consumer.close()
+        observations.close()
+
+    def cancel(self) -> None:
+        """Ends the read at once, from any thread; what it has not reached stays unreached."""
+        self._cancelled.set()
+
+    def failed(self) -> list[Place]:
+        """Partitions that were not read to the target, or not from the copy that was meant alone."""
+        return [place for place, read in self.reads.items() if not read.reached or self._misserved(read)]
+
+    def unsure(self) -> list[Place]:
+        """What failed, and partitions with a hole, which another try may find to be none."""
+        return [*self.failed(), *(place for place, read in self.reads.items() if read.reached and read.holes)]
+
+    def _misserved(self, read: Read) -> bool:
+        return self.broker is not None and read.served_by != {self.broker}
+
+    @property
+    def _kind(self) -> str:
+        return "drain" if self.broker is None else "replica"
+
+    def _read_of(self, copy: Copy, sentinel: int | None) -> Read:
+        broker = copy.leader if self.broker is None else self.broker
+        return Read(
+            reader=self.name,
+            kind=self._kind,
+            isolation=self.isolation,
+            replica=broker,
+            topic=copy.topic,
+            topic_id=self._desk.targets[copy.topic].topic_id,
+            partition=copy.partition,
+            start=copy.logs.get(broker, (0, 0))[0],
+            target=max(copy.log_end, 0 if sentinel is None else sentinel + 1),
+            sentinel_offset=sentinel,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        settings = consumer_settings(self._desk.bootstrap, f"{self.name}-{self._desk.run:x}", self.name, self.isolation)
+        rack = {} if self.broker is None else {"client.rack": f"r{self.broker}"}
+        return (
+            settings
+            | dict(self._desk.access.settings)
+            | rack
+            | {
+                "enable.partition.eof": True,
+                "statistics.interval.ms": _STATISTICS_MS,
+                "stats_cb": self._on_statistics,
+                "fetch.min.bytes": 1,  # nothing more is coming
+            }
+        )
+
+    def _starts(self) -> list[TopicPartition]:
+        return [TopicPartition(*place, read.start) for place, read in self.reads.items()]
+
+    def _on_statistics(self, text: str) -> None:
+        """Called from within a poll. What arrived between two statistics came from the broker that either names.
+
+        A partition is without a broker for a moment when its leader moves or a connection breaks; then the client goes
+        to the leader, which sends it away again without a record.
+        """
+        self._desk.access.note(self.name, text)
+        serving = serving_brokers(text)
+        for place, read in self.reads.items():
+            broker, received = serving.get(place, (_NOBODY, 0))
+            broker_before, received_before = self._serving.get(place, (broker, 0))
+            if received > received_before:
+                read.served_by |= {broker, broker_before} - {_NOBODY} or {_NOBODY}
+        self._serving = serving
+        self._statistics += 1
+
+    def _wait_for_followers(self, consumer: Consumer) -> None:
+        """Lets the leaders send this reader to its broker, then starts over: only what that broker serves counts."""
+        give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
+        while self._elsewhere() and time.monotonic() < give_up_at and not self._cancelled.is_set():
+            _, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
+            for event in events:
+                if read := self._jumped(event):
+                    self._follow_log_start(consumer, read)
+        for place in self._elsewhere():
+            broker = self._serving.get(place, (None, 0))[0]
+            self.reads[place].stuck_reason = f"broker {broker} served it instead of broker {self.broker}"
+        for start in self._starts():
+            try:
+                consumer.seek(start)
+            except KafkaException:  # it has no position, see _follow_log_start
+                begin_at(consumer, (start.topic, start.partition), start.offset)
+        for read in self.reads.values():
+            read.served_by.clear()
+
+    def _jumped(self, event: Message) -> Read | None:
+        """The read whose position is not in the log any more, if that is what the event says."""
+        error, topic = event.error(), event.topic()
+        assert error is not None
+        if error.fatal():
+            raise KafkaException(error)
+        return self.reads[topic, int(event.partition() or 0)] if topic is not None and error.name() in JUMPS else None
+
+    def _follow_log_start(self, consumer: Consumer, read: Read) -> None:
+        """Retention moved the log's start before anything counted: the read begins there, or is never sent on."""
+        with suppress(KafkaException):  # a leader that cannot be asked now: the same event comes again
+            marks = consumer.get_watermark_offsets(TopicPartition(*read.place), timeout=_LOG_START_S)
+            read.start = read.start if marks is None else marks[0]
+        begin_at(consumer, read.place, read.start)
+
+    def _elsewhere(self) -> list[Place]:
+        return [place for place in self.reads if self._serving.get(place, (None, 0))[0] != self.broker]
+
+    def _read(self, consumer: Consumer, observer: Observer) -> None:
+        observer.new_session(list(self.reads))
+        started_s = progress_s = time.monotonic()
+        while missing := [r for r in self.reads.values() if r.position < r.target and r.place not in self._ended]:
+            if self._turn(consumer, observer):
+                progress_s = time.monotonic()
+            now_s = time.monotonic()
+            late = now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s
+            if late or self._cancelled.is_set():
+                self._give_up(missing, f"after {now_s - started_s:.0f} s")
+                break
+        self._confirm_brokers(consumer, observer)
+
+    def _turn(self, consumer: Consumer, observer: Observer) -> bool:
+        """Whether any partition got further than ever: what is only read once more is no progress."""
+        records, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
+        observer.observe(records)
+        moved = False
+        for place, offset in observer.next_offset.items() if records else ():
+            moved |= self._came_to(self.reads[place], offset)
+        for event in events:
+            moved |= self._on_event(consumer, observer, event)
+        return moved
+
+    def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
+        if read := self._jumped(event):
+            if (joint := self._holes.behind(read.place, read.position)) is not None:
+                self._over_hole(consumer, observer, read, joint)
+            else:
+                # Retention moved the log's start: what is left is read from where it begins now.
+                self._over.pop(read.place, None)
+                self._jumps.go_on(consumer, observer, read.place, read.position)
+            return False
+        error, topic = event.error(), event.topic()
+        if topic is None or error is None or error.name() not in (EOF, UNREADABLE):
+            return False
+        read = self.reads[topic, int(event.partition() or 0)]
+        if error.name() == UNREADABLE:
+            self._not_there(consumer, observer, read, int(event.offset() or 0))
+            return False
+        return self._came_to(read, int(event.offset() or 0))
+
+    def _not_there(self, consumer: Consumer, observer: Observer, read: Read, offset: int) -> None:
+        """A leader failed to read an offset. That it is gone is taken where the read stands before it, and no copy
+        begins there, nor a replica's own log: one that is there and cannot be read is no hole."""
+        if read.place in self._over or offset != max(read.position, read.start):
+            return
+        if not self._holes.begins(read.place, offset) and (joint := self._holes.behind(read.place, offset)) is not None:
+            self._over_hole(consumer, observer, read, joint)
+
+    def _came_to(self, read: Read, offset: int) -> bool:
+        """Whether that is further than ever. A hole it is only where the log went on behind it."""
+        if offset <= read.position:
+            return False
+        if (hole := self._over.pop(read.place, None)) is not None:
+            read.holes.append(hole)
+        read.position = offset
+        return True
+
+    def _over_hole(self, consumer: Consumer, observer: Observer, read: Read, joint: int) -> None:
+        """The leader's copy is read on behind it. Another one's ends here, since it is the leader that answers then; a
+        second try begins behind the hole."""
+        if self.broker is not None:
+            self._ended.add(read.place)
+            self._give_up([read], "before a hole")
+            return
+        observer.new_session([read.place])
+        self._over[read.place] = max(read.position, read.start), joint
+        begin_at(consumer, read.place, joint)
+
+    def _give_up(self, missing: list[Read], why: str) -> None:
+        for read in missing:
+            read.stuck_reason = read.stuck_reason or (
+                f"{read.topic}[{read.partition}] is stuck at offset {read.position} of {read.target} "
+                f"{why}, read as {self.isolation} from broker {sorted(read.served_by)}"
+            )
+
+    def _confirm_brokers(self, consumer: Consumer, observer: Observer) -> None:
+        """Statistics that are younger than the last record decide who served it, or said that there was none."""
+        statistics, give_up_at = self._statistics, time.monotonic() + 5.0
+        while self._statistics < statistics + 2 and time.monotonic() < give_up_at:
+            self._turn(consumer, observer)
+        for place, read in self.reads.items():
+            read.served_by = read.served_by or {self._serving.get(place, (_NOBODY, 0))[0]}
+            if self._misserved(read):
+                read.stuck_reason = read.stuck_reason or (
+                    f"brokers {sorted(read.served_by)} served it instead of broker {self.broker} alone"
+                )

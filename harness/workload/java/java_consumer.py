@@ -1,0 +1,145 @@
+"""The release's own consumer, with the methods of confluent_kafka's that live readers call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from harness.workload.java.java_process import Fields, JavaClients, JavaError, JavaProcess, content, number, places
+
+# Beyond what the client gives any call itself, with a rebalance in the middle.
+_CALL_S: Final = 30.0
+_CLOSE_S: Final = 5.0
+_CREATED: Final = 1  # a type of timestamps; nobody asks
+# As librdkafka calls the same.
+_NAMES: Final[dict[str, str]] = {
+    "OffsetOutOfRangeException": "OFFSET_OUT_OF_RANGE",
+    "LogTruncationException": "_LOG_TRUNCATION",
+    "NoOffsetForPartitionException": "_AUTO_OFFSET_RESET",
+}
+
+Rebalanced = Callable[[Any, list[TopicPartition]], None]
+
+
+class Given:
+    """A record, or an error of one partition, as a Message shows it."""
+
+    __slots__ = ("_at_ms", "_epoch", "_error", "_headers", "_key", "_offset", "_partition", "_topic", "_value")
+
+    def __init__(self, topic: str | None, partition: int | None, error: JavaError | None = None) -> None:
+        self._topic, self._partition, self._error = topic, partition, error
+        self._offset = self._at_ms = -1
+        self._epoch: int | None = None
+        self._key: bytes | None = None
+        self._value: bytes | None = None
+        self._headers: list[tuple[str, bytes | None]] | None = None
+
+    @classmethod
+    def read(cls, topic: str, partition: int, fields: Fields) -> Given:
+        given = cls(topic, partition)
+        given._offset, given._at_ms, epoch, headers = fields.i64(), fields.i64(), fields.i32(), fields.i32()
+        given._epoch = epoch if epoch >= 0 else None
+        given._key, given._value = fields.content(), fields.content()
+        if headers:
+            given._headers = [(fields.text(), fields.content()) for _ in range(headers)]
+        return given
+
+    def topic(self) -> str | None:
+        return self._topic
+
+    def partition(self) -> int | None:
+        return self._partition
+
+    def error(self) -> JavaError | None:
+        return self._error
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return _CREATED, self._at_ms
+
+    def leader_epoch(self) -> int | None:
+        return self._epoch
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self._headers
+
+
+def records(fields: Fields) -> list[Given]:
+    """What a poll gave, partition by partition."""
+    found: list[Given] = []
+    for _place in range(fields.i32()):
+        topic, partition = fields.text(), fields.i32()
+        found += [Given.read(topic, partition, fields) for _record in range(fields.i32())]
+    return found
+
+
+class JavaConsumer(JavaProcess):
+    """Belongs to one thread; what it says of rebalances is told within `consume` and `close`."""
+
+    def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
+        self._told: dict[str, Rebalanced] = {}
+        self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # of those that it did by itself
+        super().__init__(clients, "consumer", settings)
+
+    def subscribe(
+        self, topics: Sequence[str], *, on_assign: Rebalanced, on_revoke: Rebalanced, on_lost: Rebalanced
+    ) -> None:
+        self._told = {"a": on_assign, "r": on_revoke, "l": on_lost}
+        self.ask("subscribe", number(len(topics)), *map(content, topics), timeout_s=_CALL_S)
+
+    def consume(self, _: int, timeout_s: float) -> list[Given]:
+        """Records of one poll; `max.poll.records` bounds them. Errors come as messages, as librdkafka gives them."""
+        try:
+            fields = self.ask("poll", number(int(timeout_s * 1000)), timeout_s=_CALL_S)
+        except KafkaException as failure:
+            error: JavaError = failure.args[0]
+            named = JavaError(_NAMES.get(error.name(), error.name()), error.flags, error.text)
+            return [Given(*place, named) for place in error.places] or [Given(None, None, named)]
+        return records(fields)
+
+    def incremental_assign(self, parts: Sequence[TopicPartition]) -> None:
+        """Besides what it has, at these offsets. Of a group's partitions only the offsets are set."""
+        self.ask("assign", places(parts, offsets=True), timeout_s=_CALL_S)
+
+    def incremental_unassign(self, parts: Sequence[TopicPartition]) -> None:
+        self.ask("unassign", places(parts), timeout_s=_CALL_S)
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition(*place) for place in self.ask("assignment", timeout_s=_CALL_S).places()]
+
+    def commit(self, *, offsets: Sequence[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        """Always synchronous. KafkaException where the commit failed as a whole, which it does or does not."""
+        assert not asynchronous
+        self.ask("commit", places(offsets, offsets=True), timeout_s=_CALL_S)
+        return list(offsets)
+
+    def committed(self, parts: Sequence[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        """The group's offsets, as its coordinator tells them now; stable ones only."""
+        fields = self.ask("committed", number(int(timeout_s * 1000)), places(parts), timeout_s=timeout_s + _CALL_S)
+        return [TopicPartition(fields.text(), fields.i32(), fields.i64()) for _ in range(fields.i32())]
+
+    def event(self, frame: Fields) -> None:
+        """A rebalance: the client waits until its application has done what it does then. Or an acknowledged commit."""
+        if frame.op == b"K" and self.on_commit:
+            self.on_commit({(frame.text(), frame.i32()): frame.i64() for _ in range(frame.i32())})
+        if frame.op != b"B":
+            return
+        what = chr(frame.byte())
+        try:
+            if told := self._told.get(what):
+                told(self, [TopicPartition(*place) for place in frame.places()])
+        finally:
+            self.send(b"D")
+
+    def close(self, within_s: float = _CLOSE_S) -> None:
+        super().close(within_s)

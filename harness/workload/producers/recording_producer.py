@@ -1,0 +1,395 @@
+"""A producer that keeps the ledger: every attempted record, its outcome, its offset, its times."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from harness.evidence.writer import TableWriter
+from harness.model.clock import now_ns
+from harness.model.outcome import Outcome
+from harness.model.scenario.scenario import Producer
+from harness.model.secured import producer_name
+from harness.workload.access import Access
+from harness.workload.java.java_process import JavaClients
+from harness.workload.java.java_producer import JavaProducer
+from harness.workload.meters import NONE, Meters, Place
+from harness.workload.producers.delivery_reports import Times, offsets_of, only_told
+from harness.workload.producers.enqueue import QUEUE_FULL, Handed, error_of, hand_over, messages_of
+from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
+from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
+from harness.workload.records.keys import Keys
+from harness.workload.records.payload import Int64s, Payloads, heads_of
+from harness.workload.records.value_shapes import Forms
+from harness.workload.settings import CLIENT_NAME, is_idempotent, may_retry, producer_settings
+
+CHUNK: Final = 1000
+METADATA_S: Final = 1.0
+PURGE_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where load goes: a topic as it stands on the cluster."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What all producers of a run share, and the tables that one of them writes. java: the release's own clients, where
+    it is one."""
+
+    bootstrap: str
+    targets: Mapping[str, Target]
+    numbers: Numbers
+    meters: Meters
+    ledger: TableWriter
+    reservations: TableWriter
+    run: int
+    seed: int
+    access: Access = field(default_factory=Access)
+    java: JavaClients | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcomes of the sends that were queued with it."""
+
+    queued: int = 0
+    acked: int = 0
+    refused: int = 0
+    unknown: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_seqs: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Everything that was queued has been reported."""
+        return self.acked + self.refused + self.unknown >= self.queued
+
+    def add(self, outcome: Outcome, count: int, offsets: Int64s) -> None:
+        """Counts reports of one outcome."""
+        setattr(self, outcome.value, getattr(self, outcome.value) + count)
+        if outcome is Outcome.ACKED and len(told := offsets[offsets >= 0]):
+            lowest, highest = int(told.min()), int(told.max())
+            self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
+            self.last_offset = highest if self.last_offset is None else max(self.last_offset, highest)
+
+
+class RecordingProducer:
+    """One producer of a scenario through all its incarnations. Belongs to one thread.
+
+    Delivery reports come through one shared callback that only keeps the messages; after each poll they are
+    decoded together: the prefix of a value names its stream and sequence, so nothing depends on the order of reports.
+    """
+
+    def __init__(self, spec: Producer, desk: Desk) -> None:
+        self.spec = spec
+        self.desk = desk
+        self.incarnations = 0
+        self.failed_sends = 0
+        self.fatal: str | None = None
+        self._payloads = Payloads(desk.run, max(spec.sizes or (spec.value_bytes,)), desk.seed, headed=spec.headers)
+        self._forms = Forms(spec)
+        self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
+        self._keys = {t: Keys(n, spec.partitioner) for t, n in self._partitions.items()} if spec.keyed else {}
+        self._tally: Tally | None = None
+        self._acked: list[Message] = []
+        self._failed: list[tuple[KafkaError, Message]] = []
+        way_in = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
+        self._settings = {**desk.access.settings, **way_in}
+        self._reservations = Reservations(desk.reservations, self._identity())
+        self.open()
+
+    def open(self) -> None:
+        """Starts a new incarnation: a new client, and new streams as they are needed."""
+        self.incarnations += 1
+        self.fatal = None
+        self._topic_ids = self._told_ids()
+        self._streams: dict[Place, Stream] = {}
+        self._by_number: dict[int, Stream] = {}
+        self.client = self._client()
+
+    def _client(self) -> Any:
+        """A new one; the one kind has the methods of the other."""
+        if self.desk.java is not None:
+            who, meters = f"{self.spec.name}/{self.incarnations}", self.desk.meters
+            return JavaProducer(self.desk.java, self._settings, lambda total: meters.retried(who, total))
+        return confluent_kafka.Producer(
+            self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
+        )
+
+    def _told_ids(self) -> dict[str, str]:
+        return {topic: self.desk.targets[topic].topic_id for topic in self.spec.topics}
+
+    def renew_if_recreated(self) -> None:
+        """Ends this incarnation when one of its topics was deleted and made anew, and starts one for the new topic.
+
+        Clients name topics by their names, so what is underway may have reached either one. Its streams stay those of
+        the old topic, and nothing of it is sent again.
+        """
+        if self._told_ids() != self._topic_ids:
+            self.client.purge()
+            self.close(PURGE_S)
+            self.open()
+
+    @property
+    def places(self) -> list[Place]:
+        """All partitions that this producer writes to."""
+        return [(t, p) for t, partitions in self._partitions.items() for p in range(partitions)]
+
+    def take_up(self) -> None:
+        """Writes to partitions that were added meanwhile, too, as soon as this client knows of them.
+
+        Before that it would refuse them by itself. Keys are spread anew: which of them a partition gets has changed.
+        """
+        for topic, known in self._partitions.items():
+            wanted = self.desk.targets[topic].partitions
+            if wanted == known or self._told_partitions(topic) < wanted:
+                continue
+            self._partitions[topic] = wanted
+            if self.spec.keyed:
+                self._keys[topic] = Keys(wanted, self.spec.partitioner)
+
+    def _told_partitions(self, topic: str) -> int:
+        try:
+            return len(self.client.list_topics(topic, timeout=METADATA_S).topics[topic].partitions)
+        except KafkaException:
+            return 0  # it is asked again
+
+    def queue(self, place: Place, count: int, *, txn_id: int = NO_TXN, tally: Tally | None = None) -> int:
+        """Hands up to `count` records to the client and returns how many it took. Never sends a sequence twice."""
+        if place[1] >= self._partitions[place[0]]:
+            self.take_up()
+            if place[1] >= self._partitions[place[0]]:
+                return 0
+        stream = self._streams.get(place) or self._new_stream(place)
+        count = stream.room(min(count, CHUNK))
+        if count == 0:
+            return 0
+        first = stream.next_seq
+        self._reservations.cover(stream, first + count)
+        messages, hashes = self._messages(stream, first, count)
+        if tally is not None:
+            tally.first_seqs.setdefault(stream.number, first)
+        self._tally = tally
+        called_ns = now_ns()
+        stream.opened(first, count, called_ns, txn_id, hashes)
+        stream.next_seq += count
+        taken = hand_over(self.client, self.spec, place, messages, self._delivered)
+        if taken < count:
+            self._not_queued(stream, first, messages)
+        if tally is not None:
+            tally.queued += stream.next_seq - first
+        return taken
+
+    def poll(self, timeout_s: float) -> None:
+        """Waits up to `timeout_s` for delivery reports and records them."""
+        self._serve(self.client.poll, timeout_s)
+
+    def flush(self, deadline_s: float) -> bool:
+        """Waits until everything queued is reported; False when `deadline_s` ran out first, or on a fatal error."""
+        return self._serve(self.client.flush, deadline_s) == 0
+
+    def _serve(self, call: Callable[[float], int], timeout_s: float) -> int | None:
+        """A call that runs callbacks. The client raises a fatal error out of it in place of calling `error_cb`."""
+        try:
+            return call(timeout_s)
+        except KafkaException as failure:
+            self._note_fatal(failure.args[0])
+            if self.fatal is None:
+                raise
+            return None
+        finally:
+            self.record()
+
+    def record(self) -> None:
+        """Writes what the callbacks have collected. The time of a report is that of the poll it came with."""
+        returned_ns = now_ns()
+        if self._acked:
+            messages, self._acked = self._acked, []
+            self._write(messages, None, returned_ns)
+        if self._failed:
+            failed, self._failed = self._failed, []
+            self.failed_sends += len(failed)
+            by_error: dict[str, list[Message]] = defaultdict(list)
+            for error, message in failed:
+                by_error[error.name()].append(message)
+            for name, messages in by_error.items():
+                self._write(messages, name, returned_ns)
+
+    def close(self, deadline_s: float) -> None:
+        """Ends this incarnation within `deadline_s` seconds and a little; what is never reported is unknown."""
+        if not self.flush(deadline_s):
+            self.client.purge()
+            self.flush(2.0)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Gives the incarnation up without asking its client anything more."""
+        returned_ns = now_ns()
+        for stream in self._by_number.values():
+            sequences = stream.unreported()
+            if len(sequences):
+                self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
+        if isinstance(self.client, JavaProducer):
+            self.client.let_go()
+
+    def let_go(self, client: confluent_kafka.Producer) -> None:
+        """Goes on with another client than the one that it had meanwhile, whose end is nobody's concern."""
+        self.client, self.fatal = client, None
+        self._streams = {}
+
+    def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[Handed], Int64s | None]:
+        topic, partition = stream.topic, stream.partition
+        keys, hashes = self._keys[topic].of(partition, first, count) if topic in self._keys else (None, None)
+        sequences = np.arange(first, first + count)
+        forms, sizes = self._forms.of(stream.number, sequences), self._forms.sizes(stream.number, sequences)
+        values = self._payloads.build(stream.number, first, count, topic, partition, hashes, forms, sizes)
+        return messages_of(values, keys, headed=self.spec.headers, forms=forms), hashes
+
+    def _new_stream(self, place: Place) -> Stream:
+        topic, partition = place
+        stream = Stream(
+            number=self.desk.numbers.stream(),
+            topic=topic,
+            topic_id=self.desk.targets[topic].topic_id,
+            partition=partition,
+        )
+        self._streams[place] = self._by_number[stream.number] = stream
+        return stream
+
+    def _not_queued(self, stream: Stream, first: int, messages: Sequence[Handed]) -> None:
+        """What the client turned down was never queued: refused, or, as a full queue's tail, not attempted yet."""
+        end = len(messages)
+        while end and error_of(messages[end - 1]) == QUEUE_FULL:
+            end -= 1
+        stream.pending[stream.places(first + end, len(messages) - end)] = False
+        stream.next_seq = first + end
+        refused: dict[str, list[int]] = defaultdict(list)
+        for at, message in enumerate(messages[:end]):
+            if error := error_of(message):
+                refused[error].append(first + at)
+                self._note_fatal(message["_error"])
+        for error, sequences in refused.items():
+            numbers = np.array(sequences, np.int64)
+            self._write_rows(stream, numbers, error, np.full(len(numbers), NONE), now_ns(), Outcome.REFUSED)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._acked.append(message)
+        else:
+            self._failed.append((error, message))
+            self._note_fatal(error)
+
+    def _write(self, messages: list[Message], error: str | None, returned_ns: int) -> None:
+        heads = heads_of(map(type(messages[0]).value, messages))
+        streams = heads["stream"]
+        sequences = heads["seq"].astype(np.int64)
+        offsets = offsets_of(messages)
+        times = Times.of(messages) if error is None and self.desk.java is None else None
+        for number in np.unique(streams).tolist():
+            mine = streams == number
+            told = only_told(offsets[mine])
+            self._write_rows(
+                self._by_number[number], sequences[mine], error, told, returned_ns, times=times and times.among(mine)
+            )
+
+    def _write_rows(
+        self,
+        stream: Stream,
+        sequences: Int64s,
+        error: str | None,
+        offsets: Int64s,
+        returned_ns: int,
+        outcome: Outcome | None = None,
+        times: Times | None = None,
+    ) -> None:
+        outcome = outcome or outcome_of_send(error, retries=may_retry(self._settings))
+        at = sequences % len(stream.pending)
+        stream.pending[at] = False
+        txns = stream.txn_id[at]
+        self.desk.ledger.append(
+            {
+                "stream": stream.number,
+                "seq": sequences,
+                "topic": stream.topic,
+                "topic_id": stream.topic_id,
+                "partition": stream.partition,
+                "key_hash": stream.key_hash[at] if self.spec.keyed else None,
+                "txn_id": np.ma.masked_equal(txns, NO_TXN) if self.spec.transactions else None,
+                "outcome": outcome.value,
+                "offset": np.ma.masked_less(offsets, 0),
+                "called_ns": stream.called_ns[at],
+                "returned_ns": returned_ns,
+                "error": error,
+                "value": self._forms.words(stream.number, sequences),
+                "timestamp_ms": times and times.at_ms,
+                "timestamp_type": times and times.types,
+            }
+        )
+        self._count(stream, sequences, error, offsets, returned_ns, outcome)
+
+    def _count(
+        self, stream: Stream, sequences: Int64s, error: str | None, offsets: Int64s, at_ns: int, outcome: Outcome
+    ) -> None:
+        place = (stream.topic, stream.partition)
+        if outcome is Outcome.ACKED:
+            current = stream.topic_id == self.desk.targets[stream.topic].topic_id
+            highest = max(int(offsets.max()), NONE) if current else NONE
+            called_ns = stream.called_ns[sequences % len(stream.pending)]
+            self.desk.meters.acked(place, called_ns, len(sequences) * self.spec.mean_bytes, highest, at_ns)
+        elif error is not None:
+            self.desk.meters.failed(error, len(sequences), unknown=outcome is Outcome.UNKNOWN)
+        tally = self._tally
+        if tally is not None and stream.number in tally.first_seqs:
+            mine = sequences >= tally.first_seqs[stream.number]
+            tally.add(outcome, int(mine.sum()), offsets[mine])
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._note_fatal(error)
+
+    def _note_fatal(self, error: KafkaError) -> None:
+        if error.fatal() or error.name() == "_FATAL":
+            self.fatal = self.fatal or error.name()
+
+    def _statistics_of(self, incarnation: int) -> Any:
+        def take(text: str) -> None:
+            self.desk.access.note(producer_name(self.spec.name), text)
+            statistics = json.loads(text)
+            self.desk.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
+
+        return take
+
+    def _sent_again(self, statistics: dict[str, Any]) -> int:
+        """Records transmitted more often than they were queued: a lower bound, since some may never have been sent.
+
+        librdkafka's own `txretries` leaves produce requests out: their records go back into the partition's queue.
+        """
+        sent = {
+            (topic, int(partition)): numbers["txmsgs"]
+            for topic, of_topic in statistics["topics"].items()
+            for partition, numbers in of_topic["partitions"].items()
+        }
+        return sum(max(0, sent.get(place, 0) - stream.next_seq) for place, stream in list(self._streams.items()))
+
+    def _identity(self) -> Identity:
+        spec = self.spec
+        return Identity(
+            producer=spec.name,
+            acks="all" if str(self._settings["acks"]) == "-1" else str(self._settings["acks"]),
+            idempotent=is_idempotent(self._settings),
+            transactional=spec.transactions is not None,
+            client=CLIENT_NAME if self.desk.java is None else self.desk.java.name,
+        )

@@ -1,0 +1,70 @@
+"""Keys of keyed producers, by the partition that they belong in: the harness's own choice, or a client's partitioner.
+
+A stream is of one partition, so a sequence is given a key that belongs there. Where the client chooses, it is asked for
+no partition, and what it chose shows where the record is found: `misrouted` if not there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from itertools import repeat
+from typing import Final
+
+import numpy as np
+
+from harness.workload.records.payload import Int64s
+
+_KEYS_PER_PARTITION: Final = 64
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_BITS: Final = 0xFFFFFFFF
+
+
+def murmur2(key: bytes) -> int:
+    """The hash that Java's producer goes by (org.apache.kafka.common.utils.Utils.murmur2), as an unsigned number."""
+    h, whole = _SEED ^ len(key), len(key) & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * _M & _BITS
+        h = (h * _M & _BITS) ^ ((k ^ k >> 24) * _M & _BITS)
+    if whole < len(key):
+        h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _BITS
+    h = (h ^ h >> 13) * _M & _BITS
+    return h ^ h >> 15
+
+
+def _of_java(key: bytes) -> int:
+    return murmur2(key) & 0x7FFFFFFF
+
+
+# By librdkafka's names of its partitioners. "" = the harness's own choice.
+PLACED_BY: Final[dict[str, Callable[[bytes], int]]] = {
+    "": zlib.crc32,
+    "consistent": zlib.crc32,
+    "consistent_random": zlib.crc32,
+    "murmur2": _of_java,
+    "murmur2_random": _of_java,
+}
+
+
+class Keys:
+    """Keys by partition: a partitioner's hash of the key, modulo the partitions."""
+
+    def __init__(self, partitions: int, partitioner: str = "") -> None:
+        placed_by = PLACED_BY[partitioner]
+        self._keys: list[list[bytes]] = [[] for _ in repeat(None, partitions)]
+        number, missing = 0, partitions * _KEYS_PER_PARTITION
+        while missing:
+            key = b"key-%d" % number
+            bucket = self._keys[placed_by(key) % partitions]
+            if len(bucket) < _KEYS_PER_PARTITION:
+                bucket.append(key)
+                missing -= 1
+            number += 1
+        self._hashes = [np.array([zlib.crc32(key) for key in bucket], np.int64) for bucket in self._keys]
+
+    def of(self, partition: int, first_seq: int, count: int) -> tuple[list[bytes], Int64s]:
+        """`count` keys of a partition with their CRC-32; a sequence always gets the same key."""
+        turns = np.arange(first_seq, first_seq + count) % _KEYS_PER_PARTITION
+        bucket = self._keys[partition]
+        return [bucket[turn] for turn in turns.tolist()], self._hashes[partition][turns]

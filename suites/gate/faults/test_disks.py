@@ -1,0 +1,214 @@
+"""Power loss, and disks that fail under a broker, on real file systems: each bites, heals, and says when it did not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters.disks import loop_devices
+from harness.clusters.disks.unmount import mounts_below
+from harness.clusters.nodes.jvm_cluster import JvmCluster
+from harness.faults.disks import disk_failed, disk_filled
+from harness.model.errors import HarnessFailure
+from harness.model.scenario.scenario import ClusterShape, Producer, Topic
+from suites.gate.playing import Play, playing, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+BY_ONE = ((1, 2, 3), (1, 3, 2), (1, 2, 3), (1, 3, 2))
+TOPICS = (
+    Topic(name="busy", partitions=4, assignment=BY_ONE),
+    Topic(name="cached", partitions=1, assignment=((1, 2, 3),)),
+    Topic(name="flushed", partitions=1, assignment=((1, 2, 3),), config={"flush.messages": "1"}),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("busy",), rate_per_s=800),
+    Producer(name="cached", topics=("cached",), when="steps"),
+    Producer(name="flushed", topics=("flushed",), when="steps"),
+)
+
+
+@pytest.fixture(scope="module", params=["ext4", "xfs"])
+def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Any]:
+    reason = loop_devices.missing().get(loop_devices.capability(request.param))
+    if reason and os.environ.get("CI") and os.geteuid() == 0:
+        pytest.fail(f"in CI everything must be there: {reason}")
+    if reason:
+        pytest.skip(reason)
+    with running(backend, ClusterShape(disk=request.param, log_dirs=2)) as started:
+        assert len(mounts_below(started.directory)) == 6
+        yield started
+    assert mounts_below(started.directory) == []
+
+
+@pytest.fixture
+def play(cluster: JvmCluster, play: Play) -> Iterator[Play]:
+    yield play
+    assert cluster.unexpected_exits() == []
+
+
+def burst(topic: str, records: int = 2000) -> tuple[str, dict[str, Any]]:
+    return f"to_{topic}", {"do": "produce", "producer": topic, "to": f"{topic}/0", "records": records}
+
+
+def ends(play: Play, topic: str) -> set[int]:
+    """Where the copies of partition 0 end."""
+    offsets = play.stage.admin.replica_offsets([topic])
+    return {end for (_, partition, _), (_, end) in offsets.items() if partition == 0}
+
+
+def test_all_lose_power_and_only_what_was_flushed_is_left(play: Play) -> None:
+    rows = play(
+        burst("flushed"),
+        burst("cached"),
+        ("dark", {"do": "power_loss", "node": "brokers"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    dark = rows[2]
+    assert (ends(play, "cached"), ends(play, "flushed")) == ({0}, {2000})
+    assert dark["bite"]["seen"]["records_lost_by_logs"] >= 6000
+    assert {(e["topic"], e["broker"]) for e in dark["events"] if e["kind"] == "power_loss"} >= {
+        ("cached", broker) for broker in (1, 2, 3)
+    }
+
+
+def test_one_loses_power_and_fetches_again_what_it_had_in_memory(play: Play) -> None:
+    *_, dark, _, _ = play(
+        burst("cached"),
+        ("dark", {"do": "power_loss", "node": "leader(cached/0)"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    assert dark["resolved"]["log_ends"]["cached/0 of 1"] == [2000, 0]
+    assert ends(play, "cached") == {2000}
+
+
+def test_disks_that_only_pretend_to_flush_lose_what_was_flushed(play: Play) -> None:
+    play(
+        burst("flushed", 300),
+        ("lie", {"do": "disk_lies", "node": "brokers"}),
+        ("more", {"do": "produce", "producer": "flushed", "to": "flushed/0", "records": 200}),
+        ("dark", {"do": "power_loss", "node": "brokers", "lying_since": "lie"}),
+        ("light", {"do": "heal", "fault": "dark"}),
+    )
+    assert ends(play, "flushed") == {300}
+
+
+def test_without_load_nobody_misses_who_lost_power(play: Play) -> None:
+    play.without_load()
+    dark = ("dark", {"do": "power_loss", "node": "broker(1)"})
+    said = play.doubt(dark, ("mend", {"do": "heal", "fault": "dark"}))
+    assert "acks in the last second" in said or "no log lost a record" in said
+
+
+def test_the_disk_of_the_metadata_log_takes_its_broker_with_it(play: Play) -> None:
+    dead, *_ = play(
+        ("dead", {"do": "disk_failed", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "dead"})
+    )
+    assert "gave its log directory up and ended" in dead["bite"]["because"]
+
+
+def test_one_of_two_disks_fails_and_its_broker_lives_on(play: Play) -> None:
+    dead, *_ = play(
+        ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2}), ("mend", {"do": "heal", "fault": "dead"})
+    )
+    assert "gave data-2 up and runs on" in dead["bite"]["because"]
+    assert "leader epoch rose" in dead["bite"]["because"]
+
+
+def test_a_disk_that_nobody_writes_to_is_not_missed(play: Play) -> None:
+    play.without_load()
+    dead = ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2})
+    assert play.doubt(dead, ("mend", {"do": "heal", "fault": "dead"}))
+
+
+def test_a_disk_turns_read_only(play: Play, cluster: JvmCluster) -> None:
+    if cluster.shape.disk != "ext4":
+        pytest.skip("XFS never turns read-only by itself")
+    fixed, *_ = play(
+        ("fixed", {"do": "disk_read_only", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "fixed"})
+    )
+    assert "gave its log directory up and ended" in fixed["bite"]["because"]
+
+
+def test_a_disk_has_no_room(play: Play) -> None:
+    # With nothing to spare the metadata log meets it, too: without that disk no broker lives on.
+    full, *_ = play(
+        ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 0}),
+        ("mend", {"do": "heal", "fault": "full"}),
+    )
+    assert "gave its log directory up and ended" in full["bite"]["because"]
+
+
+def test_a_disk_stalls_again_and_again(play: Play) -> None:
+    stall, *_ = play(("stall", {"do": "disk_stalled", "node": "leader(busy/0)", "for_s": 6.0}))
+    assert stall["bite"]["seen"]["stalls"] >= 2
+
+
+def test_a_disk_that_stalls_for_moments_is_not_noticed(play: Play) -> None:
+    arguments = {"do": "disk_stalled", "node": "leader(busy/0)", "freeze_s": 0.01, "thaw_s": 5.0}
+    assert "acks do not stop for as little as 0.01 s" in play.doubt(("stall", arguments))
+
+
+@pytest.mark.parametrize("what", ["shut_down", "freeze", "fill"])
+def test_no_disk_but_that_of_a_broker_is_broken(cluster: JvmCluster, what: str) -> None:
+    """A controller's folder, and a folder on a broker's disk, are no mounts of a disk that the run made."""
+    disks: Any = cluster.disks
+    breaking: Callable[..., Any] = getattr(disks, what)
+    (cluster.log_directories(1)[0] / "inside").mkdir(exist_ok=True)
+    for directory in (cluster.log_directories(101)[0], cluster.log_directories(1)[0] / "inside", Path("/tmp")):
+        with pytest.raises(HarnessFailure, match="is left alone"):
+            breaking(directory, *([0] if what == "fill" else []))
+    (cluster.log_directories(1)[0] / "inside").rmdir()
+
+
+def test_a_disk_with_room_left_ends_nobody(play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_filled, "DEADLINE_S", 3.0)
+    full = ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 1 << 20})
+    assert "runs on: nothing that it wrote was refused" in play.doubt(full)
+    assert cluster.running(1)
+
+
+def test_nobody_misses_a_read_only_disk_without_load(
+    play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cluster.shape.disk != "ext4":
+        pytest.skip("XFS never turns read-only by itself")
+    monkeypatch.setattr(disk_failed, "DEADLINE_S", 3.0)
+    play.without_load()
+    fixed = ("fixed", {"do": "disk_read_only", "node": "broker(1)", "log_dir": 2})
+    assert "data-2" in play.doubt(fixed, ("mend", {"do": "heal", "fault": "fixed"}))
+
+
+@pytest.fixture
+def synced(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
+    """Acknowledgements that wait for disks, and with them for that of broker 1."""
+    topic = Topic(name="synced", partitions=2, assignment=((1, 2, 3), (1, 3, 2)), config={"flush.messages": "1"})
+    with playing(
+        cluster, tmp_path / "bundle", (topic,), (Producer(name="synced", topics=("synced",), rate_per_s=400),)
+    ) as stage:
+        yield stage
+        assert cluster.unexpected_exits() == []
+
+
+def needs_slow() -> None:
+    if reason := loop_devices.missing().get(loop_devices.SLOW):
+        pytest.skip(reason)
+
+
+def test_a_flush_takes_long_on_a_slow_disk(synced: Play, cluster: JvmCluster) -> None:
+    needs_slow()
+    slow, *_ = synced(("slow", {"do": "disk_slow", "node": "leader(synced/0)", "for_s": 3.0}))
+    usual_s, flush_s = slow["bite"]["seen"]["flush_s"]
+    assert flush_s > max(0.1, 2 * usual_s)
+    disks: Any = cluster.disks
+    assert disks.flush_s(cluster.log_directories(1)[0]) < flush_s
+
+
+def test_a_disk_that_is_fast_enough_makes_nobody_wait(synced: Play) -> None:
+    needs_slow()
+    fast = {"do": "disk_slow", "node": "leader(synced/0)", "writes_per_s": 1000, "for_s": 1.0}
+    assert "a flush took 0.0" in synced.doubt(("fast", fast))

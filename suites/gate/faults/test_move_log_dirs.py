@@ -1,0 +1,66 @@
+"""Replicas that move between log directories of a real broker, under load."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.clusters import Cluster
+from harness.kafka.admin.client import AdminView
+from harness.kafka.storage.log_directory import partition_directories
+from harness.model.scenario.scenario import ClusterShape, Producer, Topic
+from suites.gate.playing import Play
+
+pytestmark = pytest.mark.kafka
+
+SHAPE = ClusterShape(log_dirs=2)
+TOPICS = (
+    Topic(name="moved", partitions=1, assignment=((1, 2, 3),)),
+    Topic(name="idle", partitions=1, assignment=((1, 2, 3),)),
+)
+PRODUCERS = (
+    Producer(name="steady", topics=("moved",), value_bytes=1000, rate_per_s=1000),
+    Producer(name="bursts", topics=("idle",), when="steps"),
+)
+
+
+def held(cluster: Cluster, topic: str) -> list[int]:
+    """How many replicas of a topic each log directory of broker 1 has."""
+    return [len(partition_directories([directory], [topic])) for directory in cluster.log_directories(1)]
+
+
+MOVE = {"do": "move_log_dirs", "node": "broker(1)", "on": ["moved/0"], "rate_kb_s": 100}
+
+
+def test_a_replica_moves_while_it_is_written_to(cluster: Cluster, play: Play, admin: AdminView) -> None:
+    time.sleep(2.0)  # something to copy
+    before = held(cluster, "moved")
+    move, *_ = play(("move", MOVE), ("bitten", {"do": "wait_bite", "fault": "move"}))
+    assert "second copies of moved/0 were in the making under load" in move["bite"]["because"]
+    assert held(cluster, "moved") == before[::-1]
+    told = admin.log_directories(1)
+    assert told is not None
+    assert told.replicas["moved", 0].future is None
+
+
+def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
+    time.sleep(2.0)
+    before = held(cluster, "moved")
+    play(
+        ("move", MOVE | {"rate_kb_s": 20}),
+        ("bitten", {"do": "wait_bite", "fault": "move"}),
+        ("down", {"do": "kill", "node": "broker(1)"}),
+        ("up", {"do": "heal", "fault": "down"}),
+        ("there", {"do": "heal", "fault": "move"}),
+    )
+    assert held(cluster, "moved") == before[::-1]
+
+
+def test_an_idle_replica_that_moves_does_not_bite(play: Play) -> None:
+    told = play.doubt(
+        ("some", {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 100}),
+        ("later", {"do": "hold", "seconds": 1.5}),
+        ("move", MOVE | {"on": ["idle/0"], "for_s": 0.5}),
+    )
+    assert "no replica of idle/0 that moves had acks" in told

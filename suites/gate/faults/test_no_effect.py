@@ -1,0 +1,157 @@
+"""Faults that break something nobody uses, or for too short: each says by name why it did not bite.
+
+The other files of faults have such tests of their own where a fault needs a cluster of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.faults.nodes import rolling_restart
+from harness.faults.steps import effect, step_runner
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import resolve
+from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
+from harness.model.waiting import wait_for
+from suites.gate.playing import Play, playing
+
+pytestmark = pytest.mark.kafka
+
+BURSTS = Producer(name="bursts", topics=("idle",), when="steps")
+IDLE = Topic(name="idle", partitions=1, assignment=((1, 2, 3),))
+PATIENCE_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bite that does not come is waited for, and not for long."""
+
+    def briefly(*args: Any, deadline_s: float, **more: Any) -> Any:
+        return wait_for(*args, deadline_s=min(deadline_s, PATIENCE_S), **more)
+
+    monkeypatch.setattr(step_runner, "wait_for", briefly)
+    monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.5)
+    monkeypatch.setattr(rolling_restart, "BITE_DEADLINE_S", PATIENCE_S)
+
+
+@pytest.fixture
+def quiet(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    """Some records of a while ago, and nobody who writes."""
+    with playing(cluster, tmp_path / "bundle", (IDLE,), (BURSTS,)) as play:
+        play(("some", {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 100}))
+        play(("later", {"do": "hold", "seconds": effect.ACK_WINDOW_S + 0.1}))
+        yield play
+
+
+@pytest.fixture
+def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
+    """Broker 1 leads all that is written to."""
+    topics = (IDLE, Topic(name="busy", partitions=2, assignment=((1, 2, 3), (1, 3, 2))))
+    with playing(
+        cluster, tmp_path / "bundle", topics, (BURSTS, Producer(name="steady", topics=("busy",), rate_per_s=400))
+    ) as started:
+        yield started
+
+
+NO_ACKS = "acks in the last second"
+ACTIONS = {"rolling_restart", "elect_unclean"}  # done when they return, with nothing to heal
+
+
+def at_once(do: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The step, healed as soon as it was asked whether it bit."""
+    return "it", {"do": do, **({} if do in ACTIONS else {"for_s": 0.2}), **arguments}
+
+
+@pytest.mark.parametrize(
+    ("do", "arguments", "because"),
+    [
+        ("terminate", {"node": "broker(1)"}, NO_ACKS),
+        ("pause", {"node": "broker(2)"}, NO_ACKS),
+        ("crash_loop", {"node": "broker(1)", "times": 1}, NO_ACKS),
+        ("cut", {"src": "broker(2)", "dst": "broker(1)"}, NO_ACKS),
+        ("cut", {"src": "client", "dst": "broker(1)"}, NO_ACKS),
+        ("cut_followers", {"of": "idle/0"}, "still holds [2, 3]"),
+        ("isolate", {"node": "broker(1)", "away_from": ["brokers", "controllers"]}, NO_ACKS),
+        ("isolate", {"node": "broker(1)", "away_from": ["clients"]}, NO_ACKS),
+        ("slow", {"src": "broker(2)", "dst": "broker(1)", "latency_ms": 400}, "no delay to be seen"),
+        ("lose_answers", {"node": "broker(1)", "for_s": 1.0}, "missed no answer"),
+        ("controller_wiped", {"node": "controller_follower"}, NO_ACKS),
+        ("rolling_restart", {"node": "broker(2)"}, "nobody felt that [2] was away"),
+    ],
+)
+def test_nobody_misses_what_nobody_uses(quiet: Play, do: str, arguments: dict[str, Any], because: str) -> None:
+    assert because in quiet.doubt(at_once(do, arguments))
+    assert all(quiet.stage.cluster.running(node) for node in (1, 2, 3, 101, 102, 103))
+
+
+@pytest.mark.parametrize(
+    ("do", "arguments", "because"),
+    [
+        ("cut", {"src": "broker(2)", "dst": "broker(3)", "mode": "refusing"}, NO_ACKS),
+        ("slow", {"src": "broker(2)", "dst": "broker(3)", "latency_ms": 400}, "no delay to be seen"),
+        ("lose_answers", {"node": "broker(3)", "for_s": 1.0}, "missed no answer"),
+        (
+            "damage",
+            {"what": "start_offset_checkpoint", "how": "cleanly", "of": "busy/0", "node": "broker(2)"},
+            "nothing",
+        ),
+        ("elect_unclean", {"on": ["busy/*"]}, "have a leader, nothing to elect"),
+    ],
+)
+def test_the_wrong_target_is_not_missed_either(play: Play, do: str, arguments: dict[str, Any], because: str) -> None:
+    assert because in play.doubt(at_once(do, arguments))
+
+
+def test_a_pause_that_is_over_at_once_is_not_felt(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suites.gate.faults.test_no_effect.PATIENCE_S", 0.0)
+    assert "acks went on" in play.doubt(("blink", {"do": "pause", "node": "broker(2)", "for_s": 0.05}))
+
+
+def test_leaders_that_never_left_need_not_come_back(play: Play) -> None:
+    (row,) = step_runner.conduct(play.stage, [Step(do="elect_preferred", name="back", args={})])
+    assert "already had their preferred leader" in row["bite"]["because"]
+    assert not row["is_fault"]
+
+
+def test_replicas_that_stay_where_they_are_are_no_move(play: Play) -> None:
+    (row,) = rows = step_runner.conduct(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/0"]})])
+    assert "no replica changed its broker" in row["bite"]["because"]
+    assert [name for name, _ in step_runner.doubts(rows)] == ["no_bite"]
+
+
+def test_leadership_moves_to_who_is_not_left_out_and_else_not_at_all(play: Play) -> None:
+    moved, *_ = play(("moved", {"do": "move_leaders", "on": ["busy/0"], "without": "broker(2)"}))
+    assert moved["resolved"]["busy/0"]["leader"] == [1, 3]
+    rows = play.rows(("nobody", {"do": "move_leaders", "on": ["busy/1"], "without": "brokers"}))
+    assert ("step_failed", "can lead") in [(name, text[-8:]) for name, text in step_runner.doubts(rows)]
+
+
+TURN = {"do": "reconfigure", "topic": "busy", "config": {"segment.bytes": "1048576"}}
+
+
+def test_settings_come_and_go_under_load(play: Play) -> None:
+    turned, *_ = play(("turned", TURN | {"for_s": 1.0}))
+    assert "with acks on busy/0, busy/1" in turned["bite"]["because"]
+    play.without_load()
+    assert "no partition had acks meanwhile" in play.doubt(("idle", TURN | {"for_s": 1.5}))
+
+
+def test_a_topic_that_is_made_anew_is_written_to_or_not_missed(play: Play) -> None:
+    again, *_ = play(("again", {"do": "recreate_topic", "topic": "busy"}))
+    assert "had acks until the topic was deleted" in again["bite"]["because"]
+    play.without_load()
+    assert "acks of the new busy" in play.doubt(("once", {"do": "recreate_topic", "topic": "busy", "deadline_s": 2.0}))

@@ -1,0 +1,70 @@
+"""What min.insync.replicas asks for: no more than there are (KAFKA-15583), and of readers as well (KIP-966)."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from harness.clusters import Cluster
+from harness.kafka.admin.client import AdminView
+from harness.model.scenario.scenario import ClusterShape, Topic
+from harness.model.waiting import wait_for
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+SHAPE = ClusterShape()
+PLACE = ("every", 0)
+
+
+def told(cluster: Cluster, topic: str, acks: str) -> str:
+    """What one record is answered that is sent once: its error's name, or ""."""
+    came: list[str] = []
+
+    def heard(error: KafkaError | None, _: Message) -> None:
+        came.append(error.name() if error else "")
+
+    settings = {"bootstrap.servers": cluster.bootstrap_direct(), "acks": acks, "retries": 0}
+    producer = Producer(settings | {"delivery.timeout.ms": 15_000, "log_level": 0})
+    producer.produce(topic, b"x", on_delivery=heard)
+    producer.flush(20)
+    (answer,) = came
+    return answer
+
+
+def readable(admin: AdminView) -> tuple[int, int]:
+    """(where readers are held, where the leader's log ends)"""
+    ends = {place[2]: offsets[1] for place, offsets in admin.replica_offsets([PLACE[0]]).items()}
+    return admin.high_watermark([PLACE[0]])[PLACE], ends[1]
+
+
+def test_one_replica_is_enough_where_there_is_one(cluster: Cluster, admin: AdminView) -> None:
+    admin.create_topics([Topic(name="over", partitions=1, replicas=1, config={"min.insync.replicas": "2"})])
+    assert told(cluster, "over", "all") == ""
+
+
+def test_below_it_a_leader_takes_what_nobody_can_read_yet(cluster: Cluster, admin: AdminView) -> None:
+    """More than there are counts as all there are."""
+    admin.create_topics([Topic(name=PLACE[0], assignment=((1, 2, 3),), config={"min.insync.replicas": "4"})])
+    assert told(cluster, PLACE[0], "all") == ""
+    wait_for(lambda: readable(admin), until=lambda seen: seen == (1, 1), deadline_s=15, what="one record to be there")
+    cluster.kill(3)
+    try:
+        wait_for(
+            lambda: [state.isr for state in admin.partitions([PLACE[0]])],
+            until=lambda isrs: [len(isr) for isr in isrs] == [2],
+            deadline_s=30,
+            what="the ISR to be without broker 3",
+        )
+        assert told(cluster, PLACE[0], "all") == "NOT_ENOUGH_REPLICAS"
+        assert told(cluster, PLACE[0], "1") == ""
+        wait_for(
+            lambda: admin.replica_offsets([PLACE[0]]).get((*PLACE, 2)),
+            until=lambda offsets: offsets is not None and offsets[1] == 2,
+            deadline_s=15,
+            what="broker 2 to have the second record",
+        )
+        assert readable(admin) == (1, 2)
+    finally:
+        cluster.start(3)
+        cluster.wait_started(3, 60)
+    wait_for(lambda: readable(admin), until=lambda seen: seen == (2, 2), deadline_s=30, what="the second to be read")

@@ -1,0 +1,85 @@
+"""A remote tier in S3 on real brokers: what goes there and comes back, and what a lost server does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.clusters import Cluster
+from harness.kafka.admin.client import AdminView
+from harness.kafka.storage.local_tier import LOG, objects_of, read_object
+from harness.model.scenario.scenario import ClusterShape, Producer, Topic
+from suites.gate.playing import Play, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SHAPE = ClusterShape(tier="s3", tier_faults=True)
+SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
+PRODUCERS = (Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),)
+WHOLE = ("tiered", {"do": "wait_tiered"})
+SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    with running(backend, SHAPE) as started:
+        yield started
+    assert not started.directory.exists()
+
+
+@pytest.fixture
+def play(cluster: Cluster, play: Play) -> Iterator[Play]:
+    yield play
+    assert cluster.unexpected_exits() == []
+
+
+def heal(fault: str) -> tuple[str, dict[str, Any]]:
+    return f"heal_{fault}", {"do": "heal", "fault": fault}
+
+
+def test_what_has_left_the_brokers_lies_in_the_bucket_whole_and_is_read_back(play: Play, admin: AdminView) -> None:
+    play(SOME, WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), heal("replay"))
+    local_start = min(replica.local_log_start for replica in admin.tiered_replicas(["far"]).values())
+    assert local_start > 0
+    store = play.stage.cluster.tier_store
+    assert store is not None
+    at = 0
+    for one in (one for one in objects_of(store, ["far"]) if one.kind == LOG):
+        content = read_object(one)
+        assert content is not None
+        assert (content.first_offset, content.faulty) == (at, "")
+        at = (content.last_offset or 0) + 1
+    assert at >= local_start
+
+
+@pytest.mark.parametrize("mode", ["refusing", "silent"])
+def test_a_server_that_is_out_of_reach_is_missed_and_comes_back(play: Play, mode: str) -> None:
+    cut, *_ = play(("cut", {"do": "tier_cut", "mode": mode}), SOME, heal("cut"), WHOLE)
+    assert cut["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+
+
+def test_keys_that_are_revoked_are_missed_and_given_back(play: Play) -> None:
+    denied, *_ = play(("denied", {"do": "tier_denied"}), SOME, heal("denied"), WHOLE)
+    assert denied["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+
+
+def test_keys_that_nobody_needs_are_missed_by_nobody(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    idle = ("idle", {"do": "hold", "seconds": 1.5})  # acks of the last second are over then
+    said = play.doubt(idle, WHOLE, ("denied", {"do": "tier_denied"}), heal("denied"))
+    assert "no partition of the remote tier had acks" in said
+
+
+def test_who_leads_nothing_is_not_missed(play: Play) -> None:
+    other = play.stage.partition(("far", 0)).leader % 3 + 1
+    said = play.doubt(("cut", {"do": "tier_cut", "node": f"broker({other})"}), SOME, heal("cut"))
+    assert "no broker has failed to copy a segment" in said
+
+
+def test_it_does_as_it_is_told_as_well(play: Play) -> None:
+    half = {"do": "tier_errors", "ops": ["copy"], "share": 0.5, "half": True}
+    told, *_ = play(("half", half), SOME, heal("half"), WHOLE)
+    assert told["bite"]["seen"]["deeds"]["copy stopped half way"] >= 1

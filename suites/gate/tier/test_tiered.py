@@ -1,0 +1,222 @@
+"""A remote tier on real brokers: what goes there, what its faults do, and when they do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.admin.client import AdminView
+from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
+from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
+from harness.run.tier_probe import TierLooks
+from suites.gate.playing import Play, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SHAPE = ClusterShape(tier="local")
+SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+TOPICS = (
+    Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),
+    Topic(name="near", partitions=1, assignment=((1, 2, 3),)),
+)
+PRODUCERS = (
+    Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),
+    Producer(name="plain", topics=("near",), rate_per_s=100),
+)
+# Acks of the last second are over then.
+IDLE = ("idle", {"do": "hold", "seconds": 1.5})
+IDLE_TOO = ("idle_too", IDLE[1])
+WHOLE = ("tiered", {"do": "wait_tiered"})
+SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
+
+
+@pytest.fixture(scope="module")
+def cluster(backend: str) -> Iterator[Cluster]:
+    with running(backend, SHAPE) as started:
+        yield started
+    assert not started.directory.exists()
+
+
+@pytest.fixture
+def play(cluster: Cluster, play: Play) -> Iterator[Play]:
+    yield play
+    assert cluster.unexpected_exits() == []
+
+
+def store(play: Play) -> Path:
+    found = play.stage.cluster.tier_store
+    assert found is not None
+    return found
+
+
+def damaged(what: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "damaged", {"do": "damage_object", "of": "far/0", "what": what, **more}
+
+
+def heal(fault: str) -> tuple[str, dict[str, Any]]:
+    return f"heal_{fault}", {"do": "heal", "fault": fault}
+
+
+def test_what_has_left_the_brokers_is_whole_in_the_tier(play: Play, admin: AdminView, tmp_path: Path) -> None:
+    looks = TierLooks(
+        play.stage.cluster,  # type: ignore[arg-type]
+        admin,
+        Scenario(name="s", title="", guards="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS),
+        BundleWriter(tmp_path / "looks"),
+    )
+    assert looks.filled(5).ok
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    settled = looks.at_rest()
+    assert settled.ok, settled.last_seen
+    told = admin.tiered_replicas(["far"])
+    assert len(told) == 3
+    (local_start,) = {replica.local_log_start for replica in told.values()}
+    assert {replica.log_start for replica in told.values()} == {0}
+    assert {replica.highest_tiered for replica in told.values()} == {local_start - 1}
+    at = 0
+    for one in (one for one in objects_of(store(play), ["far"]) if one.kind == LOG):
+        content = read_object(one)
+        assert content is not None
+        assert (content.first_offset, content.faulty) == (at, "")
+        at = (content.last_offset or 0) + 1
+    assert at == local_start
+    looks.look("end")
+    assert {"tier_objects", "tier_replicas"} <= {path.name for path in (tmp_path / "looks").iterdir()}
+
+
+def test_the_tier_is_away_and_comes_back(play: Play) -> None:
+    outage, *_, caught_up, _ = play(
+        ("outage", {"do": "tier_outage"}),
+        ("acks", {"do": "wait_acks", "on": ["far/0"], "records": 1000}),
+        heal("outage"),
+        WHOLE,
+    )
+    assert outage["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+    assert caught_up["resolved"]["tiered_below"]["far/0"] > 0
+    assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
+
+
+def test_without_load_nobody_misses_the_tier(play: Play) -> None:
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, ("outage", {"do": "tier_outage"}), heal("outage"))
+    assert "no partition of the remote tier had acks" in said
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
+)
+def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(play: Play, what: str, told: str) -> None:
+    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 1000}), WHOLE)
+    (before, *_) = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
+    was = read_object(before)
+    damage, *_ = play(damaged(what), heal("damaged"))
+    assert damage["bite"]["held"]
+    assert told in damage["bite"]["because"]
+    assert read_object(before) == was
+
+
+def test_what_somebody_deletes_in_the_tier_no_leader_serves(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play(IDLE, ("left", {"do": "wait_tiered", "deleted": True}))
+    deleted, *_ = play(("deleted", {"do": "delete_objects", "of": "far/0", "segments": 2}))
+    older, newer = [event for event in deleted["events"] if event["kind"] == "objects_deleted"]
+    assert older["last_offset"] + 1 == newer["base_offset"] < newer["local_start"]
+    served = [play.stage.admin.fetch("far", 0, event["base_offset"], 1000) for event in (older, newer)]
+    assert [one.error for one in served if one] == ["UNKNOWN_SERVER_ERROR"] * 2
+    before = play.stage.admin.fetch("far", 0, 0, 1000)
+    assert before is not None
+    assert (before.error, bool(before.records)) == (None, True)
+
+
+def deleting(node: str) -> tuple[str, dict[str, Any]]:
+    return "deleting", {"do": "kill_deleting", "node": node, "of": "far/0"}
+
+
+@pytest.mark.parametrize("node", ["leader(far/0)", "broker(3)"])
+def test_a_broker_dies_with_segments_about_to_be_deleted(play: Play, node: str) -> None:
+    killed, *_ = play(deleting(node), SOME, heal("deleting"), WHOLE)
+    renamed, left = killed["resolved"]["renamed"], killed["resolved"]["left"]
+    assert killed["bite"]["seen"]["renamed"] == renamed
+    assert renamed
+    assert max(renamed) < max(left)
+
+
+def test_without_load_no_broker_deletes_anything(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, IDLE_TOO, deleting("broker(3)"), heal("deleting"))
+    assert "broker 3 did not die with segments of far/0 about to be deleted" in said
+
+
+SWAPPED = ("swapped", {"do": "tier_swapped"})
+
+
+def logs(play: Play) -> dict[str, str]:
+    """Those that are there, with what they hold."""
+    found = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
+    return {one.path.name: content.sha256 for one in found if (content := read_object(one)) is not None}
+
+
+def test_another_folder_takes_what_is_copied_until_it_is_healed(play: Play) -> None:
+    play(SOME, WHOLE)
+    before = logs(play)
+    swapped, *_ = play(SWAPPED, ("in_another", SOME[1]), heal("swapped"), WHOLE)
+    after = logs(play)
+    assert swapped["bite"]["seen"]["copied"] >= 1
+    assert {name: after[name] for name in before} == before
+    assert len(after) >= len(before) + swapped["bite"]["seen"]["copied"]
+    assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
+
+
+def test_without_load_nothing_is_copied_into_another_folder(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, SWAPPED, heal("swapped"))
+    assert "no broker has copied a segment into the other folder" in said
+
+
+OFF = ("off", {"do": "tier_off", "topic": "far"})
+
+
+def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminView) -> None:
+    _, _, off, *_ = play(SOME, WHOLE, OFF, heal("off"), WHOLE)
+    (event,) = off["events"]
+    first = event["before_offset"]
+    assert first > 0
+    assert off["resolved"] == {"keeps": {"far/0": first}}
+    assert off["bite"]["seen"] == {"far/0": {1: first, 2: first, 3: first}}
+    told = admin.tiered_replicas(["far"])
+    assert min(replica.local_log_start for replica in told.values()) > first
+
+
+def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    play(WHOLE)
+    end = max(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
+    play.stage.admin.delete_records({("far", 0): end})
+    said = play.doubt(OFF, heal("off"))
+    assert "no record of far was in the remote tier alone" in said
+
+
+def test_a_topic_that_nobody_writes_to_is_not_missed_in_the_tier(play: Play) -> None:
+    play(SOME, WHOLE)
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    said = play.doubt(IDLE, WHOLE, OFF, heal("off"))
+    assert "nothing was written to far/0" in said
+
+
+def test_an_object_below_the_log_start_is_nothing_that_anybody_is_served(play: Play) -> None:
+    """Retention of the tier itself takes its time; until then the object is there, and nobody may read it."""
+    play(SOME, WHOLE)
+    end = play.stage.admin.tiered_replicas(["far"])["far", 0, 1].local_log_start
+    play.stage.admin.delete_records({("far", 0): end})
+    served = play.stage.admin.fetch("far", 0, 0, 1 << 20)
+    assert served is not None
+    assert (served.error, served.records) == ("OFFSET_OUT_OF_RANGE", b"")

@@ -1,0 +1,84 @@
+"""A remote tier by a manager of the user's own on real brokers: what it holds is read past them, by means of it.
+
+Kafka's own stands in for it, with a folder that the harness is not told of otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.admin.client import AdminView
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.release import resolve
+from harness.kafka.release.tier_jars import with_tier_jars
+from harness.kafka.storage.local_tier import LOG, ROOT, TierObject, objects_of, read_object
+from harness.model.backend import PROCESSES
+from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
+from harness.model.user_storage import UserStorage
+from harness.run.tier_probe import TierLooks
+from suites.gate.cluster_probes import RELEASE
+from suites.gate.playing import Play, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SHAPE = ClusterShape(tier="user", tier_faults=True)
+SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
+PRODUCERS = (Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),)
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("theirs")
+
+
+@pytest.fixture(scope="module")
+def cluster(theirs: Path) -> Iterator[Cluster]:
+    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
+    jars = with_tier_jars(release, maven_repo=None, cache=default_cache(), progress=print).tier_jars
+    manager = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+    storage = UserStorage(class_name=manager, class_path=":".join(map(str, jars)), config={"dir": str(theirs)})
+    with running(PROCESSES, SHAPE, tier_storage=storage) as started:  # containers reach no storage of a user's
+        yield started
+    assert not started.directory.exists()
+
+
+@pytest.fixture
+def looks(play: Play, admin: AdminView, tmp_path: Path) -> TierLooks:
+    scenario = Scenario(name="s", title="", guards="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS)
+    return TierLooks(play.stage.cluster, admin, scenario, BundleWriter(tmp_path / "looks"))  # type: ignore[arg-type]
+
+
+def held(objects: list[TierObject]) -> dict[str, bytes]:
+    return {f"{one.path.parent.name}/{one.path.name}": one.path.read_bytes() for one in objects}
+
+
+def test_what_it_holds_is_found_as_it_is_and_what_is_gone_is_not_there(
+    play: Play, looks: TierLooks, theirs: Path
+) -> None:
+    half = {"do": "tier_errors", "ops": ["copy"], "share": 0.3}
+    play(("errors", half), ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000}), ("heal_errors", HEAL))
+    assert looks.filled(5).ok
+    play.stage.load.stop_producers()  # type: ignore[attr-defined]
+    settled = looks.at_rest()
+    assert settled.ok, settled.last_seen
+    store = play.stage.cluster.tier_store
+    assert store is not None
+    looks.look("healed")
+    there, found = objects_of(theirs, ["far"]), objects_of(store, ["far"])
+    assert len([one for one in there if one.kind == LOG]) >= 5
+    assert held(found) == held(there)
+    assert all((content := read_object(one)) is not None and not content.faulty for one in found)
+    one = next(one for one in there if one.kind == LOG)
+    one.path.unlink()
+    looks.look("end")
+    assert held(objects_of(store, ["far"])) == held(objects_of(theirs, ["far"]))
+    assert (theirs / ROOT).is_dir()
+
+
+HEAL = {"do": "heal", "fault": "errors"}

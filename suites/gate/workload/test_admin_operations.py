@@ -1,0 +1,143 @@
+"""What an admin does on real brokers, what every node says of it then, and what becomes of it without a quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.admin.client import AdminView, Seen
+from harness.model.outcome import Did, Outcome
+from harness.model.scenario.rules import AUTHORIZER
+from harness.model.scenario.scenario import Admin, ClusterShape, Scenario
+from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, legal, standing_topics
+from harness.model.waiting import wait_for
+from harness.run import broker_state
+from harness.run.admin_probe import AdminLooks, clear
+from harness.workload.admins.admin_load import AdminLoop
+from suites.gate.playing import running
+
+pytestmark = pytest.mark.kafka
+
+SPEC = Admin(name="ops", things=8, rate_per_s=20)
+SHAPE = ClusterShape(controllers=3, config=dict(AUTHORIZER))
+SCENARIO = Scenario(name="s", title="", guards="", shape=SHAPE, admin=(SPEC,))
+TOPIC = Thing(Sort.TOPIC, "ops-topic-3")
+TOLD_BY_ALL = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
+    with running(backend, SHAPE, request.param) as started:
+        yield started
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[AdminView]:
+    """With the standing topics there, and nothing of an admin's left behind."""
+    with broker_state.observer(cluster) as view:
+        view.create_topics(standing_topics(SPEC))
+        yield view
+        cluster.heal()
+        wait_for(view.brokers_up, until=lambda up: up == list(cluster.brokers), deadline_s=60, what="every broker")
+        clear(view, SCENARIO)
+        assert not [seen for seen in view.things(SPEC) if seen.value is not None]
+
+
+def told_of(admin: AdminView, thing: Thing, value: str | None) -> list[Seen]:
+    """What is told of a thing once everybody who tells of it tells this value."""
+    return wait_for(
+        lambda: [seen for seen in admin.things(SPEC) if seen.thing == thing],
+        until=lambda rows: bool(rows) and {row.value for row in rows} == {value},
+        deadline_s=20,
+        what=f"{thing.text} to be {value}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("thing", "steps"),
+    [
+        (TOPIC, [(Did.CREATE_TOPIC, "1000000007"), (Did.DELETE_TOPIC, None), (Did.CREATE_TOPIC, "1000000008")]),
+        (
+            Thing(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
+            [(Did.SET_CONFIG, "1000000007"), (Did.SET_CONFIG, "1000000008"), (Did.UNSET_CONFIG, None)],
+        ),
+        (
+            Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
+            [(Did.SET_CONFIG, "1000000007"), (Did.UNSET_CONFIG, None)],
+        ),
+        (Thing(Sort.ACL, "ops-acl-1"), [(Did.CREATE_ACL, ALLOWED), (Did.DELETE_ACL, None)]),
+        (Thing(Sort.USER, "ops-user-1"), [(Did.SET_USER, "4097"), (Did.SET_USER, "4098"), (Did.DELETE_USER, None)]),
+        (Thing(Sort.REPLICAS, "ops-standing-0", "1"), [(Did.REASSIGN, "2,3"), (Did.REASSIGN, "3,1")]),
+    ],
+    ids=lambda value: value.sort.value if isinstance(value, Thing) else "",
+)
+def test_every_node_tells_what_was_done(
+    admin: AdminView, cluster: Cluster, thing: Thing, steps: list[tuple[Did, str | None]]
+) -> None:
+    everybody = {*cluster.brokers, *(cluster.controllers if thing.sort in TOLD_BY_ALL else ())}
+    assert {seen.node for seen in admin.things(SPEC) if seen.thing == thing} == everybody
+    for did, value in steps:
+        admin.carry_out(did, thing, value)
+        assert {seen.node for seen in told_of(admin, thing, value)} == everybody
+
+
+def test_a_thing_that_nobody_planned_is_told_of_by_all(admin: AdminView, cluster: Cluster) -> None:
+    for did, thing, value in (
+        (Did.CREATE_TOPIC, Thing(Sort.TOPIC, "ops-invented"), "7"),
+        (Did.CREATE_ACL, Thing(Sort.ACL, "ops-invented"), ALLOWED),
+        (Did.SET_USER, Thing(Sort.USER, "ops-invented"), "4096"),
+    ):
+        admin.carry_out(did, thing, value)
+        assert {seen.node for seen in told_of(admin, thing, value)} >= set(cluster.brokers)
+
+
+def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Cluster, tmp_path: Path) -> None:
+    bundle = BundleWriter(tmp_path / "bundle")
+    clear(admin, SCENARIO)
+    looks = AdminLooks(admin, SCENARIO, bundle)
+    looks.begin(30)
+    loop = AdminLoop(SPEC, cluster.bootstrap(), bundle.table("admin_ops", "ops"), Random(1))
+    loop.start()
+    wait_for(lambda: loop.ended(0, Outcome.ACKED), until=lambda acked: acked >= 60, deadline_s=60, what="60 operations")
+    loop.stop()
+    assert loop.join(20) is None
+    operations = loop.operations()
+    assert {(op.outcome, op.error) for op in operations} <= {("acked", None), ("refused", "INVALID_CONFIG")}
+    assert {op.kind for op in operations} >= {did.value for did in Did} - {
+        Did.UNSET_CONFIG.value,
+        Did.DELETE_USER.value,
+    }
+    looks.look("drained", {"ops": loop})
+    for seen in admin.things(SPEC):
+        mine = [op for op in operations if op.entity == seen.thing.text]
+        first = {FIRST_PAIR} if seen.thing.sort is Sort.REPLICAS else {None}
+        if seen.thing.key != "min.insync.replicas":  # of the standing topics, as they were made
+            assert seen.value in legal(mine, first, seen.asked_ns, seen.at_ns).values
+    bundle.close()
+    assert list((tmp_path / "bundle" / "admin_views").glob("ops-drained-*.parquet"))
+
+
+def test_without_a_quorum_nothing_is_acknowledged_and_both_fates_are_legal(
+    admin: AdminView, cluster: Cluster, tmp_path: Path
+) -> None:
+    """The brokers go on asking: what timed out is done when the quorum is back."""
+    bundle = BundleWriter(tmp_path / "bundle")
+    cluster.kill(*cluster.controllers[:2])
+    spec = Admin(name="ops", does=("topics",), rate_per_s=0.1, timeout_s=2.0)
+    loop = AdminLoop(spec, cluster.bootstrap(), bundle.table("admin_ops", "ops"), Random(1))
+    loop.start()
+    wait_for(lambda: loop.ended(0), until=lambda ended: ended >= 1, deadline_s=30, what="an operation")
+    loop.stop()
+    assert loop.join(20) is None
+    cluster.heal()
+    first = loop.operations()[0]
+    assert (first.outcome, first.error) == ("unknown", "_TIMED_OUT")
+    assert first.kind == Did.CREATE_TOPIC.value
+    told = told_of(admin, Thing(Sort.TOPIC, "ops-topic-0"), first.value)
+    assert legal([first], {None}, told[0].asked_ns, told[0].at_ns).values == {None, first.value}
+    bundle.close()

@@ -1,0 +1,170 @@
+"""The release's own clients, driven in processes of their own: against nothing, and against real brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from confluent_kafka import KafkaException
+
+from harness import clusters
+from harness.clusters import Cluster
+from harness.evidence import BundleWriter
+from harness.kafka.release.cache import default_cache
+from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.release import resolve
+from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Topic, Transactions
+from harness.model.waiting import wait_for
+from harness.run import broker_state
+from harness.workload.java.java_process import DIED, JavaClients, clients_of
+from harness.workload.java.java_producer import JavaProducer
+from harness.workload.load import Load
+from harness.workload.producers.outcomes import NEVER_SENT
+
+pytestmark = pytest.mark.kafka
+
+RELEASES = ("4.3.1", "3.9.1")
+NOBODY = {"bootstrap.servers": "127.0.0.1:9", "max.block.ms": 300, "client.id": "t"}
+TOPICS = (Topic(name="t", partitions=2), Topic(name="x", partitions=2, config={"segment.bytes": "1048576"}))
+PRODUCERS = (
+    Producer(name="plain", topics=("t",), client="java", rate_per_s=500, keyed=True, headers=True),
+    Producer(
+        name="txn", topics=("x",), client="java", rate_per_s=500, transactions=Transactions(records=20, offsets_of="o")
+    ),
+)
+READERS = (
+    Reader(name="assigned", topics=("t", "x"), client="java"),
+    Reader(name="grouped", topics=("t",), client="java", group="g"),
+    Reader(name="librdkafka", topics=("t", "x")),
+)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def java(version: str) -> JavaClients:
+    release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
+    release = with_own_clients(release, maven_repo=None, cache=default_cache(), progress=print)
+    found = clients_of(release)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(version: str) -> Iterator[Cluster]:
+    release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
+    running = clusters.start(release, ClusterShape(), backend="processes", progress=print)
+    yield running
+    running.stop()
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_record_for_which_there_is_no_metadata_was_never_sent(java: JavaClients) -> None:
+    told: list[tuple[str, bytes]] = []
+    producer = JavaProducer(java, NOBODY, lambda _: None)
+    taken = producer.produce_batch(
+        "t",
+        [{"value": b"v1"}, {"value": b"v2"}],
+        partition=0,
+        on_delivery=lambda e, m: told.append((e.name(), m.value())),
+    )
+    assert taken == 2
+    assert producer.flush(20) == 0
+    assert told == [(f"{NEVER_SENT}TimeoutException", b"v1"), (f"{NEVER_SENT}TimeoutException", b"v2")]
+    producer.let_go()
+    assert gone(producer.pid)
+
+
+def test_settings_that_do_not_go_together_are_said(java: JavaClients) -> None:
+    with pytest.raises(KafkaException, match="ConfigException: Must set acks to all"):
+        JavaProducer(java, {**NOBODY, "enable.idempotence": True, "acks": "1"}, lambda _: None)
+
+
+def test_a_client_that_dies_is_told_and_takes_nothing_more(java: JavaClients) -> None:
+    producer = JavaProducer(java, NOBODY, lambda _: None)
+    producer.kill()
+    with pytest.raises(KafkaException, match=DIED):
+        producer.poll(5)
+    message: dict[str, Any] = {"value": b"v"}
+    assert producer.produce_batch("t", [message], partition=0, on_delivery=lambda *_: None) == 0
+    assert message["_error"].fatal()
+    assert gone(producer.pid)
+
+
+def test_load_of_java_clients_is_acknowledged_committed_and_read(
+    java: JavaClients, cluster: Cluster, tmp_path: Path
+) -> None:
+    scenario = Scenario(name="p", title="", guards="", topics=TOPICS, producers=PRODUCERS, readers=READERS)
+    bundle = BundleWriter(tmp_path / "bundle")
+    with broker_state.observer(cluster) as admin:
+        ids = admin.create_topics(TOPICS)
+    load = Load(scenario, bootstrap=cluster.bootstrap(), topic_ids=ids, bundle=bundle, run=5, seed=1, java=java)
+    load.start()
+    try:
+        load.wait_flowing(60)
+        mark = load.mark()
+        wait_for(
+            lambda: [
+                *load.unserved_since(mark),
+                *([] if load.stats()["transactions"]["txn"].get("aborted") else ["-"]),
+            ],
+            until=lambda lacking: not lacking,
+            deadline_s=60,
+            what="everybody to get on",
+        )
+    finally:
+        load.stop_producers()
+        load.stop_readers()
+        bundle.close()
+    assert load.doubts() == []
+    ledger = ds.dataset(bundle.path / "ledger", format="parquet").to_table()
+    assert set(ledger.filter(pc.equal(ledger["topic"], "t"))["outcome"].to_pylist()) == {"acked"}
+    seen = ds.dataset(bundle.path / "observations", format="parquet").to_table()
+    plain = ledger.filter(pc.equal(ledger["topic"], "t"))
+    wanted = set(zip(*(plain[c].to_pylist() for c in ("partition", "offset", "stream", "seq")), strict=True))
+    for reader in ("assigned", "grouped", "librdkafka"):
+        mine = seen.filter(pc.and_(pc.equal(seen["reader"], reader), pc.equal(seen["topic"], "t")))
+        assert set(zip(*(mine[c].to_pylist() for c in ("partition", "offset", "stream", "seq")), strict=True)) == wanted
+        assert set(mine["intact"].to_pylist()) == {True}
+        assert None not in mine["leader_epoch"].to_pylist()
+    reserved = [
+        json.loads(line) for f in (bundle.path / "reservations").iterdir() for line in f.read_text().splitlines()
+    ]
+    assert {row["client"] for row in reserved} == {java.name}
+
+
+HARNESS = """
+import sys, time
+from pathlib import Path
+from harness.workload.java.java_process import JavaClients
+from harness.workload.java.java_producer import JavaProducer
+java = JavaClients(sys.argv[1], Path(sys.argv[2]), tuple(map(Path, sys.argv[3:])))
+producer = JavaProducer(java, {"bootstrap.servers": "127.0.0.1:9"}, lambda _: None)
+print(producer.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_nothing_outlives_a_harness_that_is_killed(java: JavaClients) -> None:
+    given = [java.version, str(java.executable), *map(str, java.classpath)]
+    with subprocess.Popen([sys.executable, "-c", HARNESS, *given], stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout is not None
+        pid = int(harness.stdout.readline())
+        assert not gone(pid)
+        os.kill(harness.pid, signal.SIGKILL)
+    wait_for(lambda: gone(pid), until=bool, deadline_s=10, what="the client to end")

@@ -1,0 +1,224 @@
+"""A hop between a client and a broker that are both sockets of the test: what it holds, and when it lets go."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from harness.clusters.network.frame_proxy import FrameHop, HeldFrame, Holding, addresses
+from harness.kafka.storage.request_frames import APIS, LENGTH
+from harness.model.errors import HarnessFailure
+from harness.model.waiting import wait_for
+
+END, PRODUCE, METADATA = APIS["EndTxn"], APIS["Produce"], APIS["Metadata"]
+BOUND_S = 5.0
+
+
+def frame(api: int, correlation: int, client: str = "held-1") -> bytes:
+    name = client.encode()
+    body = struct.pack(">hhih", api, 1, correlation, len(name)) + name
+    return LENGTH.pack(len(body)) + body
+
+
+def receive(connection: socket.socket) -> bytes | None:
+    """The next frame without its length; None at the end."""
+    data = b""
+    while len(data) < 4 or len(data) < 4 + LENGTH.unpack_from(data)[0]:
+        piece = connection.recv(4 if len(data) < 4 else 4 + LENGTH.unpack_from(data)[0] - len(data))
+        if not piece:
+            return None
+        data += piece
+    return data[4:]
+
+
+class Broker:
+    """Answers every frame with its correlation id and no error, and remembers what came, in order."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self.mute = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
+        self._connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # closed under it, at the end of a test
+            while request := receive(connection):
+                (correlation,) = struct.unpack_from(">i", request, 4)
+                self.came.append(correlation)
+                if not self.mute:
+                    connection.sendall(LENGTH.pack(10) + struct.pack(">iih", correlation, 0, 0))
+
+    def hang_up(self) -> None:
+        for connection in self._connections:
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+        for connection in self._connections:
+            connection.close()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    running = Broker()
+    yield running
+    running.close()
+
+
+def free_port() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address: tuple[str, int] = free.getsockname()
+    return address
+
+
+@contextmanager
+def hop(broker: Broker, **how: bool | str) -> Iterator[tuple[FrameHop, tuple[str, int]]]:
+    listen = free_port()
+    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", **how)  # type: ignore[arg-type]
+    with FrameHop({"client > b1": (listen, broker.address)}, holding) as running:
+        yield running, listen
+
+
+def client(address: tuple[str, int]) -> socket.socket:
+    return socket.create_connection(address, timeout=BOUND_S)
+
+
+def settle(frames: list[HeldFrame], count: int) -> list[HeldFrame]:
+    return wait_for(lambda: frames, until=lambda held: len(held) == count, deadline_s=BOUND_S, what="held frames")
+
+
+def left(held: HeldFrame) -> None:
+    wait_for(lambda: held.left_ns, until=bool, deadline_s=BOUND_S, what="the client to be seen to have left")
+
+
+def test_what_is_not_asked_for_passes(broker: Broker) -> None:
+    with hop(broker) as (running, at), client(at) as mine:
+        for api, correlation, name in ((METADATA, 1, "held-1"), (END, 2, "other-1"), (PRODUCE, 3, "held-1")):
+            mine.sendall(frame(api, correlation, name))
+            assert (receive(mine) or b"")[:4] == LENGTH.pack(correlation)
+        assert running.frames == []
+
+
+def test_a_held_request_arrives_after_its_client_has_left_and_been_served_elsewhere(broker: Broker) -> None:
+    with hop(broker) as (running, at):
+        with client(at) as first:
+            first.sendall(frame(END, 7) + frame(METADATA, 8))
+            (held,) = settle(running.frames, 1)
+        left(held)
+        with client(at) as second:
+            second.sendall(frame(END, 9))
+            assert (receive(second) or b"")[:4] == LENGTH.pack(9)
+        assert broker.came == [9]
+        running.release()
+        assert broker.came[:2] == [9, 7]  # and what was behind it
+        assert held.errors == ()
+        times = [held.held_ns, held.left_ns, held.again_ns, held.released_ns, held.answered_ns]
+        assert times == sorted(t for t in times if t is not None)
+        assert not held.cut_off
+
+
+def test_what_stands_behind_a_held_request_waits_for_it(broker: Broker) -> None:
+    with hop(broker) as (running, at), client(at) as mine:
+        mine.sendall(frame(METADATA, 1) + frame(END, 2) + frame(METADATA, 3) + frame(END, 4))
+        settle(running.frames, 2)
+        assert (receive(mine) or b"")[:4] == LENGTH.pack(1)
+        assert broker.came == [1]
+        running.release()
+        assert [(receive(mine) or b"")[:4] for _ in range(3)] == [LENGTH.pack(n) for n in (2, 3, 4)]
+        assert [held.left_ns for held in running.frames] == [None, None]
+
+
+def test_what_is_sent_again_is_held_too_where_that_is_asked_for(broker: Broker) -> None:
+    with hop(broker, again=True) as (running, at):
+        for correlation in (1, 2):
+            with client(at) as mine:
+                mine.sendall(frame(END, correlation))
+                left_now = settle(running.frames, correlation)[-1]
+            left(left_now)
+        assert broker.came == []
+        assert running.frames[0].again_ns
+        running.release()
+        assert sorted(broker.came) == [1, 2]
+
+
+def test_nothing_is_held_once_it_was_let_go(broker: Broker) -> None:
+    with hop(broker) as (running, at), client(at) as mine:
+        running.release()
+        mine.sendall(frame(END, 1))
+        assert receive(mine)
+        assert running.frames == []
+
+
+def test_an_answer_is_held_and_the_request_is_not(broker: Broker) -> None:
+    with hop(broker, answers=True) as (running, at), client(at) as mine:
+        mine.sendall(frame(END, 5))
+        (held,) = settle(running.frames, 1)
+        wait_for(lambda: held.answered_ns, until=bool, deadline_s=BOUND_S, what="the broker's answer")
+        assert broker.came == [5]
+        mine.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            mine.recv(1)
+        running.release()
+        mine.settimeout(BOUND_S)
+        assert receive(mine)
+
+
+def test_a_broker_that_hangs_up_is_said_and_not_waited_for(broker: Broker) -> None:
+    broker.mute = True
+    with hop(broker) as (running, at):
+        with client(at) as mine:
+            mine.sendall(frame(END, 1))
+            (held,) = settle(running.frames, 1)
+        left(held)
+        broker.hang_up()
+        wait_for(lambda: held.cut_off, until=bool, deadline_s=BOUND_S, what="the end of the connection")
+        running.release()
+        assert held.answered_ns is None
+
+
+def test_leaving_closes_everything(broker: Broker) -> None:
+    with hop(broker) as (running, at):
+        mine = client(at)
+        mine.sendall(frame(END, 1))
+        settle(running.frames, 1)
+    with mine:
+        assert mine.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        client(at)
+    running.close()
+
+
+def test_an_address_that_is_taken_is_said(broker: Broker) -> None:
+    with (
+        pytest.raises(HarnessFailure, match="hop"),
+        FrameHop({"l": (broker.address, broker.address)}, Holding(apis=frozenset())),
+    ):
+        pass
+
+
+def test_noise_ends_its_connection_alone(broker: Broker) -> None:
+    with hop(broker) as (_, at), client(at) as noisy, client(at) as mine:
+        noisy.sendall(b"\xff\xff\xff\xff")
+        assert noisy.recv(1) == b""
+        mine.sendall(frame(METADATA, 1))
+        assert receive(mine)
+
+
+def test_addresses_are_taken_apart() -> None:
+    assert addresses([("l", "127.0.0.1:1", "10.0.0.1:2")]) == {"l": (("127.0.0.1", 1), ("10.0.0.1", 2))}

@@ -1,0 +1,201 @@
+"""Two releases in one cluster: which go together, what a scenario must say, and what a node gets to run the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness import clusters
+from harness.clusters.nodes import upgrading
+from harness.clusters.nodes.jvm_cluster import JvmCluster, Means
+from harness.clusters.nodes.launch import JavaLaunch
+from harness.clusters.nodes.node_files import Site
+from harness.clusters.nodes.storage_format import Formatted
+from harness.clusters.nodes.write_nodes import write_nodes
+from harness.clusters.processes.addresses import Addresses
+from harness.clusters.processes.runner import ProcessState
+from harness.kafka.release.image_layout import LAYOUTS, BrokerImage
+from harness.kafka.release.release import Release
+from harness.kafka.release.repository import NotPublished
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scenario.scenario import ClusterShape
+from harness.model.version import numbers_of
+from suites.unit.faults.steps.test_step_validation import with_steps
+from suites.unit.model.scenario.test_toml import read, refused
+
+SHAPE = ClusterShape(starts_on="3.9.1")
+UP = '{ do = "roll", node = "brokers" }'
+RAISE = '{ do = "raise_features" }'
+OLD = 'starts_on = "3.9.1"'
+
+
+def release(version: str, image: BrokerImage | None = None) -> Release:
+    return Release(version, "abc", "here", (Path(f"/jars/kafka-{version}.jar"),), image=image)
+
+
+@pytest.mark.parametrize(("version", "numbers"), [("4.3.1", (4, 3, 1)), ("3.9.2-SNAPSHOT", (3, 9, 2))])
+def test_versions_are_compared_by_numbers(version: str, numbers: tuple[int, ...]) -> None:
+    assert numbers_of(version) == numbers
+
+
+def test_confluents_builds_count_as_kafkas() -> None:
+    assert numbers_of("7.9.1-ccs") == (3, 9, 1)
+
+
+# --- what can be upgraded ---
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "3.9.0", "3.8.1"])
+def test_nothing_is_upgraded_to_what_it_ran_before(version: str) -> None:
+    with pytest.raises(BadInput, match=rf"Kafka {version} is no upgrade of 3\.9\.1; give --kafka a newer release"):
+        clusters.refuse_upgrade(SHAPE, release(version))
+
+
+def test_containers_keep_their_image() -> None:
+    image = BrokerImage("apache/kafka:4.3.1", "sha256:1", LAYOUTS[0])
+    with pytest.raises(BadInput, match=r"one of image:apache/kafka:4\.3\.1.* give --kafka a version"):
+        clusters.refuse_upgrade(SHAPE, release("4.3.1", image))
+    clusters.refuse_upgrade(ClusterShape(), release("4.3.1", image))
+
+
+def test_a_repository_of_candidates_need_not_hold_the_release_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def resolve(spec: str, *, maven_repo: str | None, **_: Any) -> Release:
+        asked.append(maven_repo)
+        if maven_repo is not None:
+            raise NotPublished("not here")
+        return release(spec)
+
+    monkeypatch.setattr(upgrading, "resolve", resolve)
+    how: dict[str, Any] = {"cache": Path(), "progress": print}
+    found = clusters.find_start(SHAPE, release("4.3.1"), maven_repo="https://staging", **how)
+    assert found == release("3.9.1")
+    assert asked == ["https://staging", None]
+    assert clusters.find_start(ClusterShape(), release("4.3.1"), maven_repo=None, **how) is None
+    monkeypatch.setattr(upgrading, "resolve", lambda *_, **__: (_ for _ in ()).throw(NotPublished("nowhere")))
+    with pytest.raises(NotPublished, match="nowhere"):
+        clusters.find_start(SHAPE, release("4.3.1"), maven_repo=None, **how)
+
+
+def test_what_a_shape_begins_on() -> None:
+    both = clusters.Releases(release("4.3.1"), {"3.9.1": release("3.9.1")})
+    assert both.start(SHAPE) == release("3.9.1")
+    assert both.start(ClusterShape()) is None
+
+
+# --- what a scenario must say ---
+
+
+def test_an_upgrade_that_means_something_is_read() -> None:
+    text = with_steps(UP, RAISE, '{ do = "downgrade_refused" }', shape=OLD)
+    assert read(f"fresh = true\n{text}").shape.starts_on == "3.9.1"
+
+
+@pytest.mark.parametrize(
+    ("steps", "shape", "told"),
+    [
+        ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; write one such as 3.9.1"),
+        (['{ do = "hold", seconds = 1 }'], OLD, "starts_on without a step that upgrades"),
+        (['{ do = "roll", to = "start" }'], OLD, "starts_on without a step that upgrades"),
+        ([UP], "", 'there is one release only; set starts_on = "3.9.1"'),
+        ([UP, '{ do = "roll", node = "controllers" }'], OLD, "a majority has to be left meanwhile"),
+        ([UP, RAISE, '{ do = "roll", to = "start", name = "b" }'], OLD, "'raise_features' has raised feature levels"),
+        ([RAISE, UP], OLD, "no node was upgraded before"),
+        ([UP, '{ do = "downgrade_refused" }'], OLD, "the way back is open as long as no level was raised"),
+        (
+            [UP, RAISE, '{ do = "downgrade_refused", node = "brokers" }'],
+            OLD,
+            "names 3 brokers, and this step takes one",
+        ),
+        ([UP, '{ do = "roll", to = "newest" }'], OLD, "unknown value 'newest'"),
+    ],
+)
+def test_an_upgrade_that_means_nothing_is_refused(steps: list[str], shape: str, told: str) -> None:
+    assert told in refused(f"fresh = true\n{with_steps(*steps, shape=shape)}")
+
+
+def test_nobody_else_gets_the_cluster_afterwards() -> None:
+    assert "set fresh = true" in refused(with_steps(UP, shape=OLD))
+
+
+# --- what a node is given ---
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> JvmCluster:
+    """One broker and one controller, that run, on 3.9.1 with 4.3.1 at hand. No process is real."""
+    shape = ClusterShape(brokers=1, starts_on="3.9.1")
+    formatted = tmp_path / "formatted"
+    formatted.mkdir()
+    (formatted / "meta.properties").write_text("node.id=1\ncluster.id=c\ndirectory.id=d\n")
+    plan = Addresses.of(0, shape)
+    runner = SimpleNamespace(running=True)
+    runner.status = lambda: dict.fromkeys(("b1", "c101"), ProcessState(1, None if runner.running else 0, None))
+    sites = {
+        which: Site(
+            release=Release(version, "abc", "here", (Path(f"/jars/{version}/log4j-core-2.jar"),))
+            if version == "4.3.1"
+            else release(version),
+            shape=shape,
+            plan=plan,
+            launch=JavaLaunch("java", "m", (Path(f"/jars/{version}.jar"),), {}),
+            runner=cast(Any, runner),
+            formatted=Formatted(formatted, formatted),
+            directory=tmp_path / "run",
+            disks=None,
+            host=str,
+            fast_start=(f"-XX:SharedArchiveFile={version}.jsa",),
+        )
+        for which, version in (("tested", "4.3.1"), ("start", "3.9.1"))
+    }
+    means = Means(
+        runner=cast(Any, runner), plan=plan, toxiproxy=cast(Any, None), capabilities=frozenset(), formatted=formatted
+    )
+    state: Any = SimpleNamespace(directory=tmp_path / "run")
+    return JvmCluster(sites, state, means, write_nodes(sites))
+
+
+def test_a_cluster_begins_on_the_release_that_its_shape_names(cluster: JvmCluster) -> None:
+    assert cluster.release.version == "4.3.1"
+    assert {node: cluster.release_of(node).version for node in (1, 101)} == {1: "3.9.1", 101: "3.9.1"}
+    arguments = (cluster.directory / "nodes" / "b1" / "java.args").read_text()
+    assert "/jars/3.9.1.jar" in arguments
+    assert "-Dlog4j.configuration=" in arguments
+
+
+def test_a_node_that_is_down_is_given_the_other_release_on_its_own_disk(cluster: JvmCluster) -> None:
+    cluster._runner.running = False  # type: ignore[attr-defined]
+    node = cluster.directory / "nodes" / "b1"
+    identity = (node / "data" / "meta.properties").read_text()
+    cluster.use_release(1, "tested")
+    arguments = (node / "java.args").read_text()
+    assert "/jars/4.3.1.jar" in arguments
+    assert "-Dlog4j2.configurationFile=" in arguments
+    assert "SharedArchiveFile=4.3.1.jsa" in arguments
+    assert "3.9.1" not in arguments
+    assert "share.coordinator" in (node / "server.properties").read_text()
+    assert (node / "data" / "meta.properties").read_text() == identity
+    assert [cluster.release_of(node).version for node in (1, 101)] == ["4.3.1", "3.9.1"]
+    cluster.use_release(1, "start")
+    assert "share.coordinator" not in (node / "server.properties").read_text()
+
+
+def test_a_node_that_runs_keeps_its_release(cluster: JvmCluster) -> None:
+    with pytest.raises(HarnessFailure, match="b1 cannot be given another release while it runs"):
+        cluster.use_release(1, "tested")
+    with pytest.raises(HarnessFailure, match="'newest': there is tested, start"):
+        cluster.use_release(1, "newest")
+    assert cluster.release_of(1).version == "3.9.1"
+
+
+def test_an_end_that_is_expected_is_none_of_itself(cluster: JvmCluster) -> None:
+    cluster._runner.running = False  # type: ignore[attr-defined]
+    cluster.let_end(1)
+    cluster.let_end(101)
+    states = cluster._runner.status()
+    cluster._runner.status = lambda: {**states, "toxiproxy": ProcessState(2, None, None)}  # type: ignore[method-assign]
+    assert cluster.unexpected_exits() == []

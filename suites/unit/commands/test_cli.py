@@ -1,0 +1,398 @@
+"""The command's manners: exit codes, one sentence for every refusal, nothing half-written. No broker, no Spark."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import scenarios
+from harness.clusters import choosing
+from harness.clusters.choosing import CAPABILITIES
+from harness.clusters.disks import loop_devices
+from harness.clusters.nodes import clocks
+from harness.commands import cli
+from harness.commands.options import GateOptions, GateResult
+from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.faults.steps.registry import needs
+from harness.model.errors import BadEvidence, BadInput, HarnessFailure
+from harness.model.exits import Exit
+from harness.model.limits import Limits
+from harness.model.verdict import Status
+from suites.unit.evidence_examples import judged, lost, verdict, write_example
+
+ROOT = Path(__file__).parents[3]
+DURABILITY = [sys.executable, "-c", "from harness.commands.cli import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def fake_run(monkeypatch: pytest.MonkeyPatch, gate: Callable[..., Any]) -> None:
+    """Stands in for harness.run: what a gate *is* is proven elsewhere, here it is what the command makes of it."""
+    module = types.ModuleType("harness.commands.gate")
+    module.gate = gate  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "harness.commands.gate", module)
+
+
+def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any], GateResult]:
+    """A gate of three scenarios of which those with a status ran."""
+
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        progress.line("Kafka 4.3.1 (commit c) from here")
+        progress("doing")
+        names = ("one", "two", "three")
+        results = []
+        for name, status in zip(names, statuses, strict=False):
+            if status is None:
+                results.append(ScenarioResult(name=name, status=None, error="the moon was full"))
+                continue
+            judged(out / name, verdict(name, status, *([lost()] if status is Status.FAIL else [])))
+            results.append(ScenarioResult(name=name, status=status, bundle=name))
+        summary = GateSummary(required=names, results=tuple(results), seed=options.seed)
+        write_gate(out, summary)
+        return GateResult(out=out, summary=summary)
+
+    return gate
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        ((Status.PASS, Status.PASS, Status.PASS), Exit.PASS),
+        ((Status.PASS, Status.INCONCLUSIVE, Status.PASS), Exit.INCONCLUSIVE),
+        ((Status.PASS, Status.INCONCLUSIVE, Status.FAIL), Exit.FAIL),
+        ((Status.PASS, None, Status.INCONCLUSIVE), Exit.HARNESS),
+        ((Status.FAIL, None), Exit.FAIL),
+        ((Status.PASS,), Exit.PASS),
+        ((), Exit.INCONCLUSIVE),
+    ],
+)
+def test_the_worst_counts_and_a_subset_follows_what_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: tuple[Status | None, ...], code: Exit
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    fake_run(monkeypatch, gate_of(out, *statuses))
+    assert cli.invoke(["gate"]) is code
+    assert (out / "junit.xml").is_file()
+
+
+def test_a_gate_prints_the_release_first_and_no_control_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.FAIL, Status.PASS))
+    cli.invoke(["gate", "--seed", "7"])
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0] == "Kafka 4.3.1 (commit c) from here"
+    assert "FAIL in 1 of 2 scenarios that ran, of 3" in said.out
+    assert all(c.isprintable() or c == "\n" for c in said.out + said.err)
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (BadInput("there is no Kafka 9"), Exit.USAGE, "there is no Kafka 9"),
+        (BadEvidence("x is damaged"), Exit.USAGE, "x is damaged"),
+        (HarnessFailure("no slot is free"), Exit.HARNESS, "no slot is free"),
+        (ValueError("two\nlines"), Exit.HARNESS, "ValueError: two"),
+        (KeyboardInterrupt(), Exit.INTERRUPTED, "interrupted"),
+        (SystemExit(1), Exit.HARNESS, "SystemExit: 1"),
+        (BrokenPipeError("of a socket"), Exit.HARNESS, "of a socket"),
+        (AssertionError(), Exit.HARNESS, "AssertionError"),
+    ],
+)
+def test_nothing_uncaught_ends_in_1(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    raised: BaseException,
+    code: Exit,
+    said: str,
+) -> None:
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        raise raised
+
+    fake_run(monkeypatch, gate)
+    assert cli.invoke(["gate"]) is code
+    error = [line for line in capfd.readouterr().err.splitlines() if line.startswith("durability:")]
+    assert len(error) == 1
+    assert said in error[0]
+    kept = list(tmp_path.glob("durability-traceback-*.txt"))
+    assert bool(kept) == (code is Exit.HARNESS)
+    if kept:
+        assert "Traceback" in kept[0].read_text()
+        assert str(kept[0]) in error[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["gate", "--records", "0"], "--records"),
+        (["gate", "--records", "many"], "--records"),
+        (["gate", "--seed", "-1"], "--seed"),
+        (["gate", "--only", "leader_kiled"], "did you mean leader_killed"),
+        (["gate", "--only", "zzz"], "durability list scenarios"),
+        (["gate", "--only", ","], "--only names no scenario"),
+        (["gate", "--backend", "moon"], "--backend"),
+        (["gate", "--memory", "much"], "--memory 'much' is not a size"),
+        (["gate", "--memory", "400m"], "leaves no room above a broker's heap of 384 MiB: give 640m or more"),
+        (["run", "calm", "--cpus", "0.1"], "give 0.25 or more"),
+        (["gate", "--cpus", "many"], "--cpus"),
+        (["gate", "--out", "FILE"], "is a file"),
+        (["gate", "--out", "FULL"], "is not empty"),
+        (["gate", "--out", "FILE/below"], "cannot be made (Not a directory): give a folder that you may write to"),
+        (["gate", "--out", "DANGLING"], "is a file or a link to nothing"),
+        (["gate", "--out", "DANGLING/below"], "cannot be made (No such file"),
+        (["gate", "--out", "LOOP"], "is a file or a link to nothing"),
+        (["gate", "--out", "LOOP/below"], "cannot be made (Too many levels"),
+        (["gate", "--out", "/proc/x"], "cannot be made"),
+        (["gate", "--out", "x" * 300], "cannot be made (File name too long)"),
+        (["gate", "--out", ""], "'' names no file or folder"),
+        (["verify", ""], "'' names no file or folder"),
+        (["gate", "--nope"], "No such option '--nope'; `durability gate --help` says more"),
+        (["gate", "--records", "1e6"], "'1e6' is not a valid whole number"),
+        (["gate", "--records", "9" * 400], "is not in the range"),
+        (["gate", "--seed", "9" * 400], "is not in the range"),
+        (["gate", "--memory", "9" * 400], "is not a size"),
+        (["run"], "Missing argument"),
+        (["run", "nope.toml"], "nope.toml"),
+        (["run", "leader_kiled"], "did you mean leader_killed"),
+        (["run", "--tag", "disc"], "no scenario has the tag 'disc'; did you mean 'disk'?"),
+        (["run", "calm", "--tag", "disk"], "'calm' and --tag exclude each other"),
+        (["run", "--tag", "disk", "--backend", "containers"], "disk_full needs disk.full"),  # CI is set
+        (["run", "regression"], "`regression` and --issue KAFKA-N go together"),
+        (["run", "calm", "--issue", "KAFKA-17062"], "`regression` and --issue KAFKA-N go together"),
+        (["run", "regression", "--issue", "KAFKA-17062", "--tag", "tier"], "'regression' and --tag exclude each other"),
+        (["run", "regression", "--issue", "KAFKA-17062", "--keep"], "run the scenario by its name"),
+        (["verify", "nowhere"], "nowhere"),
+        (["verify", "FULL"], "holds no evidence bundle"),
+        (["seal", "nowhere"], "nowhere is not a folder"),
+        (["list", "planets"], "planets"),
+        (["launch"], "No such command"),
+    ],
+)
+def test_wrong_usage_is_2_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    (tmp_path / "FILE").write_text("x")
+    (tmp_path / "FULL").mkdir()
+    (tmp_path / "FULL" / "x").write_text("x")
+    (tmp_path / "DANGLING").symlink_to("nothing")
+    (tmp_path / "LOOP").symlink_to("LOOP")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+
+    def never(options: GateOptions, progress: Any) -> GateResult:
+        pytest.fail("started")
+
+    fake_run(monkeypatch, never)
+    assert cli.invoke(arguments) is Exit.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_evidence_that_could_not_be_written_here_asks_for_another_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_run(monkeypatch, lambda options, progress: pytest.fail("started"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "durability-out").write_text("a file")
+    assert cli.invoke(["gate"]) is Exit.USAGE
+    monkeypatch.chdir("/proc")  # nobody makes a folder there, whatever the rights
+    assert cli.invoke(["gate"]) is Exit.USAGE
+    for line in capsys.readouterr().err.splitlines():
+        assert "durability-out cannot be written in the working directory" in line
+        assert "give --out a folder" in line
+
+
+def test_a_scenario_that_needs_more_than_there_is_never_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    less = {backend: able - {"kill"} for backend, able in choosing.CAPABILITIES.items()}
+    monkeypatch.setattr(choosing, "CAPABILITIES", less)
+    for arguments in (["run", "leader_killed"], ["gate"]):
+        assert cli.invoke(arguments) is Exit.USAGE
+        assert "needs kill" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("backend", "code"), [("containers", Exit.USAGE), ("processes", Exit.PASS), ("auto", Exit.PASS)]
+)
+def test_a_full_disk_is_refused_where_the_named_backend_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], backend: str, code: Exit
+) -> None:
+    (tmp_path / "out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.PASS, Status.PASS, Status.PASS))
+    assert cli.invoke(["run", "disk_full", "--backend", backend]) is code
+    assert ("scenario disk_full: step full: disk_full needs disk.full" in capsys.readouterr().err) == (code != 0)
+
+
+def test_outside_ci_a_set_goes_without_what_nothing_here_can_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    fake_run(monkeypatch, gate_of(tmp_path / "out", Status.PASS, Status.PASS))
+    monkeypatch.delenv("CI")
+    assert cli.invoke(["run", "--tag", "disk", "--backend", "containers"]) is Exit.PASS
+
+
+def test_the_lists_tell_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    for what, row in (("scenarios", "disk_full"), ("faults", "disk_full")):
+        assert cli.invoke(["list", what]) is Exit.PASS
+        told = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(row))
+        assert "with --backend processes only" in told
+
+
+def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[GateOptions] = []
+
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        seen.append(options)
+        raise BadInput("enough")
+
+    fake_run(monkeypatch, gate)
+    own = tmp_path / "own.toml"
+    own.write_text(scenarios.path_of("leader_killed").read_text())
+    cli.invoke(["gate", "--only", "leader_killed, leader_killed", "--seed", "3", "--records", "10", "--fail-fast"])
+    cli.invoke(["run", "leader_killed", "--kafka", "3.9.1", "--keep", "--out", str(tmp_path / "new")])
+    cli.invoke(["run", str(own), "--kafka", "image:apache/kafka:4.1.0", "--memory", "768m", "--cpus", "0.5"])
+    assert seen[0] == GateOptions(seed=3, only=("leader_killed",), records=10, fail_fast=True)
+    assert (seen[1].only, seen[1].kafka, seen[1].keep, seen[1].out) == (
+        ("leader_killed",),
+        "3.9.1",
+        True,
+        tmp_path / "new",
+    )
+    assert (seen[2].only, seen[2].scenarios) == ((), (own,))
+    cli.invoke(["run", "--tag", "groups", "--tag", "acks"])
+    assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("groups", "acks"), (), False)
+    assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
+    assert seen[1].seed != seen[2].seed
+
+
+SLEEPER = """
+import sys, types, time
+module = types.ModuleType("harness.run")
+def gate(options, progress):
+    try:
+        print("on", flush=True)
+        time.sleep(60)
+    finally:
+        print("healed", flush=True)
+module.gate = gate
+sys.modules["harness.run"] = module
+from harness.commands.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)], ids=lambda v: str(v)
+)
+def test_signals_unwind_and_have_their_codes(number: signal.Signals, code: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, "gate"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_default_signals,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "on\n"
+        child.send_signal(number)
+        out, error = child.communicate(timeout=30)
+    assert out == "healed\n"
+    assert child.returncode == code
+    assert "Traceback" not in error
+
+
+def _default_signals() -> None:
+    """A runner that was started with nohup, or in the background of a shell, hands on ignored signals."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def test_help_and_version_are_no_verdict() -> None:
+    for option in ("--help", "--version"):
+        done = subprocess.run([*DURABILITY, option], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert subprocess.run(DURABILITY, cwd=ROOT, capture_output=True, check=False).returncode == Exit.USAGE
+
+
+def test_seal_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = write_example(tmp_path / "b")
+    assert cli.invoke(["seal", str(bundle)]) is Exit.PASS
+    assert f"durability verify {bundle}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["scenarios", "faults"])
+def test_lists_are_plain_and_aligned(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke(["list", what]) is Exit.PASS
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert any("leader_killed" in line or line.startswith("kill ") for line in lines)
+
+
+def test_doctor_names_a_remedy_for_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    assert cli.invoke(["doctor"]) is Exit.USAGE
+    line = next(line for line in capsys.readouterr().out.splitlines() if "PySpark" in line)
+    assert line.startswith("MISSING")
+    assert "pip install 'kafka-durability[spark]'" in line
+
+
+def test_every_machine_can_play_the_gate() -> None:
+    """By processes, without root: a capability that one lacks would end a gate before it began."""
+    everywhere = CAPABILITIES["processes"] - loop_devices.ALL - {clocks.CLOCK}
+    assert [s.name for s in scenarios.gate() if not needs(s) <= everywhere] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--backend", "processes", "--kafka", "image:apache/kafka:4.1.0"],
+            "say --backend containers, or leave it away",
+        ),
+        (
+            ["--backend", "processes", "--memory", "1g"],
+            "--memory cannot be had with --backend processes: say --backend",
+        ),
+        (
+            ["--backend", "auto", "--kafka", "image:apache/kafka:4.1.0"],
+            "runs in containers only, and no container engine",
+        ),
+        (
+            ["--kafka", "image:apache/kafka:4.1.0", "--maven-repo", "https://example.org"],
+            "a Maven repository goes with",
+        ),
+    ],
+)
+def test_what_only_containers_can_do_is_refused_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """The real gate: it comes no further than this."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke(["gate", *arguments]) is Exit.USAGE
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("durability:")]
+    assert said in line
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,215 @@
+"""`durability contract`: what is told of a configuration, and what is refused. No broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from harness.commands import cli
+from harness.kafka.admin import live_topics
+from harness.kafka.admin.client_config import client_config
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+
+
+def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke(["contract", "--acks", "all", "--min-isr", "1", "--rf", "3", "--unclean"]) is Exit.PASS
+    first, _, worst, which, because, mend, *_ = capsys.readouterr().out.splitlines()
+    assert first == (
+        "3 replicas, min.insync.replicas=1, unclean elections, ELR off; a producer with acks=all, idempotent; "
+        "a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
+        "with a group that is left at times"
+    )
+    assert worst == "lost: the last replica in sync dies, others are up"
+    assert which == "  acknowledged records at or above the log end of the replica that is elected"
+    assert because.startswith("  because: an unclean election makes a replica the leader")
+    assert mend == (
+        "  mend by: unclean.leader.election.enable=false, min.insync.replicas=2, "
+        "eligible.leader.replicas.version=1 (from 4.0)"
+    )
+
+
+def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.invoke(["contract", "--json", "--compacted", "--no-idempotent", "--retries", "0"]) is Exit.PASS
+    told = {row["event"]["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert told["answer_lost"]["effects"] == ["outcome not told"]
+    assert "grows_old" not in told
+    assert told["written_again"]["effects"] == ["deleted as configured"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--acks", "1", "--idempotent"], "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        (["--in-flight", "10"], "idempotence needs retries and at most 5 requests in flight: change these, or say"),
+        (["--acks", "1", "--transactional"], "idempotence needs acks=all: say --acks all, or no --transactional"),
+        (["--remembered", "--acks", "1"], "--remembered: it changes nothing here; say --idempotent, without"),
+        (["--isolation", "read_uncommitted"], "--isolation: it changes nothing here; say --transactional, too"),
+        (
+            ["--commits", "share", "--reset", "none", "--stays"],
+            "--reset, --stays: it changes nothing here; say --commits of a group that is no share group",
+        ),
+        (["--flush-ms", "-1", "--flush-scheduler-ms", "5"], "--flush-scheduler-ms: it changes nothing here; leave out"),
+        (["--compacted", "--within-lag"], "--within-lag: it changes nothing here; say --cleanup-policy compact and"),
+        (
+            ["--tiered", "--compacted"],
+            "Kafka keeps no compacted topic in the remote tier (KIP-405, KAFKA-19273): leave",
+        ),
+        (["--tiered", "--cleanup-policy", "compact,delete"], "Kafka keeps no compacted topic in the remote tier"),
+        (
+            ["--tiered", "--retention-ms", "1000", "--local-retention-ms", "1001"],
+            "local.retention.ms is at most retention.ms=1000, or -2, and not 1001",
+        ),
+        (
+            ["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "-1"],
+            "local.retention.bytes is at most retention.bytes=9, or -2, and not -1",
+        ),
+        (["--retention-ms", "9" * 24], "retention.ms is at most 9223372036854775807, and not 9999"),
+        (["--retries", "99999999999"], "retries is at most 2147483647, and not 99999999999"),
+        (["--rf", "0"], "a topic has a replication factor and a min.insync.replicas of 1 or more"),
+        (["--topic", "x"], "--topic: which cluster? say --bootstrap HOST:PORT"),
+        (["--bootstrap", "x:1", "--rf", "2", "--unclean"], "--rf, --unclean: with --bootstrap the cluster tells"),
+        (["--acks", "2"], "'2' is not one of '0', '1', 'all'"),
+        (["--retention-ms", "-5"], "retention.ms is 0 or more, or -1 for never or without limit, and not -5"),
+        (["--retention-bytes", "-9"], "retention.bytes is 0 or more, or -1 for never or without limit, and not -9"),
+        (["--flush-messages", "0"], "flush.messages is 1 or more, or -1 for never or without limit, and not 0"),
+        (["--flush-messages", "-7"], "flush.messages is 1 or more, or -1 for never or without limit, and not -7"),
+        (["--flush-ms", "-2"], "flush.ms is 0 or more, or -1 for never or without limit, and not -2"),
+        (["--compacted", "--delete-retention-ms", "-1"], "delete.retention.ms is 0 or more, and not -1"),
+        (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is 0 or more, and not -1"),
+        (["--transaction-version", "1"], "--transaction-version: it changes nothing here; say --transactional, too"),
+        (["--id-outlives"], "--id-outlives: it changes nothing here; say --transactional, too"),
+        (["--remembered", "--no-idempotent"], "--remembered: it changes nothing here; say --idempotent, without"),
+        (
+            ["--compacted", "--retention-ms", "5"],
+            "--retention-ms: it changes nothing here; say --cleanup-policy compact,",
+        ),
+        (
+            ["--delete-retention-ms", "5"],
+            "--delete-retention-ms: it changes nothing here; say --cleanup-policy compact",
+        ),
+        (["--compacted", "--cleanup-policy", "delete"], "--compacted is --cleanup-policy compact: say one of them"),
+        (["--reset", "by_duration:PT1H"], "no rule speaks of by_duration:PT1H (KIP-1106): what it does lies between"),
+        (["--local-retention-ms", "5"], "--local-retention-ms: it changes nothing here; say --tiered, too"),
+        (["--tiered", "--local-retention-ms", "-3"], "local.retention.ms is -2, for as retention.ms, or more, and not"),
+        (["--reset", "oldest"], "'oldest' is not one of 'earliest', 'latest', 'none'"),
+        (
+            ["--bootstrap", "x:1", "--timestamp-type", "CreateTime"],
+            "--timestamp-type: with --bootstrap the cluster tells",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.invoke(["contract", *arguments]) is Exit.USAGE
+    out, err = capsys.readouterr()
+    assert (out, said in err) == ("", True), err
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert cli.invoke(["contract", *arguments]) is Exit.PASS
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--commits", "before"], "a consumer that commits before it processes, read_committed"),
+        (["--transactional", "--isolation", "read_uncommitted"], "commits after it processes, read_uncommitted"),
+        (["--acks", "1"], "acks=1, not idempotent, 5 in flight; "),
+        (["--retries", "0"], "acks=all, not idempotent, no retries; "),
+        (["--acks", "0", "--no-idempotent", "--in-flight", "9"], "acks=0, not idempotent, 9 in flight; "),
+        (["--flush-scheduler-ms", "1000"], "on disk within 2000 ms; "),
+        (["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "9"], "local.retention.bytes=9; "),
+        (["--tiered", "--local-retention-ms", "604800000"], "local.retention.ms=604800000; "),
+        (
+            ["--compacted", "--min-compaction-lag-ms", "7", "--within-lag"],
+            "left at times, within min.compaction.lag.ms",
+        ),
+        (["--reset", "none"], "auto.offset.reset=none"),
+        (["--reset", "error"], "auto.offset.reset=none"),
+        (["--stays"], "with a group that somebody is always in"),
+        (["--transactional"], "transactional, transaction.version 2; "),
+        (["--transactional", "--transaction-version", "1"], "transactional, transaction.version 1; "),
+        (["--transactional", "--id-outlives"], "transaction.version 2, an id that outlives its pauses; "),
+        (["--remembered"], "acks=all, idempotent, remembered for longer than it waits; "),
+        (["--retries", "5"], "acks=all, idempotent, retries=5; "),
+        (["--flush-ms", "0"], "flush.ms=0, for which nobody looks; "),
+        (["--flush-ms", "0", "--flush-scheduler-ms", "1000"], "on disk within 1000 ms; "),
+        (["--timestamp-type", "LogAppendTime"], "message.timestamp.type=LogAppendTime; "),
+        (["--cleanup-policy", "compact,delete"], "compacted and deleted; "),
+        (["--compacted", "--delete-retention-ms", "4"], "compacted, delete.retention.ms=4; "),
+        (["--cleanup-policy", "compact", "--min-compaction-lag-ms", "7"], "compacted, min.compaction.lag.ms=7; "),
+    ],
+)
+def test_the_first_line_says_what_was_asked(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = told(capsys)[0]
+    assert said not in plain
+    assert said in told(capsys, *arguments)[0]
+
+
+def test_what_mends_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    event = "records bear times that are too old when they are sent"
+    lines = told(capsys, "--retention-ms", "1000")
+    mend = lines[lines.index(f"deleted as configured: {event}") + 3]
+    assert mend == "  mend by: message.timestamp.type=LogAppendTime, retention.ms=-1"
+    assert f"kept: {event}" in told(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
+
+
+def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = told(capsys, "--min-isr", "2")
+    at = lines.index("lost: the last replica in sync returns without what it had not flushed")
+    with_elr = "  with ELR, which is on by default in clusters formatted by 4.1 or later (--elr): kept"
+    assert with_elr in lines[at : at + 5]
+    assert lines[lines.index("lost: all machines lose their power at once") + 4] == ""
+    assert not [line for line in told(capsys, "--min-isr", "1") if line.startswith("  with ELR")]
+    lines = told(capsys, "--min-isr", "2", "--elr")
+    without = "  without ELR, as in clusters formatted before 4.1 that did not turn it on: lost"
+    at = lines.index("kept: the last replica in sync returns without what it had not flushed")
+    assert without in lines[at : at + 5]
+
+
+def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    helped = " ".join(" ".join(told(capsys, "--help")).split())
+    own = ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered")
+    for option in own:
+        assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
+    options = [o for o in cli.commands.commands["contract"].params if isinstance(o, click.Option)]
+    settings = options[: [o.name for o in options].index("bootstrap")]
+    assert not [
+        o.name for o in settings if not (o.show_default or "Default: " in (o.help or "") or o.name == "compacted")
+    ]
+
+
+def test_nobody_at_the_address_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_topics, "DEADLINE_S", 0.5)
+    assert cli.invoke(["contract", "--bootstrap", "127.0.0.1:1"]) is Exit.USAGE
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "no broker answers at 127.0.0.1:1 within 0.5 s" in said
+
+
+def test_a_setting_that_no_client_has_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocoll=SSL\n")
+    assert cli.invoke(["contract", "--bootstrap", "h:1", "--command-config", str(path)]) is Exit.USAGE
+    (said,) = capsys.readouterr().err.splitlines()
+    assert 'No such configuration property: "security.protocoll"; mend --bootstrap or --command-config' in said
+
+
+def test_client_settings_are_lines_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# ours\nsecurity.protocol = SASL_SSL\n\nsasl.password=a=b\n")
+    assert client_config(path) == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
+    path.write_text("security.protocol\n")
+    with pytest.raises(BadInput, match=r"line 1: 'security\.protocol' is no key=value"):
+        client_config(path)
+    with pytest.raises(BadInput, match="cannot be read"):
+        client_config(tmp_path / "none")

@@ -1,0 +1,283 @@
+"""`durability contract --bootstrap`: what is told of the topics of a cluster, the worst first. No broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from harness.commands.contract_live import avoidable, live_as_plain, live_explained, worst_first
+from harness.kafka.admin.live_topics import LiveCluster, LiveTopic
+from harness.model.contract.configuration import ClientSettings, TopicSettings
+from harness.model.contract.internal_topics import OWN, SHARE_STATE, TRANSACTIONS
+
+GOOD = TopicSettings(replicas=3, min_isr=2, elr=True)
+CLIENT = ClientSettings()
+
+
+def topic(name: str, isr: int = 3, known: bool = True, leaderless: Sequence[int] = (), **settings: Any) -> LiveTopic:
+    return LiveTopic(
+        name=name,
+        internal=name in OWN,
+        settings=replace(GOOD, **settings),
+        isr={0: isr, 1: 3},
+        elr_known=known,
+        leaderless=leaderless,
+    )
+
+
+def explained(topics: Sequence[LiveTopic], client: ClientSettings = CLIENT, **cluster: Any) -> list[str]:
+    return live_explained("h:1", LiveCluster(topics=topics, **cluster), client)
+
+
+def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() -> None:
+    topics = [
+        topic("fine"),
+        topic("strict", min_isr=3),
+        topic("__consumer_offsets", min_isr=1),
+        topic("lone", replicas=1, min_isr=1),
+        topic("unclean", min_isr=1, unclean=True),
+    ]
+    names = [one.name for one in worst_first(topics, CLIENT)]
+    assert names == ["lone", "unclean", "__consumer_offsets", "strict", "fine"]
+    lines = explained(topics)
+    assert lines[:3] == [
+        "5 topics of h:1, as if written to by a producer with acks=all, idempotent",
+        "and read by a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
+        "with a group that is left at times",
+        "__consumer_offsets: written by brokers, with acks=all, whatever producers do",
+    ]
+    assert "as safe as three replicas of which two must be in sync: fine" in lines
+    at = lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
+    assert lines[at + 1 : at + 5] == [
+        "  unavailable when one replica is down",
+        "    writes with acks=all until it is back and has caught up; reads go on",
+        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas; "
+        "KAFKA-15583)",
+        "    mend by: min.insync.replicas=2",
+    ]
+    assert lines[-3] == "what three replicas do not spare them, of which two must be in sync:"
+
+
+def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
+    lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
+    at = lines.index("  duplicated when who has a group's offsets dies, alone in sync, and others are up")
+    assert lines[at + 3] == "    mend by: unclean.leader.election.enable=false"
+    lines = explained([topic("__consumer_offsets", keeps_offsets=True)])
+    assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
+
+
+def test_partitions_below_their_minimum_are_told_even_of_a_good_topic() -> None:
+    lines = explained([topic("fine", isr=1), topic("other")])
+    assert lines[3:5] == [
+        "fine: 3 replicas, min.insync.replicas=2, clean elections only, ELR on",
+        "  now: partitions 0 have fewer replicas in sync than that",
+    ]
+    assert topic("fine", isr=2).short == []
+    assert topic("lone", isr=1, replicas=1, min_isr=2).short == []  # one of one is enough
+
+
+def test_where_nobody_tells_of_elr_that_is_said() -> None:
+    said = "nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off"
+    assert said in explained([topic("fine", known=False, elr=False)])
+    assert said not in explained([topic("fine")])
+
+
+def tail(*topics: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
+    lines = explained(topics, client)
+    return lines[lines.index("what three replicas do not spare them, of which two must be in sync:") + 1 :]
+
+
+def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_mends_it() -> None:
+    power = "  lost when all machines lose their power at once"
+    which = "acknowledged records that the operating system had not written to a disk"
+    flushed, plain = topic("a_flushed", flush_messages=1), topic("plain")
+    mend = "    mend by: replicas on power supplies of their own, flush.messages=1"
+    assert tail(flushed, plain)[:2] == [f"{power}, of plain: {which}", mend]
+    assert tail(plain, topic("other"))[:2] == [f"{power}: {which}", mend]
+    assert not [line for line in explained([flushed]) if line.startswith(power)]
+
+
+def test_without_elr_one_is_told_to_turn_it_on() -> None:
+    def told(**settings: Any) -> list[str]:
+        lines = tail(topic("plain", **settings))
+        return [after for line, after in pairwise(lines) if "returns without" in line]
+
+    assert told(elr=False) == ["    mend by: eligible.leader.replicas.version=1 (from 4.0)"]
+    assert told() == []
+
+
+def test_producers_say_nothing_of_what_brokers_write() -> None:
+    one = ClientSettings(acks="1", idempotent=False)
+    topics = [topic("plain"), topic("__consumer_offsets", keeps_offsets=True), topic("__mine")]
+    lines = tail(*topics, client=one)
+    at = next(n for n, line in enumerate(lines) if line.startswith("  lost when the leader's process dies"))
+    assert ", of plain, __mine: acknowledged records at or above" in lines[at]
+    assert lines[at + 1] == "    mend by: acks=all"
+    for of, expected in ((topics[1], ["kept"]), (topics[2], ["lost"])):
+        promised = {row["event"]["name"]: list(row["effects"]) for row in live_as_plain(of, one)["promises"]}
+        assert promised["leader_dies"] == expected
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_of_kafka_s_own_topics_it_is_said_what_goes_with_them(name: str) -> None:
+    said = [line for line in explained([topic(name)]) if line.startswith(f"  with {name} goes ")]
+    assert len(said) == 1
+    lines = explained([topic(name, replicas=1, min_isr=1)])
+    assert [line for line in lines if line.startswith("  with it goes ")] == [said[0].replace(name, "it")]
+    assert not [line for line in explained([topic("__mine")]) if " goes " in line]
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "events"),
+    [
+        ({"retention_ms": 1}, ["grows_old"]),
+        ({"retention_ms": 24 * HOUR_MS - 1}, ["grows_old"]),
+        ({"retention_ms": 24 * HOUR_MS}, []),
+        ({"retention_ms": -1}, []),
+        ({"retention_ms": 1, "deletes": False, "compacted": True}, []),
+        ({"retention_ms": 1, "compacted": True}, ["grows_old"]),
+    ],
+)
+def test_what_is_deleted_before_a_reader_is_back_is_bad(settings: dict[str, Any], events: list[str]) -> None:
+    one = topic("soon", **settings)
+    assert [promise.event.name for promise in avoidable(one, CLIENT)] == events
+    lines = explained([one])
+    assert ("    mend by: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
+    assert ("as safe as three replicas of which two must be in sync: soon" in lines) == (not events)
+
+
+def test_records_that_come_back_are_bad() -> None:
+    assert "deleted_and_killed" in [p.event.name for p in avoidable(topic("lone", replicas=1, min_isr=1), CLIENT)]
+    assert "deleted_and_killed" not in [p.event.name for p in avoidable(topic("fine"), CLIENT)]
+
+
+def test_topics_that_keep_so_many_bytes_are_named() -> None:
+    topics = [topic("big", retention_bytes=10**9), topic("kept", retention_bytes=1, deletes=False, compacted=True)]
+    lines = explained([*topics, topic("plain")])
+    assert lines[-2:] == [
+        "deleted beyond retention.bytes, however young, read or not: big",
+        "  mend by: retention.bytes=-1, or as much as comes in 24 h",
+    ]
+
+
+def test_an_empty_cluster_has_nothing_to_tell() -> None:
+    first, second = explained([])
+    assert first == "0 topics of h:1, as if written to by a producer with acks=all, idempotent"
+    assert second.startswith("and read by a consumer that ")
+
+
+SAFE = "as safe as three replicas of which two must be in sync: "
+ALONE = "; where two must be in sync, somebody else has all that acks=all acknowledged, and can be elected by hand"
+
+
+def events(one: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
+    return [promise.event.name for promise in avoidable(one, client)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("replicas", [3, 5])
+def test_without_elr_one_in_sync_is_not_as_safe_as_two(replicas: int, known: bool) -> None:
+    one = topic("one", replicas=replicas, min_isr=1, elr=False, known=known)
+    assert events(one) == ["returns_short", "disk_of_last_in_sync", "last_in_sync_dies"]
+    two = topic("two", replicas=replicas, elr=False, known=known)
+    assert events(two) == []
+    lines = explained([two, one])
+    assert f"{SAFE}two" in lines
+    at = lines.index("  lost when the last replica in sync returns without what it had not flushed")
+    assert lines[at + 1 : at + 4] == [
+        "    acknowledged records above what it had flushed",
+        f"    because: it may have acknowledged them alone{ALONE} (KIP-966, last replica standing)",
+        "    mend by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
+    ]
+
+
+def test_two_replicas_are_never_as_safe_as_three() -> None:
+    both = topic("both", replicas=2, elr=False)
+    assert set(events(both)) == {"replica_down", "returns_short", "disk_of_last_in_sync", "last_in_sync_dies"}
+    for promise in avoidable(both, CLIENT):
+        assert "a replication factor of 3" in promise.mend
+        assert "min.insync.replicas=2" not in promise.mend
+    assert set(events(topic("one", replicas=2, min_isr=1, elr=False))) == set(events(both)) - {"replica_down"}
+    assert set(events(topic("both", replicas=2))) == {"replica_down"}  # with ELR nothing else is left to a third
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("flush", [-1, 1])
+@pytest.mark.parametrize(("replicas", "min_isr"), [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (5, 1)])
+def test_nothing_with_fewer_is_called_safe(replicas: int, min_isr: int, flush: int, elr: bool, acks: Any) -> None:
+    client = ClientSettings(acks=acks, idempotent=acks == "all")
+    few = topic("few", replicas=replicas, min_isr=min_isr, elr=elr, flush_messages=flush)
+    assert not [line for line in explained([few], client) if line.startswith(SAFE)]
+    enough = topic("enough", replicas=3, min_isr=2, elr=elr, flush_messages=flush)
+    assert f"{SAFE}enough" in explained([enough], client)
+
+
+def test_offsets_of_groups_that_one_in_sync_keeps_are_not_safe_without_elr() -> None:
+    kept = {"keeps_offsets": True, "elr": False}
+    assert events(topic("__consumer_offsets", **kept)) == []
+    alone = events(topic("__consumer_offsets", min_isr=1, **kept))
+    assert "offsets_leader_alone_dies" in alone
+    assert {"last_in_sync_dies", "returns_short", "disk_of_last_in_sync"} <= set(alone)
+    assert "offsets_leader_alone_dies" in events(topic("__consumer_offsets", unclean=True, **kept))
+
+
+def test_without_elr_the_one_that_has_the_most_to_lose_comes_first() -> None:
+    topics = [
+        topic("two", elr=False),
+        topic("one", min_isr=1, elr=False),
+        topic("lone", replicas=1, min_isr=1, elr=False),
+        topic("unclean", min_isr=1, unclean=True, elr=False),
+    ]
+    assert [one.name for one in worst_first(topics, CLIENT)] == ["lone", "unclean", "one", "two"]
+
+
+def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
+    odd = topic("odd", leaderless=[1])
+    lines = explained([odd, topic("other")])
+    at = lines.index("odd: 3 replicas, min.insync.replicas=2, clean elections only, ELR on")
+    assert lines[at + 1 : at + 3] == ["  now: partitions 1 have no leader", ""]
+    assert f"{SAFE}other" in lines
+    assert [one.name for one in worst_first([topic("short", isr=1), topic("other"), odd], CLIENT)][2] == "other"
+    assert live_as_plain(odd, CLIENT)["without_leader_now"] == [1]
+    assert live_as_plain(topic("other"), CLIENT)["without_leader_now"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lost", "kip", "made_by"),
+    [
+        (TRANSACTIONS, "decisions to commit that a client was told", "KIP-98", "transaction.state.log.min.isr"),
+        (SHARE_STATE, "what share groups acknowledged: these", "KIP-932", "share.coordinator.state.topic.min.isr"),
+    ],
+)
+@pytest.mark.parametrize("elr", [True, False])
+def test_what_coordinators_keep_is_lost_in_words_of_its_own(
+    name: str, lost: str, kip: str, made_by: str, elr: bool
+) -> None:
+    clean = {promise.event.name: promise for promise in avoidable(topic(name, min_isr=1, elr=elr), CLIENT)}
+    unclean = {p.event.name: p for p in avoidable(topic(name, min_isr=1, unclean=True, elr=elr), CLIENT)}
+    for promise in (clean["returns_short"], clean["disk_of_last_in_sync"], unclean["last_in_sync_dies"]):
+        assert f"; among them {lost}" in promise.which
+        assert f"; {kip}; Kafka documentation, {made_by}" in promise.source
+        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when that is made)" in promise.mend
+        assert "min.insync.replicas=2" not in promise.mend
+    assert "among them" not in clean["last_in_sync_dies"].which  # it waits for who has it
+    other = {promise.event.name: promise for promise in avoidable(topic("plain", min_isr=1, elr=elr), CLIENT)}
+    assert "among them" not in other["returns_short"].which
+    assert "min.insync.replicas=2" in other["returns_short"].mend
+
+
+@pytest.mark.parametrize("name", [TRANSACTIONS, SHARE_STATE])
+def test_what_coordinators_keep_is_ranked_with_other_topics(name: str) -> None:
+    two, unclean, strict = topic(name), topic(name, unclean=True), topic("strict", min_isr=3)
+    assert events(two) == []
+    assert events(unclean) == ["last_in_sync_dies", "returns_short", "disk_of_last_in_sync"]
+    assert worst_first([strict, unclean], CLIENT) == [unclean, strict]
+    assert worst_first([two, strict], CLIENT) == [strict, two]

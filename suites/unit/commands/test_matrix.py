@@ -1,0 +1,339 @@
+"""The matrix of contracts: what a run came to is held against what was promised. Verdicts are made by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands import cli
+from harness.commands import matrix as contracts
+from harness.commands.matrix import Cell, Played
+from harness.commands.options import GateResult
+from harness.evidence.gate import MATRIX, GateSummary, ScenarioResult
+from harness.model.contract.effects import Effect
+from harness.model.contract.promises import EVENTS
+from harness.model.exits import Exit
+from harness.model.finding import Finding, Kind
+from harness.model.scenario.scenario import ExactLoss, Scenario
+from harness.model.verdict import Status, Verdict
+from reports.grouping import shown
+from reports.matrix import page
+
+COLUMNS = contracts.columns()
+DIES = COLUMNS["contract_leader_dies"]
+DOWN = COLUMNS["contract_replica_down"]
+ANSWERS = COLUMNS["contract_answer_lost"]
+READER = COLUMNS["contract_reader_dies"]
+BEHIND = COLUMNS["contract_falls_behind"]
+CLEANED = COLUMNS["contract_falls_behind_cleaner"]
+UNCLEAN_OFFSETS = COLUMNS["contract_offsets_unclean"]
+UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
+DELETED = COLUMNS["contract_tier_deleted"]
+OPEN_S = 20.0
+RELEASE = "4.3.1"
+PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
+
+
+def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
+    return Finding(kind=kind, topic=topic, partition=0, count=count, excused_by="as configured")
+
+
+def verdict(
+    scenario: Scenario,
+    *findings: Finding,
+    status: Status = Status.PASS,
+    given_again: dict[str, int] | None = None,
+    undecided: dict[str, int] | None = None,
+    **silent_s: float,
+) -> Verdict:
+    without = {f"{topic}/0": s for topic, s in silent_s.items()}
+    fault = scenario.matrix.fault if scenario.matrix else ""
+    again = {f"{topic}/0": count for topic, count in (given_again or {}).items()}
+    facts = {
+        "given_again": again,
+        "shown_undecided": {f"{topic}/0": count for topic, count in (undecided or {}).items()},
+        "availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}},
+        "steps": [],
+    }
+    return Verdict(scenario=scenario.name, status=status, findings=findings, facts=facts)
+
+
+def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Cell]:
+    """By topic."""
+    monkeypatch.setattr(contracts, "read_verdict", lambda _: judged)
+    monkeypatch.setattr(contracts, "_open_s", lambda _, fault: OPEN_S if fault else 0.0)
+    bundle = Path("bundle") if judged else None
+    return {cell.topic: cell for cell in contracts._cells(scenario, bundle, RELEASE)}
+
+
+def with_facts(judged: Verdict, **figures: dict[str, int]) -> Verdict:
+    """With figures by topic."""
+    told = {name: {f"{topic}/0": count for topic, count in of.items()} for name, of in figures.items()}
+    return replace(judged, facts=judged.facts | told)
+
+
+def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    back = lost("counted", 1, Kind.COMMIT_REGRESSED)
+    (cell,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 50}), monkeypatch).values()
+    assert (cell.holds, cell.text) == (True, "50 duplicated")
+    assert cell.row.endswith("__consumer_offsets: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
+    (fewer,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 49}), monkeypatch).values()
+    assert not fewer.holds
+
+
+def test_a_group_whose_coordinator_is_down_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for share in (0.8, 0.2):
+        judged = verdict(scenario := COLUMNS["contract_offsets_wait"])
+        judged.facts["availability"]["without_commits_s"] = {"kill_leader": {"counted/0": share * OPEN_S}}
+        (cell,) = cells(scenario, judged, monkeypatch).values()
+        assert (cell.holds, Effect.UNAVAILABLE in cell.seen) == (share > 0.5, share > 0.5)
+
+
+def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    excused = replace(lost("counted", 3000), excused_by="unclean election of __remote_log_metadata/0 in epoch 1")
+    found = [replace(excused, kind=kind) for kind in (Kind.LOST, Kind.SKIPPED_READ, Kind.TIER_GAP)]
+    (cell,) = cells(UNTOLD, verdict(UNTOLD, *found), monkeypatch).values()
+    assert (cell.holds, cell.text) == (True, "3,000 lost")
+    (cell,) = cells(UNTOLD, verdict(UNTOLD, *found[:1], lost("counted", 1, Kind.SKIPPED_READ)), monkeypatch).values()
+    assert not cell.holds
+
+
+def test_objects_that_are_gone_break_no_promise_where_the_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_hand = {"excused_by": "objects of the tier deleted by hand: the step far_deleted"}
+    gone = [replace(lost(topic, 1000, Kind.TIER_OBJECT), **by_hand) for topic in ("far", "both")]
+    records = replace(lost("far", 1000), **by_hand)
+    found = cells(DELETED, verdict(DELETED, *gone, records), monkeypatch)
+    assert {topic: (cell.holds, cell.text) for topic, cell in found.items()} == {
+        "far": (True, "1,000 lost"),
+        "both": (True, "kept"),
+    }
+    found = cells(DELETED, verdict(DELETED, *gone, records, lost("both", 5, Kind.TIER_OBJECT)), monkeypatch)
+    assert not found["both"].holds
+
+
+def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = lost("latest", 100, Kind.SKIPPED_READ)
+    missed = {"earliest": 200, "latest": 200}
+    judged = with_facts(verdict(BEHIND, skipped), missed=missed, stopped={"none": 1}, deleted={"earliest": 500})
+    told = cells(BEHIND, judged, monkeypatch)
+    assert {topic: cell.text for topic, cell in told.items()} == {
+        "earliest": "200 deleted as configured",
+        "latest": "100 skipped, 200 deleted as configured",
+        "none": "stopped with an error",
+        "unlimited": "kept",
+    }
+    assert all(cell.holds for cell in told.values())
+    assert told["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
+    assert told["unlimited"].row.endswith(", read_committed; retention.ms=-1")
+
+
+def test_of_what_compaction_took_a_late_reader_misses_what_it_had_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = [replace(lost(topic, 128), excused_by=f"compaction of {topic}: why") for topic in ("behind", "bereaved")]
+    judged = with_facts(verdict(CLEANED, *taken), missed={"behind": 64, "bereaved": 64})
+    told = cells(CLEANED, judged, monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in told.items()} == {
+        "behind": ("64 deleted as configured", True),
+        "spared": ("kept", True),
+        "bereaved": ("64 deleted as configured", True),
+    }
+    fewer = with_facts(verdict(CLEANED, *taken), missed={"behind": 63, "bereaved": 64, "spared": 1})
+    assert [t for t, cell in cells(CLEANED, fewer, monkeypatch).items() if not cell.holds] == ["behind", "spared"]
+
+
+LOST_50 = (lost("zero", 50), lost("one", 50))
+
+
+def test_what_was_promised_and_seen_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "zero": ("50 lost", True),
+        "one": ("50 lost", True),
+        "all_one": ("kept", True),
+        "all_two": ("kept", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("findings", "topic", "text"),
+    [
+        ((lost("zero", 50),), "one", "kept (PASS; promised: 50 lost)"),
+        ((*LOST_50, lost("all_two", 1)), "all_two", "1 lost (PASS; promised: kept)"),
+        ((*LOST_50, lost("one", 2, Kind.DUPLICATED)), "one", "50 lost, 2 duplicated (PASS; promised: 50 lost)"),
+    ],
+)
+def test_less_or_more_than_promised_does_not(
+    findings: tuple[Finding, ...], topic: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cells(DIES, verdict(DIES, *findings), monkeypatch)
+    assert (found[topic].text, found[topic].holds) == (text, False)
+    assert sum(not cell.holds for cell in found.values()) == 1
+
+
+def test_what_is_gone_without_having_been_acknowledged_is_not_kept_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    vanished = lost("all_two", 3, Kind.VANISHED)
+    found = cells(DIES, verdict(DIES, *LOST_50, lost("one", 2, Kind.TORN_TRANSACTION), vanished), monkeypatch)
+    assert (found["all_two"].text, found["all_two"].holds) == (
+        "what was not acknowledged is gone or torn (PASS; promised: kept)",
+        False,
+    )
+    assert (found["one"].text, found["one"].holds) == ("50 lost", True)
+    by_the_client = replace(vanished, excused_by=None, explained_by="the client")
+    assert cells(DIES, verdict(DIES, *LOST_50, by_the_client), monkeypatch)["all_two"].holds
+
+
+@pytest.mark.parametrize("status", [Status.FAIL, Status.INCONCLUSIVE, None])
+def test_nothing_holds_in_a_run_that_did_not_pass(status: Status | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = None if status is None else verdict(DIES, *LOST_50, status=status)
+    found = cells(DIES, judged, monkeypatch)
+    assert not any(cell.holds for cell in found.values())
+    assert (status.name if status is not None else "not played (promised: lost)") in found["zero"].text
+
+
+def test_who_gives_no_ack_for_most_of_the_fault_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DOWN, verdict(DOWN, three=OPEN_S + 1, pair=0.6 * OPEN_S, two=9.0), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "three": ("unavailable for 21.0 s", True),
+        "pair": ("unavailable for 12.0 s", True),
+        "two": ("kept, 9.0 s without acks", True),
+        "one": ("kept", True),
+    }
+    short = cells(DOWN, verdict(DOWN, three=0.4 * OPEN_S, pair=OPEN_S, two=OPEN_S), monkeypatch)
+    assert {topic for topic, cell in short.items() if not cell.holds} == {"three", "two"}
+
+
+def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice, again = lost("twice", 3, Kind.DUPLICATED), lost("in_order", 2, Kind.DUPLICATED)
+    found = cells(ANSWERS, verdict(ANSWERS, twice, again), monkeypatch)
+    assert all(cell.holds for cell in found.values())
+    found = cells(ANSWERS, verdict(ANSWERS, twice, again, lost("in_order", 1, Kind.REORDERED)), monkeypatch)
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["in_order"]
+    found = cells(ANSWERS, verdict(ANSWERS, lost("twice", 3, Kind.REORDERED), again), monkeypatch)
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["twice"]
+
+
+def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    gives_up = COLUMNS["contract_gives_up"]
+    judged = verdict(gives_up)
+    judged.facts["untold"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
+    found = cells(gives_up, judged, monkeypatch)
+    assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome not told", True)
+    judged.facts["untold"] = {"idempotent/0": 7}
+    assert not cells(gives_up, judged, monkeypatch)["never"].holds
+    dies = verdict(DIES, *LOST_50)
+    dies.facts["untold"] = {"all_two/0": 50}
+    assert cells(DIES, dies, monkeypatch)["all_two"].text == "kept"
+
+
+def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = lost("before", 50, Kind.SKIPPED_READ)
+    found = cells(READER, verdict(READER, skipped, given_again={"after": 50}), monkeypatch)
+    assert {cell.row: (cell.text, cell.holds) for cell in found.values()} == {
+        "commits before it processes, read_committed": ("50 skipped", True),
+        "commits after it processes, read_committed": ("50 duplicated", True),
+    }
+    found = cells(READER, verdict(READER, given_again={"before": 50}), monkeypatch)
+    assert not any(cell.holds for cell in found.values())
+
+
+def test_what_is_deleted_and_what_of_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted = COLUMNS["contract_records_deleted"]
+    facts = {"returned": {"killed/0": 150}, "deleted": {"restarted/0": 150, "three/0": 150}}
+    judged = verdict(deleted)
+    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    assert {topic: (cell.event.name, cell.text, cell.holds) for topic, cell in found.items()} == {
+        "killed": ("deleted_and_killed", "150 deleted records back", True),
+        "restarted": ("deleted_and_restarted", "150 deleted as configured", True),
+        "three": ("deleted_and_killed", "150 deleted as configured", True),
+    }
+    facts = {"returned": {"three/0": 150}, "deleted": {"killed/0": 150, "restarted/0": 150}}
+    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    assert {topic for topic, cell in found.items() if not cell.holds} == {"killed", "three"}
+
+
+def test_where_steps_decide_the_number_it_has_to_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells(DIES, verdict(DIES, lost("zero", 50), lost("one", 49)), monkeypatch)
+    assert (found["one"].text, found["one"].holds) == ("49 lost (PASS; promised: 50 lost)", False)
+    assert found["zero"].holds
+    found = cells(
+        READER, verdict(READER, lost("before", 51, Kind.SKIPPED_READ), given_again={"after": 50}), monkeypatch
+    )
+    assert [topic for topic, cell in found.items() if not cell.holds] == ["before"]
+
+
+def test_what_read_uncommitted_shows_is_counted_where_it_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    aborts = COLUMNS["contract_transaction_aborts"]
+    found = cells(aborts, verdict(aborts, undecided={"shown": 50}), monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in found.items()} == {
+        "shown": ("50 aborted records shown", True),
+        "hidden": ("kept", True),
+    }
+    assert found["shown"].row.endswith("read as read_uncommitted")
+    found = cells(aborts, verdict(aborts, undecided={"hidden": 1}), monkeypatch)
+    assert not any(cell.holds for cell in found.values())
+
+
+def result(*statuses: Status) -> GateResult:
+    results = tuple(ScenarioResult(name=f"s{n}", status=status) for n, status in enumerate(statuses))
+    return GateResult(out=Path(), summary=GateSummary(required=tuple(r.name for r in results), results=results))
+
+
+def test_a_matrix_with_a_cell_that_does_not_hold_proved_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = list(cells(DIES, verdict(DIES, *LOST_50), monkeypatch).values())
+    bad = list(cells(DIES, verdict(DIES), monkeypatch).values())
+    assert contracts.exit_of(result(Status.PASS), good) is Exit.PASS
+    assert contracts.exit_of(result(Status.PASS), [*good, *bad]) is Exit.INCONCLUSIVE
+    not_run = list(cells(DIES, None, monkeypatch).values())
+    assert contracts.exit_of(result(Status.PASS), [*good, *not_run]) is Exit.PASS
+    assert contracts.exit_of(result(Status.PASS), not_run) is Exit.INCONCLUSIVE
+    assert contracts.exit_of(result(Status.PASS), []) is Exit.INCONCLUSIVE
+    assert contracts.exit_of(result(Status.FAIL), bad) is Exit.FAIL
+
+
+def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = list(cells(DIES, verdict(DIES), monkeypatch).values())
+    asked: list[Any] = []
+
+    def play(options: Any, progress: Any) -> tuple[GateResult, list[Cell]]:
+        asked.append(options)
+        plain = {**asdict(PLAYED), "cells": [contracts._plain(cell) for cell in found]}
+        Path(MATRIX).write_text(json.dumps(plain), encoding="utf-8")
+        return result(Status.PASS), found
+
+    monkeypatch.setattr(contracts, "play", play)
+    monkeypatch.setattr("reports.publish", lambda out: None)
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke(["contracts", "--only", "leader_dies"]) is Exit.INCONCLUSIVE
+    assert asked[0].only == ("contract_leader_dies",)
+    assert "kept (PASS; promised: 50 lost)" in capsys.readouterr().out
+    assert Path("contracts.md").is_file()
+    assert cli.invoke(["contracts", "--only", "nothing"]) is Exit.USAGE
+    assert cli.invoke(["contracts", "--only", ","]) is Exit.USAGE
+    assert len(asked) == 1
+
+
+def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)["one"]
+    told = json.loads(json.dumps(contracts._plain(cell)))
+    assert (told["event"], told["promised"], told["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
+    assert told["holds"]
+    assert (told["text"], told["evidence"]) == ("50 lost", "bundle")
+    assert "lost" in page({**asdict(PLAYED), "cells": [told]})
+    assert ExactLoss(topic="one", partition=0, count=50) in DIES.permits.exact_losses
+    assert told["event"] in {event.name for event in EVENTS}
+
+
+def test_a_matrix_says_on_what_it_was_played_and_for_how_long() -> None:
+    done = result(Status.PASS)
+    summary = replace(done.summary, release={"version": "4.3.1"}, seed=5, backends=("processes",), took_s=61.2)
+    played = Played.now(replace(done, summary=summary))
+    matrix = {**json.loads(json.dumps(asdict(played))), "cells": []}
+    (head,) = shown(matrix).heads
+    assert head[0] == f"Kafka 4.3.1, played on {played.day}, on processes, in 1 min 1 s, by"
+    (head,) = shown({"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": []}).heads
+    assert head[0] == "Kafka 4.3.1, played on 2026-01-31 by"

@@ -1,0 +1,109 @@
+"""A known bug proves the harness: only releases that have it may be convicted, and only of what it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters
+from harness.commands import gate as run
+from harness.commands import regression
+from harness.commands.options import GateOptions, GateResult
+from harness.evidence.documents import read_json
+from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+from harness.model.finding import Kind
+from harness.model.verdict import Status
+from suites.unit.evidence_examples import judged, lost, verdict
+
+ISSUE = "KAFKA-17062"
+GONE = replace(lost(), kind=Kind.LOG_START)
+CONVICTED, PASSED, DOUBTED = (Status.FAIL, GONE), (Status.PASS,), (Status.INCONCLUSIVE,)
+
+
+class Silent:
+    def __call__(self, text: str) -> None: ...
+
+    def line(self, text: str) -> None: ...
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Plays the bug on releases whose verdicts are given, in place of clusters; `tested` is the one asked for."""
+
+    def play(bad: Any, fixed: Any, newest: Any, tested: str | None = None) -> regression.Outcome:
+        comes = {"3.8.0": bad, "3.9.0": fixed, tested: newest}
+
+        def gate(options: GateOptions, progress: Any) -> GateResult:
+            assert options.out is not None
+            (name,) = options.only
+            status, *findings = comes[options.kafka]
+            judged(options.out / name, verdict(name, status, *findings))
+            result = ScenarioResult(name=name, status=status, bundle=name)
+            release = {"version": options.kafka or "4.3.1"}
+            return GateResult(
+                out=options.out, summary=GateSummary(required=(name,), results=(result,), release=release, seed=1)
+            )
+
+        monkeypatch.setattr(run, "gate", gate)
+        monkeypatch.setattr(clusters, "find_release", lambda *_, **__: None)
+        return regression.play(ISSUE, GateOptions(seed=1, out=tmp_path / "out", kafka=tested), Silent())
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("bad", "fixed", "newest", "comes"),
+    [
+        (CONVICTED, PASSED, PASSED, Exit.PASS),
+        (PASSED, PASSED, PASSED, Exit.INCONCLUSIVE),
+        (DOUBTED, PASSED, PASSED, Exit.INCONCLUSIVE),
+        ((Status.FAIL, lost()), PASSED, PASSED, Exit.INCONCLUSIVE),
+        ((Status.FAIL, replace(GONE, excused_by="it may")), PASSED, PASSED, Exit.INCONCLUSIVE),
+        ((Status.FAIL, GONE, lost()), PASSED, PASSED, Exit.PASS),
+        (CONVICTED, CONVICTED, PASSED, Exit.FAIL),
+        (CONVICTED, PASSED, CONVICTED, Exit.FAIL),
+        (CONVICTED, DOUBTED, PASSED, Exit.INCONCLUSIVE),
+        (CONVICTED, PASSED, DOUBTED, Exit.INCONCLUSIVE),
+    ],
+)
+def test_all_have_to_come_to_what_they_must(played: Any, bad: Any, fixed: Any, newest: Any, comes: Exit) -> None:
+    outcome = played(bad, fixed, newest)
+    assert outcome.exit is comes
+    assert [one.release for one in outcome.played] == ["3.8.0", "3.9.0", "4.3.1"]
+    written = read_json(outcome.out / regression.SUMMARY)
+    assert [row["release"] for row in written["releases"]] == ["3.8.0", "3.9.0", "4.3.1"]
+    assert written["issue"] == ISSUE
+
+
+def test_each_is_told_in_a_line(played: Any) -> None:
+    lines = [one.line for one in played(CONVICTED, PASSED, DOUBTED).played]
+    assert lines == [
+        "3.8.0: FAIL with log_start, as it must",
+        "3.9.0: PASS, as it must",
+        "4.3.1: INCONCLUSIVE, and it must PASS",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (PASSED, "3.8.0: PASS, and it must FAIL"),
+        ((Status.FAIL, lost()), "3.8.0: FAIL with lost, but not with what the bug does"),
+    ],
+)
+def test_a_bad_release_that_escapes_is_told(played: Any, bad: Any, said: str) -> None:
+    assert played(bad, PASSED, PASSED).played[0].line == said
+
+
+def test_a_release_that_is_named_is_not_run_twice(played: Any) -> None:
+    assert [one.release for one in played(CONVICTED, PASSED, PASSED, tested="3.9.0").played] == ["3.8.0", "3.9.0"]
+
+
+def test_a_bug_that_no_scenario_knows_is_refused() -> None:
+    with pytest.raises(BadInput, match="no scenario shows 'KAFKA-17063' come and go; did you mean 'KAFKA-17062'"):
+        regression.scenario_of("KAFKA-17063")

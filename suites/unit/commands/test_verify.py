@@ -1,0 +1,276 @@
+"""`durability verify` of one bundle and of many: whatever befalls some of them, each is spoken of. No Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands import cli, verify
+from harness.evidence import Bundle
+from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, on_and_for, read_gate, write_gate
+from harness.evidence.seal import seal_directory
+from harness.model.errors import BadEvidence, BadInput, HarnessFailure
+from harness.model.exits import Exit
+from harness.model.verdict import Status, Verdict
+from suites.unit.evidence_examples import judged, lost, verdict, write_example
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
+    def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
+        verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
+        for bundle, given in zip(bundles, verdicts, strict=True):
+            judged(bundle.path, given)
+        return verdicts
+
+    monkeypatch.setattr(verify, "judge_bundles", judge)
+
+
+def test_verify_prints_json_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_example(tmp_path / "b")
+    seal_directory(bundle)
+    fake_judge(monkeypatch, Status.FAIL)
+    assert cli.invoke(["verify", str(bundle), "--json"]) is Exit.FAIL
+    assert json.loads(capsys.readouterr().out)["verdict"] == "FAIL"
+    assert cli.invoke(["verify", str(bundle)]) is Exit.FAIL
+    said = capsys.readouterr().out
+    assert "FAIL of scenario by_hand" in said
+    assert "offsets 100 to 149" in said
+    assert "<failure" in (bundle / "junit.xml").read_text()
+
+
+def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damaged_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("by_hand", "broken"):
+        seal_directory(write_example(tmp_path / "out" / name))
+    (tmp_path / "out" / "broken" / "steps.json").unlink()
+    results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "broken"))
+    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "broken", "other"), results=results, seed=5))
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
+    fake_judge(monkeypatch, Status.FAIL)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.FAIL
+    assert "steps.json is missing" in capsys.readouterr().err
+    summary = read_gate(tmp_path / "out")
+    assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
+
+
+_ROW = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earlier": []}
+
+
+@pytest.mark.parametrize(
+    ("foreign", "said"),
+    [
+        ({"scenarios": [{**_ROW, "bundle": 5}]}, "scenarios[0].bundle is 5 and must be text"),
+        ({"scenarios": [{**_ROW, "earlier": [1]}]}, "scenarios[0].earlier[0] is 1 and must be text"),
+        ({"scenarios": [{**_ROW, "error": 5}]}, "scenarios[0].error is 5 and must be text"),
+        ({"scenarios": [{**_ROW, "status": "GOOD"}]}, 'scenarios[0].status is "GOOD" and must be'),
+        ({"scenarios": {}}, "scenarios is {} and must be a list"),
+        ({"release": "x"}, 'release is "x" and must be an object'),
+        ({"release": None}, "release is null and must be an object"),
+        ({"required": [5]}, "required[0] is 5 and must be text"),
+        ({"seed": "x"}, 'seed is "x" and must be a whole number'),
+        ({"took_s": "long"}, 'took_s is "long" and must be a number'),
+        ({"backends": "processes"}, 'backends is "processes" and must be a list'),
+    ],
+)
+def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: dict[str, Any], said: str) -> None:
+    plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
+    (tmp_path / "gate.json").write_text(json.dumps(plain))
+    assert read_gate(tmp_path).status is Status.PASS
+    (tmp_path / "gate.json").write_text(json.dumps(plain | foreign))
+    with pytest.raises(BadEvidence) as refusal:
+        read_gate(tmp_path)
+    assert f"gate.json is not the summary of a gate: {said}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"took_s": 2112.4, "backends": ["processes"]}, ", on processes, in 35 min 12 s"),
+        ({"took_s": 8.0, "backends": ["containers", "processes"]}, ", on containers and processes, in 8 s"),
+        ({"took_s": None, "backends": []}, ""),
+        ({}, ""),
+    ],
+)
+def test_on_what_and_for_how_long_a_gate_ran_is_told_where_it_is_known(
+    tmp_path: Path, told: dict[str, Any], said: str
+) -> None:
+    assert on_and_for(told) == said
+    plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
+    (tmp_path / "gate.json").write_text(json.dumps(plain | told))
+    summary = read_gate(tmp_path)
+    assert on_and_for(asdict(summary)) == said
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
+
+
+def test_a_folder_that_nobody_may_look_into_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuses)
+    (bundle,) = bundles_in(tmp_path)
+    with pytest.raises(BadEvidence, match=r"cannot be read or written \(Permission denied\)"):
+        Bundle.open(bundle)
+
+
+def three_of_which(tmp_path: Path, damage: Callable[[Path], object]) -> Path:
+    """OUT with two bundles that are well, and `damaged`."""
+    for name in ("one", "damaged", "two"):
+        seal_directory(write_example(tmp_path / "out" / name))
+    damage(tmp_path / "out" / "damaged")
+    return tmp_path / "out"
+
+
+def test_a_folder_that_nobody_may_look_into_silences_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    fake_judge(monkeypatch, Status.PASS)
+    for question in ("is_file", "exists"):
+        well = getattr(Path, question)
+
+        def refuses(path: Path, well: Callable[[Path], bool] = well) -> bool:
+            if path.parent == out / "damaged":
+                raise PermissionError(13, "Permission denied", str(path))
+            return well(path)
+
+        monkeypatch.setattr(Path, question, refuses)
+    assert cli.invoke(["verify", str(out)]) is Exit.USAGE
+    said = capsys.readouterr().out
+    assert said.strip().startswith("PASS of 2 of 3 bundles; 1 could not be judged: ")
+    assert "cannot be read or written (Permission denied)" in said
+
+
+def _unrecognizable(bundle: Path) -> None:
+    for name in ("manifest.json", "scenario.json"):
+        (bundle / name).unlink()
+
+
+@pytest.mark.parametrize("damage", [lambda bundle: (bundle / "run.json").unlink(), _unrecognizable])
+def test_a_pass_never_speaks_for_a_bundle_that_could_not_be_judged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Path], object],
+) -> None:
+    out = three_of_which(tmp_path, damage)
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(out)]) is Exit.USAGE
+    headline = capsys.readouterr().out.strip().splitlines()
+    assert headline[0].startswith("PASS of 2 of 3 bundles; 1 could not be judged: ")
+    assert any(line.startswith(f"    damaged: {out / 'damaged'}") for line in headline)
+    assert 'type="NotJudged"' in (out / "junit.xml").read_text()
+    assert cli.invoke(["verify", str(out), "--json"]) is Exit.USAGE
+    plain = json.loads(capsys.readouterr().out)
+    assert (plain["verdict"], plain["verdicts"].keys(), plain["refused"].keys()) == (
+        "INCONCLUSIVE",
+        {"one", "two"},
+        {"damaged"},
+    )
+
+
+def test_a_folder_that_never_was_a_bundle_is_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    (out / "allure" / "logs").mkdir(parents=True)
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(out)]) is Exit.PASS
+    assert capsys.readouterr().out.strip().startswith("PASS of all 3 scenarios: ")
+
+
+def test_a_bundle_that_a_gate_names_and_nobody_finds_has_no_pass_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seal_directory(write_example(tmp_path / "out" / "by_hand"))
+    results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "moved_away"))
+    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "moved_away"), results=results, seed=5))
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
+    said = capsys.readouterr().out
+    assert said.strip().startswith("PASS of 1 of 2 bundles; 1 could not be judged: ")
+    assert "without a verdict: moved_away" in said
+
+
+@pytest.mark.parametrize(
+    ("crash", "kept", "code"),
+    [
+        (ValueError("two\nlines"), "crashed", Exit.HARNESS),
+        (BadEvidence("damaged: a document lacks something"), "refused", Exit.USAGE),
+    ],
+)
+def test_what_breaks_on_one_bundle_leaves_the_verdicts_on_the_others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    crash: Exception,
+    kept: str,
+    code: Exit,
+) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    fake_judge(monkeypatch, Status.PASS)
+    breaks_on(monkeypatch, "damaged", crash)
+    assert cli.invoke(["verify", str(out), "--json"]) is code
+    plain = json.loads(capsys.readouterr().out)
+    assert (plain["verdict"], plain["verdicts"].keys(), plain[kept].keys()) == (
+        "INCONCLUSIVE",
+        {"one", "two"},
+        {"damaged"},
+    )
+    assert "\n" not in plain[kept]["damaged"]
+    fake_judge(monkeypatch, Status.FAIL)
+    breaks_on(monkeypatch, "damaged", crash)
+    assert cli.invoke(["verify", str(out)]) is Exit.FAIL
+    assert "FAIL in 2 of 2 scenarios; 1 bundle could not be judged: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("crash", [HarnessFailure("Spark does not start"), BadInput("no Spark session on moon")])
+def test_what_breaks_on_every_bundle_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: Exception
+) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    fake_judge(monkeypatch, Status.PASS)
+    asked = breaks_on(monkeypatch, "damaged", crash)
+    assert cli.invoke(["verify", str(out)]) is (Exit.USAGE if isinstance(crash, BadInput) else Exit.HARNESS)
+    assert asked == [3]
+
+
+def test_what_a_signal_broke_off_is_not_tried_bundle_by_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = three_of_which(tmp_path, lambda bundle: None)
+    fake_judge(monkeypatch, Status.PASS)
+    of_the_bridge = ConnectionError("answer from Java side is empty")
+    of_the_bridge.__context__ = KeyboardInterrupt()
+    asked = breaks_on(monkeypatch, "damaged", of_the_bridge)
+    cli.invoke(["verify", str(out)])
+    assert asked == [3]
+
+
+def breaks_on(monkeypatch: pytest.MonkeyPatch, name: str, crash: Exception) -> list[int]:
+    """Judging breaks whenever that bundle is among those judged. Returns how many were judged at a time."""
+    well = verify.judge_bundles
+    asked: list[int] = []
+
+    def judge(bundles: Any, master: str | None, progress: Any) -> list[Verdict]:
+        asked.append(len(bundles))
+        if name in {bundle.path.name for bundle in bundles}:
+            raise crash
+        return well(bundles, master, progress)
+
+    monkeypatch.setattr(verify, "judge_bundles", judge)
+    return asked

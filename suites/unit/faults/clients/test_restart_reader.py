@@ -1,0 +1,178 @@
+"""Restarts of members of a group: settings of either protocol, who takes whose place, and what shows that it did."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+from harness.faults.clients.restart_reader import RestartReader
+from harness.faults.steps.registry import check_steps
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario.scenario import Reader, Scenario
+from harness.model.scenario.toml import from_plain
+from harness.workload.consumers import live_readers
+from harness.workload.consumers.crashing_consumer import MortalReader, Restart
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.producers.recording_producer import Target
+
+DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
+PLACES = frozenset({("t", 0), ("t", 1)})
+
+
+class Coordinator:
+    """Takes every commit, and keeps where it was told to begin."""
+
+    def __init__(self, committed: int = 3) -> None:
+        self.offset = committed
+        self.closed = False
+        self.starts: list[int] = []
+
+    def committed(self, wanted: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        return [TopicPartition(w.topic, w.partition, self.offset) for w in wanted]
+
+    def incremental_assign(self, starts: list[TopicPartition]) -> None:
+        self.starts += [start.offset for start in starts]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def member(**spec: Any) -> MortalReader:
+    table = cast(Any, SimpleNamespace(append=lambda row: None))
+    return MortalReader(Reader(name="r", topics=("t",), group="g", **spec), DESK, table, table)
+
+
+def test_each_protocol_has_settings_of_its_own() -> None:
+    classic, consumer = member()._settings(), member(protocol="consumer", static=True)._settings()
+    assert (classic["group.protocol"], classic["session.timeout.ms"]) == ("classic", 6000)
+    assert "group.instance.id" not in classic
+    assert (consumer["group.protocol"], consumer["group.instance.id"]) == ("consumer", "r")
+    # librdkafka makes no client with these then: the coordinator decides.
+    refused = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+    assert refused <= classic.keys()
+    assert not refused & consumer.keys()
+
+
+@pytest.mark.parametrize(
+    ("at_end", "committed", "start"),
+    [(False, 3, 3), (False, -1, OFFSET_BEGINNING), (True, 3, OFFSET_END)],
+)
+def test_another_one_takes_its_place_and_goes_on_where_it_had_committed(
+    monkeypatch: pytest.MonkeyPatch, at_end: bool, committed: int, start: int
+) -> None:
+    reader, first, second = member(), Coordinator(), Coordinator(committed)
+    begun: list[Any] = []
+    monkeypatch.setattr(live_readers, "Consumer", lambda settings: begun.append(settings["group.protocol"]) or second)
+    monkeypatch.setattr(reader, "_begin", lambda consumer: None)
+    monkeypatch.setattr(reader, "_mine", set(PLACES))
+    ordered = reader.restart("consumer", at_end=at_end)
+    assert not ordered.begun
+    assert reader._current(cast(Any, first)) is second  # type: ignore[comparison-overlap]
+    assert (ordered.begun, first.closed, begun, reader.protocol) == (True, True, ["consumer"], "consumer")
+    assert reader.places == frozenset()
+    reader._assigned(cast(Any, second), [TopicPartition("t", 0)])
+    assert (second.starts, reader.places) == ([start], {("t", 0)})
+
+
+class Member:
+    """Is begun again as soon as it is told to, and commits whenever somebody looks."""
+
+    def __init__(self, name: str, places: frozenset[Any], *, static: bool, comes_back_to: Any = None) -> None:
+        self.spec = Reader(name=name, topics=("t",), group="g", static=static)
+        self.places = places
+        self.protocol = "classic"
+        self.rebalances = 1
+        self._commits = 0
+        self._back_to = places if comes_back_to is None else comes_back_to
+        self.others: list[Member] = []
+
+    @property
+    def acked_commits(self) -> int:
+        self._commits += 1
+        return self._commits
+
+    def restart(self, protocol: Any, *, at_end: bool) -> Restart:
+        self.places, self.protocol = self._back_to, protocol or self.protocol
+        for other in self.others:
+            other.rebalances += 1
+        return Restart(cast(Any, self.protocol), at_end, begun=True)
+
+
+def played(me: Member, other: Member, group_type: str = "classic", **step: Any) -> Any:
+    stage: Any = SimpleNamespace(
+        load=SimpleNamespace(fellows=lambda reader: {"me": me, "other": other}),
+        admin=SimpleNamespace(group_type=lambda group: group_type),
+    )
+    bite = RestartReader(reader="me", deadline_s=0.2, **step).perform(stage).bite
+    assert bite is not None
+    return bite
+
+
+MINE, THEIRS = frozenset({("t", 0)}), frozenset({("t", 1)})
+
+
+def test_a_static_member_takes_its_own_place_again() -> None:
+    bite = played(Member("me", MINE, static=True), Member("other", THEIRS, static=True))
+    assert bite.held
+    assert bite.seen == {"had": ["t/0"], "has": ["t/0"], "protocol": "classic"}
+
+
+def test_another_place_is_not_its_own() -> None:
+    bite = played(Member("me", MINE, static=True, comes_back_to=THEIRS), Member("other", THEIRS, static=True))
+    assert (bite.held, bite.because) == (False, "it came back to other partitions than it had")
+
+
+def test_a_rebalance_of_the_others_is_no_quiet_return() -> None:
+    me, other = Member("me", MINE, static=True), Member("other", THEIRS, static=True)
+    me.others = [other]
+    bite = played(me, other)
+    assert (bite.held, bite.because) == (False, "the group was rebalanced: other got or lost partitions")
+    me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
+    me.others = [other]
+    assert played(me, other).held  # who has no name of its own is missed, as it should be
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told", "held"),
+    [
+        ("consumer", "consumer", True),
+        ("consumer", "classic", False),
+        ("", "classic", True),
+        ("", "consumer", False),
+        ("consumer", "", True),
+    ],
+)
+def test_the_coordinator_has_to_go_by_the_protocol_of_the_members(protocol: str, told: str, held: bool) -> None:
+    me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
+    assert played(me, other, told, protocol=protocol).held is held
+
+
+def test_who_is_given_nothing_is_waited_for() -> None:
+    me = Member("me", MINE, static=True, comes_back_to=frozenset())
+    with pytest.raises(HarnessTimeout, match="me to be given partitions again"):
+        played(me, Member("other", THEIRS, static=True))
+
+
+def scenario(reader: dict[str, Any], *steps: dict[str, Any]) -> Scenario:
+    plain = {"title": "t", "guards": "g", "topics": {"t": {}}, "producers": {"p": {"topics": ["t"]}}}
+    return from_plain({**plain, "readers": {"r": {"topics": ["t"], **reader}}, "steps": list(steps)}, "s", check_steps)
+
+
+@pytest.mark.parametrize(
+    ("reader", "steps", "said"),
+    [
+        ({"static": True}, (), "static and protocol are of a member of a group"),
+        ({"protocol": "consumer"}, (), "static and protocol are of a member of a group"),
+        ({"group": "g", "protocol": "next"}, (), "unknown value 'next'"),
+        ({}, ({"do": "restart_reader", "reader": "r"},), "r is in no group, and would begin anew"),
+        ({"group": "g"}, ({"do": "restart_reader", "reader": "x"},), "reader: no reader 'x'"),
+    ],
+)
+def test_what_means_nothing_is_refused(reader: dict[str, Any], steps: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        scenario(reader, *steps)
+    assert said in str(refused.value)
+    scenario({"group": "g", "static": True, "protocol": "consumer"}, {"do": "restart_reader", "reader": "r"})

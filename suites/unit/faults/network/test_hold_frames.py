@@ -1,0 +1,115 @@
+"""What a scenario may ask to hold, and when held frames count as bitten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness import scenarios
+from harness.clusters.network.frame_proxy import HeldFrame
+from harness.faults.network.hold_frames import HoldFrames, bite_of
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.toml import patched
+
+HOLD = {"do": "hold_frames", "node": "broker(1)"}
+
+
+def held(**times: Any) -> HeldFrame:
+    whole = {"left_ns": 2, "again_ns": 3, "released_ns": 4, "answered_ns": 5, "errors": ()}
+    return HeldFrame(link="client > b1", api="EndTxn", version=1, client="held-1", held_ns=1, **(whole | times))
+
+
+def asked(**how: Any) -> HoldFrames:
+    return HoldFrames(node="broker(1)", apis=("EndTxn",), **how)
+
+
+def test_what_came_after_its_client_had_gone_on_has_bitten() -> None:
+    bite = bite_of([held(errors=("INVALID_TXN_STATE",)), held(again_ns=None)], "EndTxn", asked())
+    assert bite.held
+    assert "1 of them sent again" in bite.because
+    assert "INVALID_TXN_STATE, no error" in bite.because
+
+
+@pytest.mark.parametrize(
+    ("frames", "because"),
+    [
+        ([], "no such frame came: EndTxn"),
+        ([held(left_ns=None, again_ns=None)], "the clients of 1 still waited"),
+        ([held(), held(left_ns=6)], "the clients of 1 still waited"),
+        ([held(), held(answered_ns=None, errors=None, cut_off=True)], "1 of 2 held frames (EndTxn) were never"),
+    ],
+)
+def test_near_misses_have_not(frames: list[HeldFrame], because: str) -> None:
+    bite = bite_of(frames, "EndTxn", asked())
+    assert not bite.held
+    assert because in bite.because
+
+
+def test_who_only_waits_longer_counts_where_that_is_asked_for() -> None:
+    assert bite_of([held(left_ns=None, again_ns=None)], "EndTxn", asked(late=False)).held
+
+
+def with_step(name: str, **step: Any) -> Scenario:
+    return patched(scenarios.load(name), {"steps.+": [{**HOLD, **step}]}, scenarios.check_steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "words"),
+    [
+        ("late_end_txn", {"apis": []}, "names no request"),
+        ("late_end_txn", {"apis": ["EndTx"]}, "did you mean"),
+        ("late_end_txn", {"apis": ["Fetch"]}, "no request to hold"),
+        ("late_end_txn", {"apis": ["OffsetCommit"], "producer": "held"}, "leave out producer"),
+        ("late_end_txn", {"apis": ["OffsetCommit"]}, "give a reader a group"),
+        ("late_end_txn", {"apis": ["EndTxn"], "producer": "beside"}, "never sent without transactions"),
+        ("late_end_txn", {"apis": ["EndTxn"], "producer": "hold"}, "no producer"),
+        ("unclean_by_setting", {"apis": ["AddPartitionsToTxn"]}, "never sent without transactions"),
+        ("late_end_txn", {"apis": ["EndTxn"], "node": "controller"}, "this step takes brokers"),
+    ],
+)
+def test_what_would_never_come_is_refused_at_load(name: str, step: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        with_step(name, **step)
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        (
+            {"steps.-heal_2": True, "steps.+before.fourth_too": [{"do": "heal", "fault": "late_abort"}]},
+            "is open here",
+        ),
+        ({"steps.-heal_2": True, "steps.late_abort.for_s": 1.0}, "between two transactions"),
+        ({"producers.beside.transactions": {}, "steps.late_abort.producer": ""}, "between two transactions"),
+    ],
+)
+def test_no_end_is_delivered_that_librdkafka_s_protocol_cannot_tell(patch: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        patched(scenarios.load("late_end_txn"), patch, scenarios.check_steps)
+
+
+AMID = {"apis": ["EndTxn"], "amid": True, "producer": "held", "name": "amid"}
+
+
+def test_an_end_may_come_amid_a_transaction_that_is_open_and_no_other() -> None:
+    more: list[dict[str, Any]] = [{**HOLD, **AMID}, {"do": "end_transaction", "producer": "held", "name": "end"}]
+    heal = {"do": "heal", "fault": "amid"}
+    filled = {"do": "produce", "producer": "held", "to": "held/0", "records": 1, "name": "filled"}
+
+    def play(*steps: dict[str, Any]) -> Scenario:
+        return patched(scenarios.load("late_end_txn"), {"steps.+": list(steps)}, scenarios.check_steps)
+
+    play(filled, *more, {**filled, "name": "filled_next"}, heal)
+    with pytest.raises(BadInput, match="no transaction of held is open here, amid which EndTxn could come"):
+        play(filled, *more, heal)
+    for other in ({"producer": ""}, {"producer": "beside"}, {"apis": ["AddPartitionsToTxn"]}, {"answers": True}):
+        with pytest.raises(BadInput, match=r"amid: say apis = |never sent without"):
+            play({**more[0], **other})
+
+
+def test_what_may_come_is_taken() -> None:
+    with_step("late_end_txn", apis=["AddPartitionsToTxn", "TxnOffsetCommit"])
+    with_step("late_produce", apis=["OffsetCommit", "Heartbeat"])
+    with_step("late_produce", apis=["Produce"], answers=True, late=False)

@@ -1,0 +1,129 @@
+"""Clients that come in by a way of their own: where it is, who may use it, and what shows that they are cut off."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from harness.clusters.containers.subnets import Subnets
+from harness.clusters.processes.addresses import Addresses
+from harness.faults.steps import effect
+from harness.faults.steps.effect import lone_stalled
+from harness.faults.steps.step_context import Stage
+from harness.kafka.settings.node_settings import Advertised, Node, node_properties
+from harness.model.scenario.scenario import ClusterShape, Topic
+from suites.unit.faults.steps.test_effect import P0, P1, World
+from suites.unit.model.scenario.test_toml import read, refused
+
+LONE = ClusterShape(lone=True)
+TEXT = """
+title = "t"
+guards = "g"
+steps = [{ do = "cut", src = "lone", dst = "brokers", name = "it" }]
+[shape]
+lone = true
+[topics]
+plain = {}
+own = {}
+[producers]
+plain = { topics = ["plain"] }
+alone = { topics = ["own", "plain"], lone = true }
+[readers]
+alone = { topics = ["plain"], lone = true }
+"""
+
+
+@pytest.mark.parametrize("plan", [Addresses.of(3, LONE), Subnets.of(3, LONE)], ids=["processes", "containers"])
+def test_the_way_in_has_proxies_and_addresses_of_its_own(plan: Any) -> None:
+    links = {link.name: link for link in plan.links()}
+    for broker in (1, 2, 3):
+        mine, others = links[f"lone-b{broker}"], links[f"client-b{broker}"]
+        assert mine.listen != others.listen
+        assert mine.upstream.rpartition(":")[0] == others.upstream.rpartition(":")[0]
+        assert mine.upstream != others.upstream
+    assert len({link.listen for link in links.values()}) == len(links)
+
+
+def test_only_shapes_that_ask_have_it() -> None:
+    plan = Addresses.of(3, ClusterShape())
+    assert not [link for link in plan.links() if link.src == "lone"]
+    assert plan.bootstrap_lone() == ""
+    assert Addresses.of(3, LONE).bootstrap_lone() == "127.19.5.1:21096,127.19.5.2:21096,127.19.5.3:21096"
+    assert len(Subnets.of(3, LONE).ports) == len(Subnets.of(3, ClusterShape()).ports) + 3
+
+
+def test_a_broker_advertises_it_beside_the_others(some_release: Any) -> None:
+    both = Advertised(("127.1.2.1", 1), ("127.1.1.1", 2))
+    node = Node(node=1, address="127.1.1.1", advertised=both, controllers=(101,), brokers=3, data=cast(Any, "/d"))
+    assert "LONE" not in node_properties(some_release, node)["listeners"]
+    alone = Advertised(("127.1.2.1", 1), ("127.1.1.1", 2), ("127.1.5.1", 3))
+    node = Node(node=1, address="127.1.1.1", advertised=alone, controllers=(101,), brokers=3, data=cast(Any, "/d"))
+    found = node_properties(some_release, node)
+    assert found["listeners"].endswith(",LONE://127.1.1.1:21096")
+    assert found["advertised.listeners"].endswith(",LONE://127.1.5.1:3")
+
+
+@pytest.fixture
+def some_release() -> Any:
+    return cast(Any, type("R", (), {"numbers": (4, 3, 1), "uses_log4j2": True})())
+
+
+# --- refused when loaded ---
+
+
+def test_a_lone_client_is_understood() -> None:
+    assert read(TEXT).producers[1].lone
+    assert read(TEXT).readers[0].lone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("lone = true\n[topics]", "[topics]", "producers.alone: lone: there is no way in for a client alone"),
+        ('["own", "plain"]', '["plain"]', "nobody writes alone to a topic"),
+        (", lone = true }\n[readers]", " }\n[readers]", "nobody writes alone to a topic"),
+        ('plain = { topics = ["plain"] }', 'plain = { topics = ["own"], lone = true }', "nobody beside the lone"),
+        ('dst = "brokers"', 'dst = "controller"', "clients call no controllers"),
+    ],
+)
+def test_what_would_show_nothing_is_refused(old: str, new: str, told: str) -> None:
+    assert old in TEXT
+    assert told in refused(TEXT.replace(old, new))
+
+
+# --- the bite ---
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
+    world = World()
+    monkeypatch.setattr(world, "lone_places", lambda: {P0}, raising=False)
+    topics = (Topic(name="t", partitions=2),)
+    load = cast(Any, world)
+    return Stage(cluster=cast(Any, None), admin=load, load=load, rng=Random(1), topics=topics, say=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("mine_s", "others_s", "held", "because"),
+    [
+        (2.0, 0.1, True, "acks stopped on t/0, and went on for the others on t/1"),
+        (0.1, 0.1, False, "acks went on on t/0"),
+        (2.0, 2.0, False, "acks stopped for everybody"),
+        (0.7, 0.7, False, "acks stopped for everybody"),
+        (0.9, 0.6, False, "acks stopped for everybody"),
+    ],
+)
+def test_acks_stop_for_the_lone_client_only(
+    stage: Stage, mine_s: float, others_s: float, held: bool, because: str
+) -> None:
+    cast(Any, stage.load).acks_ago_s = {P0: mine_s, P1: others_s}
+    found = lone_stalled(stage, [P0])()
+    assert found.held is held
+    assert because in found.because
+
+
+def test_a_lone_client_that_wrote_nothing_is_missed_by_nobody(stage: Stage) -> None:
+    assert "no partition had acks in the last second" in lone_stalled(stage, [])().because

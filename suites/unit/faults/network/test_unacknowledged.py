@@ -1,0 +1,111 @@
+"""What a wait for acks tells of a partition that gives none: only of one that owed them. The cluster is scripted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.faults.network import unacknowledged
+from harness.faults.network.unacknowledged import Watched
+from harness.faults.steps.step_context import Stage
+from harness.kafka.admin.client import PartitionState
+from suites.unit.faults.steps.scripted import stage_on
+
+PLACES = [("two", 0), ("one", 0)]
+
+
+@dataclass
+class Scripted:
+    """Broker 2 leads both, with broker 1 in sync."""
+
+    isr: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"two": (1, 2), "one": (2, 1)})
+    leaders: dict[str, int] = field(default_factory=lambda: {"two": 2, "one": 2})
+    epoch: int = 4
+    down: tuple[int, ...] = (3,)
+    acks_ago_s: float = 0.0
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        return [
+            PartitionState(
+                topic=topic,
+                topic_id="id",
+                partition=0,
+                leader=self.leaders[topic],
+                leader_epoch=self.epoch,
+                isr=self.isr[topic],
+                replicas=(2, 1, 3),
+                elr=(),
+            )
+            for topic in topics
+        ]
+
+    def running(self, node: int) -> bool:
+        return node not in self.down
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, cluster: Scripted, *changes: dict[str, object]) -> tuple[Stage, Watched]:
+    """Looked at once, and once more after each change."""
+    monkeypatch.setattr(unacknowledged, "LOOK_EACH_S", 0.0)
+    stage = stage_on(cluster)
+    watched = Watched(stage, PLACES)
+    watched.look()
+    for change in changes:
+        for name, value in change.items():
+            setattr(cluster, name, value)
+        watched.look()
+    return stage, watched
+
+
+def test_who_gives_nothing_beside_one_that_is_served_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, watched = looked(monkeypatch, Scripted(), {})
+    assert watched.tell_silent({PLACES[0]: 0, PLACES[1]: 500}, 500, 7)
+    (event,) = stage.events
+    assert event == {
+        "kind": "no_acks",
+        "at_ns": event["at_ns"],
+        "topic": "two",
+        "partition": 0,
+        "since_ns": 7,
+        "leader": 2,
+        "isr": [1, 2],
+        "beside": {"one/0": 500},
+    }
+
+
+@pytest.mark.parametrize(
+    ("cluster", "acks"),
+    [
+        (Scripted(), (0, 499)),
+        (Scripted(leaders={"two": 2, "one": 1}), (0, 500)),
+        (Scripted(isr={"two": (1, 2), "one": (2,)}), (0, 500)),
+    ],
+    ids=["too few", "another leader", "others in sync"],
+)
+def test_nobody_is_beside_it_who_is_not_served_alike(
+    monkeypatch: pytest.MonkeyPatch, cluster: Scripted, acks: tuple[int, int]
+) -> None:
+    stage, watched = looked(monkeypatch, cluster)
+    told = watched.tell_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
+    assert [event["beside"] for event in stage.events] == ([{}] if told else [])
+    assert told == (acks[1] >= 500)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "changes", "silent"),
+    [
+        (Scripted(), [], 1),
+        (Scripted(), [{"epoch": 5}], 0),
+        (Scripted(), [{"epoch": 5}, {"epoch": 5}], 0),
+        (Scripted(), [{"isr": {"two": (2,), "one": (2,)}}], 0),
+        (Scripted(leaders={"two": -1, "one": 2}), [], 0),
+        (Scripted(down=(1,)), [], 0),
+    ],
+    ids=["one ack", "another epoch", "another epoch for long", "another ISR", "nobody leads", "in sync and down"],
+)
+def test_a_wait_in_vain_for_any_other_reason_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, cluster: Scripted, changes: list[dict[str, object]], silent: int
+) -> None:
+    stage, watched = looked(monkeypatch, cluster, *changes)
+    assert not watched.tell_silent({PLACES[0]: silent, PLACES[1]: 500}, 500, 7)
+    assert stage.events == []

@@ -1,0 +1,96 @@
+"""When a broker counts as killed in the middle of its recovery. The cluster is scripted, its logs are files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters.nodes.node_files import STARTED
+from harness.faults.nodes import crash_loop
+from harness.faults.nodes.crash_loop import RECOVERING
+from harness.faults.nodes.process import injection
+from harness.faults.steps.step_runner import conduct, doubts
+from harness.kafka.admin.client import PartitionState
+from harness.model.clock import now_ns
+from harness.model.scenario.scenario import Step
+from suites.unit.faults.steps.scripted import stage_on
+
+LOOP = Step(do="crash_loop", name="loop", args={"node": "leader(t/0)", "times": 2})
+
+
+@dataclass
+class Scripted:
+    """Three brokers; each start writes what is told to the log. The death of a leader moves the leadership on."""
+
+    log: Path
+    at_start: list[bytes]
+    brokers: tuple[int, ...] = (1, 2, 3)
+    controllers: tuple[int, ...] = (101,)
+    down: set[int] = field(default_factory=set)
+    deaths: int = 0
+
+    def server_log(self, node: int) -> Path:
+        assert node == 1
+        return self.log
+
+    def kill(self, *nodes: int) -> None:
+        self.down |= set(nodes)
+        self.deaths += 1
+
+    def start(self, *nodes: int) -> None:
+        self.down -= set(nodes)
+        with self.log.open("ab") as log:
+            log.write(self.at_start.pop(0))
+
+    def running(self, node: int) -> bool:
+        return node not in self.down
+
+    def wait_started(self, node: int, deadline_s: float) -> None:
+        assert node not in self.down
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        leader = 2 if self.deaths else 1
+        epoch = int(bool(self.deaths))
+        return [
+            PartitionState(
+                topic="t", topic_id="i", partition=0, leader=leader, leader_epoch=epoch, isr=(1, 2, 3), replicas=(1, 2)
+            )
+        ]
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not bite is waited for as long as it may take on a real cluster."""
+    monkeypatch.setattr(crash_loop, "RESTART_DEADLINE_S", 0.2)
+    monkeypatch.setattr(crash_loop, "injection", lambda *told: replace(injection(*told), deadline_s=0.2))
+
+
+def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
+    return row, doubts([row])
+
+
+def test_a_broker_that_dies_in_each_recovery_was_interrupted(tmp_path: Path) -> None:
+    cluster = Scripted(tmp_path / "server.log", [RECOVERING, RECOVERING, RECOVERING + STARTED])
+    row, found = looped(cluster)
+    assert (row["resolved"]["crashes_in_recovery"], cluster.deaths, found) == (2, 3, [])
+
+
+@pytest.mark.parametrize("at_start", [(RECOVERING + STARTED, RECOVERING), (RECOVERING, RECOVERING + STARTED)])
+def test_a_broker_that_was_up_again_was_not(tmp_path: Path, at_start: tuple[bytes, ...]) -> None:
+    cluster = Scripted(tmp_path / "server.log", [*at_start, STARTED])
+    row, found = looped(cluster)
+    assert not row["bite"]["held"]
+    assert [name for name, _ in found] == ["no_bite"]
+    assert cluster.running(1)
+
+
+def test_a_broker_that_recovers_nothing_ends_the_plan_and_is_started(tmp_path: Path) -> None:
+    cluster = Scripted(tmp_path / "server.log", [STARTED, STARTED])
+    row, found = looped(cluster)
+    assert "broker 1 to recover its logs" in row["error"]
+    assert [name for name, _ in found] == ["step_failed", "no_bite"]
+    assert cluster.running(1)

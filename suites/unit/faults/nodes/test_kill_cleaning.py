@@ -1,0 +1,192 @@
+"""When a broker counts as killed amid compaction, and when as having forgotten a producer. The cluster is scripted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.faults.nodes import kill_cleaning
+from harness.faults.steps.registry import check_steps
+from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.topic_operations import cleaned
+from harness.kafka.admin.client import PartitionState
+from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
+from harness.model.clock import now_ns
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
+from suites.unit.faults.steps.scripted import stage_on
+
+KEYED = Topic(name="t", partitions=1, replicas=2, config={"cleanup.policy": "compact"}, assignment=((1, 2),))
+PLAIN = Topic(name="plain", partitions=1)
+CLEANED, SWAP = f"{0:020}.log.cleaned", f"{0:020}.log.swap"
+
+
+@dataclass
+class Scripted:
+    """Brokers 1 and 2. Once somebody waits, the first begins to compact into `written`; `over` times its files are gone
+    when it stands still, and it begins anew when it goes on. known: what its producers are, look by look."""
+
+    disk: Path
+    written: tuple[str, ...] = ()
+    over: int = 0
+    moves: bool = True
+    known: list[Mapping[tuple[str, int], int]] = field(default_factory=list)
+    brokers: tuple[int, ...] = (1, 2)
+    controllers: tuple[int, ...] = (101,)
+    down: set[int] = field(default_factory=set)
+    deaths: int = 0
+    set_to: list[tuple[int, str | None, int]] = field(default_factory=list)
+
+    def alter_broker_config(self, brokers: list[int], config: Mapping[str, str | None]) -> None:
+        """Notes each with the number of deaths until then."""
+        assert self.running(brokers[0])
+        self.set_to += [(broker, value, self.deaths) for broker in brokers for value in config.values()]
+
+    def log_directories(self, node: int) -> list[Path]:
+        assert node == 1
+        return [self.disk]
+
+    def pause(self, *nodes: int) -> None:
+        assert nodes == (1,)
+        for name in self.written if self.over else ():
+            (self.disk / "t-0" / name).unlink()
+
+    def resume(self, *nodes: int) -> None:
+        assert nodes == (1,)
+        self.over -= 1
+        for name in self.written:
+            (self.disk / "t-0" / name).touch()
+
+    def kill(self, *nodes: int) -> None:
+        self.down |= set(nodes)
+        self.deaths += 1
+
+    def start(self, *nodes: int) -> None:
+        self.down -= set(nodes)
+
+    def running(self, node: int) -> bool:
+        return node not in self.down
+
+    def wait_started(self, node: int, deadline_s: float) -> None:
+        assert node not in self.down
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        moved = int(bool(self.deaths) and self.moves)
+        return [
+            PartitionState(
+                topic="t", topic_id="i", partition=0, leader=1 + moved, leader_epoch=moved, isr=(1, 2), replicas=(1, 2)
+            )
+        ]
+
+    def remembered(self, topics: list[str]) -> Mapping[tuple[str, int], int]:
+        return self.known.pop(0) if len(self.known) > 1 else self.known[0]
+
+
+def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
+    """The row of the step, and why it did not bite. A file of a compaction before lies there already."""
+    folder = cluster.disk / "t-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").touch()
+    for base in (0, 7):
+        (folder / f"{base:020}.log.cleaned").touch()
+        os.utime(folder / f"{base:020}.log.cleaned", ns=(1, 1))
+    asked: list[int] = []
+
+    def look(replica: Path, since_ns: int) -> set[str]:
+        asked.append(len(asked))
+        if len(asked) == 3:
+            for name in cluster.written:
+                (replica / name).touch()
+                os.utime(replica / name, ns=(since_ns, since_ns))
+        return being_cleaned(replica, since_ns)
+
+    monkeypatch.setattr(kill_cleaning, "being_cleaned", look)
+    monkeypatch.setattr(kill_cleaning, "DEADLINE_S", 0.1)
+    step = Step(do="kill_cleaning", name="it", args={"node": "leader(t/0)", "of": "t/0"})
+    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    return row, "; ".join(text for _, text in doubts([row]))
+
+
+@pytest.mark.parametrize("name", [CLEANED, SWAP])
+def test_what_a_cleaner_was_writing_lies_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Scripted(tmp_path, written=(name,))
+    row, doubt = killed(cluster, monkeypatch)
+    # Slow until it died, and not any more once it is back.
+    assert cluster.set_to == [(1, str(kill_cleaning.SLOW_BYTES_PER_S), 0), (1, None, 1)]
+    assert doubt == ""
+    assert name in row["resolved"]["left"]
+    assert row["bite"]["because"].startswith("broker 1 left ")
+
+
+@pytest.mark.parametrize("written", [(), (f"{0:020}.log.deleted",)])
+def test_a_cleaner_that_did_not_begin_is_none_that_was_interrupted(
+    written: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Scripted(tmp_path, written=written)
+    row, doubt = killed(cluster, monkeypatch)
+    assert "broker 1 did not die while it compacted t/0" in doubt
+    assert row["resolved"]["left"] == []
+    assert (cluster.deaths, cluster.down) == (0, set())
+
+
+def test_a_cleaner_that_was_done_meanwhile_is_waited_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Scripted(tmp_path, written=(CLEANED,), over=2)
+    row, doubt = killed(cluster, monkeypatch)
+    assert (doubt, row["resolved"]["left"]) == ("", [CLEANED])
+    assert (cluster.deaths, cluster.down, cluster.over) == (1, set(), 0)
+
+
+def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    injection = kill_cleaning.injection
+    monkeypatch.setattr(kill_cleaning, "injection", lambda *told: replace(injection(*told), deadline_s=0.1))
+    _, doubt = killed(Scripted(tmp_path, written=(CLEANED,), moves=False), monkeypatch)
+    assert "of the compaction of t/0; " in doubt
+
+
+@pytest.mark.parametrize(
+    ("of", "node", "said"),
+    [
+        ("plain/0", "broker(1)", "plain is not compacted; give it"),
+        ("t/0", "broker(3)", "broker[(]3[)] has no replica of t/0, and nothing of it to compact"),
+    ],
+)
+def test_what_it_cannot_be_about_is_said(of: str, node: str, said: str) -> None:
+    step = Step(do="kill_cleaning", name="it", args={"node": node, "of": of})
+    producer = Producer(name="p", topics=("t", "plain"), keyed=True)
+    scenario = Scenario(name="s", title="", guards="", topics=(KEYED, PLAIN), producers=(producer,), steps=(step,))
+    with pytest.raises(BadInput, match=said):
+        check_steps(scenario)
+
+
+def waited(tmp_path: Path, *known: Mapping[tuple[str, int], int]) -> dict[str, Any]:
+    step = Step(do="wait_forgotten", name="it", args={"on": ["t/0"], "deadline_s": 0.5})
+    (row,) = conduct(stage_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
+    return row
+
+
+def test_a_producer_is_forgotten_when_the_leader_says_so(tmp_path: Path) -> None:
+    row = waited(tmp_path, {("t", 0): 1}, {("t", 0): 1}, {}, {("t", 0): 0})
+    assert (row.get("error"), row["resolved"]["known"]) == (None, {"t/0": "1 known"})
+
+
+@pytest.mark.parametrize(("known", "seen"), [({}, "nobody answers"), ({("t", 0): 2}, "2 known")])
+def test_silence_is_no_sign_of_it(known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path) -> None:
+    assert seen in waited(tmp_path, known)["error"]
+
+
+@pytest.mark.parametrize(("text", "end"), [(None, 0), ("", 0), ("0\n1\nt 0 192\n", 192), ("0\n1\nt 1 192\n", 0)])
+def test_a_cleaner_that_has_cleaned_nothing_has_written_nothing(tmp_path: Path, text: str | None, end: int) -> None:
+    if text is not None:
+        (tmp_path / "cleaner-offset-checkpoint").write_text(text, encoding="utf-8")
+    assert cleaned([tmp_path], ("t", 0)) == end
+
+
+def test_a_checkpoint_that_is_damaged_says_so(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
+    with pytest.raises(DamagedFile, match="has 1 entries and says 2"):
+        cleaned([tmp_path], ("t", 0))

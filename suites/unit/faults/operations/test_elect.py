@@ -1,0 +1,125 @@
+"""When an election that was asked for counts as a fault. The leaders are scripted; nothing is claimed about Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.faults.operations import elect
+from harness.faults.steps import topic_operations
+from harness.faults.steps.step import Bite, Done
+from harness.faults.steps.step_runner import conduct, doubts
+from harness.kafka.admin.client import PartitionState
+from harness.model.scenario.scenario import Step, Topic
+from suites.unit.faults.steps.scripted import stage_on
+
+FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
+WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
+ELECT = Step(do="elect_preferred", name="elect", args={})
+
+
+class Leaders:
+    """The leader of t/0 at each look, by its preferred replica 1; an election brings that back."""
+
+    def __init__(self, *leaders: int) -> None:
+        self.leaders = list(leaders)
+        self.looks = 0
+        self.epoch = 0
+        self.last = leaders[0]
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        leader = self.leaders[min(self.looks, len(self.leaders) - 1)]
+        self.looks += 1
+        self.epoch += leader != self.last
+        self.last = leader
+        return [
+            PartitionState(
+                topic="t",
+                topic_id="i",
+                partition=0,
+                leader=leader,
+                leader_epoch=self.epoch,
+                isr=(1, 2, 3),
+                replicas=(1, 2, 3),
+            )
+        ]
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        assert (kind, places) == ("preferred", [("t", 0)])
+        self.leaders = [1]
+
+
+@pytest.fixture(autouse=True)
+def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The action before counts as a fault, and does nothing."""
+    monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
+    monkeypatch.setattr(topic_operations.AlterTopic, "perform", lambda self, stage: Done(bite=Bite(True, "as if")))
+
+
+def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    topic = Topic(name="t", partitions=partitions)
+    stage = stage_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
+    rows = conduct(stage, [*before, ELECT])
+    return rows[-1], doubts(rows)
+
+
+def test_an_election_that_moves_a_leader_bites() -> None:
+    row, found = elected(Leaders(2), FAULT)
+    assert row["bite"] == {
+        "held": True,
+        "because": "t/0 went back to the preferred leader",
+        "seen": {"t/0": {"leader": [2, 1]}},
+    }
+    assert (row["is_fault"], found) == (True, [])
+
+
+def test_a_leader_that_came_back_by_itself_is_the_bite() -> None:
+    row, found = elected(Leaders(1, 2, 2, 1), FAULT, WAIT)
+    assert row["bite"]["because"] == "t/0 went back to the preferred leader without being told"
+    assert row["bite"]["seen"] == {"t/0": {"leader": [2, 1]}}
+    assert (row["is_fault"], found) == (True, [])
+
+
+def test_a_leader_that_moves_on_at_once_was_elected_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Restless(Leaders):
+        """Never led by the preferred replica of both partitions at one look."""
+
+        def partitions(self, topics: list[str]) -> list[PartitionState]:
+            (first,) = super().partitions(topics)
+            other = 3 if first.leader == 1 else 1
+            return [first, replace(first, partition=1, leader=other)]
+
+        def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+            self.leaders = [2] * self.looks + [1, 3]
+
+    monkeypatch.setattr(elect, "DEADLINE_S", 5.0)
+    row, found = elected(Restless(2), FAULT, partitions=2)
+    assert row["bite"]["seen"]["t/0"] == {"leader": [2, 1]}
+    assert found == []
+
+    monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
+    row, _ = elected(Stubborn(2), FAULT)
+    assert "leader 2" in row["error"]
+
+
+class Stubborn(Leaders):
+    """Elects nobody."""
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("leaders", "before"),
+    [
+        ((1,), (FAULT,)),  # no leader ever moved
+        ((2, 1), (WAIT,)),  # it did, but before any fault
+        ((1,), ()),
+    ],
+)
+def test_leaders_that_never_left_are_no_disturbance(leaders: tuple[int, ...], before: tuple[Step, ...]) -> None:
+    row, found = elected(Leaders(*leaders), *before)
+    assert not row["bite"]["held"]
+    assert (row["is_fault"], found) == (False, [])

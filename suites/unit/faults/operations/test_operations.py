@@ -1,0 +1,280 @@
+"""Steps of operators without any cluster: what they refuse at load, what they compute, and when they bite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.faults.disks import move_log_dirs
+from harness.faults.operations import reconfigure, throttle
+from harness.faults.operations.reconfigure import Reconfigure
+from harness.faults.operations.recreate_topic import RecreateTopic
+from harness.faults.operations.throttle import held_back, lists_of
+from harness.faults.steps.registry import build_step
+from harness.faults.steps.step import Injection
+from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_runner import conduct, doubts
+from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
+from harness.kafka.admin.topics import TopicsSeen
+from harness.model.errors import HarnessTimeout
+from harness.model.scenario.scenario import Step, Topic
+from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.test_step_validation import with_steps
+from suites.unit.model.scenario.test_toml import read, refused
+
+MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ('do = "throttle", rate_kb_s = 0', "rate_kb_s = 0; give a number from 1"),
+        ('do = "throttle"', "'rate_kb_s' is missing"),
+        ('do = "throttle", rate_kb_s = 1, side = "leaders"', "did you mean 'leader'?"),
+        ('do = "create_partitions", topic = "plain", total = 3', "plain has 3 partitions by then"),
+        ('do = "create_partitions", topic = "plain", total = 1001', "total = 1001; give a number from 2 to 1000"),
+        ('do = "create_partitions", topic = "held", total = 4', "nobody writes to held by himself"),
+        ('do = "wait_reassigning"', 'give one: do = "reassign", wait = false'),
+        ('do = "wait_reassigned"', 'give one: do = "reassign", wait = false'),
+        ('do = "kill", node = "adding(two/0)"', "no earlier step leaves a reassignment under way"),
+        ('do = "reconfigure", config = { "segment.bytes" = 1000 }', "name either a topic or brokers"),
+        (
+            'do = "reconfigure", topic = "plain", node = "brokers", config = { "segment.bytes" = 1000 }',
+            "name either a topic or brokers",
+        ),
+        ('do = "reconfigure", topic = "plain"', "names no setting"),
+        ('do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }', "a promise hangs on retention.ms"),
+        (
+            'do = "reconfigure", node = "brokers", config = { "log.retention.ms" = 1 }',
+            "a promise hangs on log.retention",
+        ),
+        ('do = "reconfigure", node = "controller", config = { "num.io.threads" = 1 }', "takes brokers only"),
+        ('do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }', "all the while"),
+        ('do = "move_log_dirs", node = "broker(1)"', "set log_dirs = 2 in [shape]"),
+        ('do = "recreate_topic", topic = "plain"', "grouped reads plain in a group"),
+        ('do = "recreate_topic", topic = "held"', "nobody writes to held by himself"),
+    ],
+)
+def test_what_can_only_fail_or_show_nothing_is_refused(step: str, told: str) -> None:
+    assert told in refused(with_steps(f'{{ {step}, name = "it" }}'))
+
+
+def test_a_reassignment_under_way_may_be_waited_for_and_its_new_replica_named() -> None:
+    waits = '{ do = "wait_reassigning" }', '{ do = "kill", node = "adding(two/0)" }', '{ do = "wait_reassigned" }'
+    assert len(read(with_steps(MOVING, *waits)).steps) == 4
+
+
+def test_partitions_that_a_step_adds_are_there_from_then_on() -> None:
+    grow = '{ do = "create_partitions", topic = "plain", total = 5 }'
+    waits = '{ do = "wait_acks", on = ["plain/4"] }', '{ do = "kill", node = "leader(plain/4)" }'
+    assert len(read(with_steps(grow, *waits)).steps) == 3
+    assert "plain has 3 partitions, counted from 0" in refused(with_steps(*waits, grow))
+    assert "plain has 5 partitions by then" in refused(with_steps(grow, grow))
+
+
+def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
+    alter = '{ do = "alter_topic", topic = "two", config = { "retention.ms" = 1 } }'
+    anew = '{ do = "recreate_topic", topic = "two" }'
+    assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
+    assert len(read(with_steps(anew, alter)).steps) == 2
+
+
+@pytest.mark.parametrize(("ids", "told"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
+def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
+    ids: tuple[str, ...], told: list[tuple[str, str]]
+) -> None:
+    """Or what the old one held and what the new one holds would stand at the same offsets of one topic."""
+    anew: list[tuple[str, str]] = []
+    common: dict[str, Any] = {"leader": 1, "leader_epoch": 1, "isr": (1,), "replicas": (1,)}
+
+    def late(_: Topic) -> str:
+        raise HarnessTimeout("every broker to have the new topic t")
+
+    def seen(_: Any) -> dict[int, TopicsSeen]:
+        states = [PartitionState(topic="t", partition=0, topic_id=id_, **common) for id_ in ids]
+        return {n: TopicsSeen(0, {("t", 0): state}) for n, state in enumerate(states)}
+
+    load = SimpleNamespace(
+        stop_reading=lambda *_: None,
+        recreated=lambda topic, new: anew.append((topic, new)),
+        last_ack_ns=lambda *_: 2**62,
+    )
+    admin = SimpleNamespace(
+        recreate_topic=late,
+        partitions_by_broker=seen,
+        partitions=lambda _: [PartitionState(topic="t", partition=0, topic_id="old", **common)],
+    )
+    stage: Any = replace(stage_of(admin), load=cast(Any, load))
+    with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
+        RecreateTopic(topic="t").perform(stage)
+    assert anew == told
+
+
+def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:
+    holders = {("t", 0): (1, 2), ("t", 1): (3, 1)}
+    leaders, followers = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+    assert lists_of(holders, (1, 2, 3), ["leader", "follower"], everybody=False) == {
+        "t": {leaders: "0:1,0:2,1:1,1:3", followers: "0:3,1:2"}
+    }
+    assert lists_of(holders, (1, 2, 3), ["follower"], everybody=True) == {"t": {followers: "0:1,0:2,0:3,1:1,1:2,1:3"}}
+
+
+class Copies:
+    """An admin of partition t/0, led by 1, to which broker 3 is being added; log ends are told by the test."""
+
+    def __init__(self) -> None:
+        self.leader, self.copy, self.isr = 1000, 0, (1, 2)
+        self.moves: dict[tuple[str, int], Reassignment] = {}
+        self.settings: list[Mapping[str, str | None]] = []
+
+    def partitions(self, topics: Any) -> list[PartitionState]:
+        replicas = (1, 2, 3)
+        common = {"topic_id": "i", "leader": 1, "leader_epoch": 1, "isr": self.isr, "replicas": replicas}
+        return [PartitionState(topic="t", partition=0, **cast(Any, common))]
+
+    def replica_offsets(self, topics: Any) -> dict[tuple[str, int, int], tuple[int, int]]:
+        return {("t", 0, 1): (0, self.leader), ("t", 0, 2): (0, self.leader), ("t", 0, 3): (0, self.copy)}
+
+    def reassignments(self) -> dict[tuple[str, int], Reassignment]:
+        return self.moves
+
+    def alter_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
+        self.settings.append(config)
+
+    def alter_broker_config(self, brokers: Any, config: Mapping[str, str | None]) -> None:
+        self.settings.append(config)
+
+
+def stage_of(admin: Any, *, acks: bool = True) -> Stage:
+    topic = Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"})
+    brokers = SimpleNamespace(brokers=(1, 2, 3))
+    return stage_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
+
+
+def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    copies = Copies()
+    probe = held_back(stage_of(copies), [("t", 0)])
+    assert not probe().held
+    now_s[0], copies.copy = 1.9, 0
+    assert not probe().held
+    now_s[0], copies.leader = 2.1, 1500
+    assert probe().seen == {"t/0 on 3": {"lacked": 1000, "lacks": 1500}}
+
+
+def test_a_copy_that_comes_nearer_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    copies = Copies()
+    probe = held_back(stage_of(copies), [("t", 0)])
+    for at_s in range(10):
+        now_s[0], copies.copy = float(at_s), 100 * at_s
+        bite = probe()
+        assert not bite.held
+    assert "still come nearer" in bite.because
+    copies.copy = copies.leader
+    assert "no other is throttled" in probe().because
+
+
+def test_nobody_added_is_nobody_to_be_killed() -> None:
+    copies = Copies()
+    with pytest.raises(HarnessTimeout, match=r"adding\(t/0\) names no node now"):
+        stage_of(copies).nodes("adding(t/0)")
+    copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
+    assert stage_of(copies).nodes("adding(t/0)") == (3,)
+
+
+@pytest.mark.parametrize(("copy", "reached"), [(0, False), (10, True), (1000, False)])
+def test_a_reassignment_copies_while_the_new_one_has_some_and_not_all(copy: int, reached: bool) -> None:
+    copies = Copies()
+    copies.moves["t", 0], copies.copy = Reassignment((2, 3, 1), (3,), (1,)), copy
+    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    assert ("error" not in row) == reached
+    copies.moves.clear()
+    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    assert "no replica is being added" in row["error"]
+
+
+def test_a_reassignment_is_over_when_nobody_lists_it_and_all_are_in_sync() -> None:
+    copies = Copies()
+    step = Step(do="wait_reassigned", name="w", args={"deadline_s": 0.1})
+    (row,) = conduct(stage_of(copies), [step])
+    assert "[3] not in sync" in row["error"]
+    copies.isr = (1, 2, 3)
+    assert "error" not in conduct(stage_of(copies), [step])[0]
+    copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
+    assert "adding [3]" in conduct(stage_of(copies), [step])[0]["error"]
+
+
+@pytest.mark.parametrize(("acks", "told"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
+def test_settings_come_and_go_under_load_and_are_as_before_at_last(
+    monkeypatch: pytest.MonkeyPatch, acks: bool, told: str
+) -> None:
+    monkeypatch.setattr(reconfigure, "Injection", partial(Injection, deadline_s=2.0))
+    copies, args = Copies(), {"topic": "t", "config": {"segment.bytes": 1000, "max.message.bytes": 900}}
+    rows = conduct(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
+    assert told in rows[0]["bite"]["because"]
+    assert bool(doubts(rows)) != acks
+    assert copies.settings[0] == {"segment.bytes": "1000", "max.message.bytes": "900"}
+    assert copies.settings[-1] == {"segment.bytes": "5000", "max.message.bytes": None}
+
+
+def test_nobody_is_the_victim_of_new_settings() -> None:
+    assert Reconfigure(node="brokers", config={"num.io.threads": "2"}).victims() == ""
+
+
+class Directories(Copies):
+    """Broker 1 keeps its replica in the first of two directories, and makes a copy in the second while `lag` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = "/a"
+        self.lag: int | None = None
+        self.ordered: dict[tuple[str, int], str] = {}
+
+    def log_directories(self, broker: int) -> LogDirectories | None:
+        future = None if self.lag is None else "/b"
+        replica = ReplicaDirectory(path=self.path, future=future, future_lag=self.lag or 0)
+        return LogDirectories(("/a", "/b"), {("t", 0): replica})
+
+    def move_replicas(self, broker: int, to: dict[tuple[str, int], str]) -> None:
+        self.ordered = to
+
+
+MOVE_IT = Step(do="move_log_dirs", name="move", args={"node": "broker(1)", "rate_kb_s": 5})
+
+
+def test_a_replica_goes_to_the_next_directory_and_is_waited_for() -> None:
+    directories = Directories()
+    kind: Any = build_step(MOVE_IT)
+    with kind.active(stage_of(directories)) as injection:
+        assert directories.ordered == {("t", 0): "/b"}
+        directories.lag = 70
+        assert injection.probe().seen == {"lacks": {"t/0": 70}}
+        directories.path, directories.lag = "/b", None
+        assert "was seen in the making; lower rate_kb_s" in injection.probe().because
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert directories.settings == [{rate: "5120"}, {rate: None}]
+
+
+def test_a_copy_that_nobody_writes_to_does_not_bite() -> None:
+    directories = Directories()
+    kind: Any = build_step(MOVE_IT)
+    with kind.active(stage_of(directories, acks=False)) as injection:
+        directories.lag = 70
+        assert "that moves had acks in the last second" in injection.probe().because
+        directories.path, directories.lag = "/b", None
+
+
+def test_a_replica_that_stays_where_it_was_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_log_dirs, "MOVED_DEADLINE_S", 0.2)
+    directories = Directories()
+    directories.lag = 70
+    rows = conduct(stage_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
+    assert "in /a, its copy lacks 70" in rows[0]["error"]

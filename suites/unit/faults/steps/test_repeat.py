@@ -1,0 +1,51 @@
+"""What is done and undone again and again: it counts, it ends with the fault, and says when it ended before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness.faults.steps.repeat import TIMES_MIN, Again
+from harness.faults.steps.step import Bite
+from harness.model.errors import HarnessFailure
+from harness.model.waiting import wait_for
+
+
+def test_each_time_is_undone_before_the_next() -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def doing() -> Iterator[None]:
+        events.append("on")
+        yield
+        events.append("off")
+
+    again = Again(doing, "it was done")
+    probe = again.felt(lambda: Bite(True, "it was felt", {"by": 1}), "done")
+    assert not probe().held
+    with again.running():
+        wait_for(lambda: again.times, until=lambda times: times >= TIMES_MIN, deadline_s=10, what="the second time")
+    bite = probe()
+    assert bite.held
+    assert bite.because == f"it was felt; it was done {again.times} times"
+    assert bite.seen == {"by": 1, "done": again.times}
+    assert events == ["on", "off"] * again.times
+
+
+def test_what_ends_too_soon_says_why() -> None:
+    tries = iter(range(TIMES_MIN))
+
+    @contextmanager
+    def doing() -> Iterator[None]:
+        if next(tries, None) is None:
+            raise HarnessFailure("it broke down")
+        yield
+
+    again = Again(doing, "it was done")
+    with (
+        pytest.raises(HarnessFailure, match=rf"it was done {TIMES_MIN} times, and then no more: it broke down"),
+        again.running(),
+    ):
+        wait_for(lambda: again.failed, until=bool, deadline_s=10, what="the end")

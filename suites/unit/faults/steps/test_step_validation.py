@@ -1,0 +1,203 @@
+"""Steps that could only fail late, or never bite: refused when their scenario is loaded, in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.unit.model.scenario.test_toml import read, refused
+
+
+def with_steps(*steps: str, shape: str = "") -> str:
+    """SMALL with other steps; "one" has a single replica, "held" is written by steps only, "idle" by nobody."""
+    tables = """
+    [topics]
+    plain = {}
+    one = { replicas = 1, partitions = 1 }
+    two = { replicas = 2, partitions = 1, assignment = [[1, 2]] }
+    held = {}
+    idle = {}
+    [producers]
+    plain = { topics = ["plain", "one", "two"] }
+    held = { topics = ["held"], when = "steps" }
+    [readers]
+    grouped = { topics = ["plain"], group = "readers" }
+    """
+    return f'title = "t"\nguards = "g"\nsteps = [{", ".join(steps)}]\n{tables}\n[shape]\n{shape}'
+
+
+HOLD = '{ do = "hold", seconds = 1 }'
+KILL = '{ do = "kill", node = "broker(2)", name = "down" }'
+LED = '{ do = "kill", node = "leader(plain/0)", name = "down" }'
+THREE = "controllers = 3"
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        *[
+            (f'do = "hold", seconds = {seconds}', "step it (hold): seconds = ")
+            for seconds in ("-1", "nan", "inf", "1e300")
+        ],
+        ('do = "kill", node = "broker(1)", for_s = nan', "for_s = nan; give a number from 0 to 86400"),
+        ('do = "kill", node = "broker(1)", for_s = inf', "for_s = inf"),
+        ('do = "disk_full", node = "broker(1)", spare_kb = 100000000000000000000', "spare_kb = 1000"),
+        ('do = "disk_full", node = "broker(1)", spare_kb = 0', "spare_kb = 0; give a number from 1"),
+        ('do = "crash_loop", node = "broker(1)", times = 0', "times = 0"),
+        ('do = "flap", src = "broker(1)", dst = "broker(2)", down_s = 0', "down_s = 0.0"),
+        ('do = "wait_acks", records = -1', "records = -1"),
+        ('do = "wait_acks", deadline_s = -1', "deadline_s = -1"),
+        ('do = "wait_commits", group = "readers", commits = 0', "commits = 0"),
+        ('do = "wait_rolled", segments = 0', "segments = 0"),
+        ('do = "delete_records", share = 1.5', "share = 1.5"),
+        ('do = "produce", producer = "held", to = "held/0", records = -1', "records = -1"),
+        ('do = "slow", src = "broker(1)", dst = "broker(2)"', "this slows nothing; give latency_ms"),
+        ('do = "slow", src = "broker(1)", dst = "broker(2)", latency_ms = -1', "latency_ms = -1"),
+        ('do = "slow", src = "broker(1)", dst = "broker(2)", rate_kb_s = 0', "rate_kb_s = 0"),
+        ('do = "cut", src = "broker(1)", dst = "broker(2)", mode = "refusing", direction = "answers"', "leave out"),
+        ('do = "flap", src = "broker(1)", dst = "broker(2)", mode = "refusing", direction = "answers"', "leave out"),
+        ('do = "isolate", node = "broker(1)", away_from = ["broker"]', "did you mean 'brokers'?"),
+        ('do = "isolate", node = "broker(1)", away_from = []', "names no side"),
+        (
+            'do = "damage", what = "flip", of = "plain/0", node = "broker(1)", alone = true',
+            "alone: flip leaves the rest",
+        ),
+        ('do = "damage", what = "wiped", node = "broker(1)", segment = "oldest"', "chooses no segment; leave it out"),
+        ('do = "damage", what = "wiped", node = "broker(1)", tail_bytes = 1000', "tears no tail; leave it out"),
+        ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", how = "cleanly"', "set how = 'killed'"),
+        (
+            'do = "damage", what = "index", by = "flip", how = "cleanly", of = "plain/0", node = "broker(1)"',
+            "set how = 'killed'",
+        ),
+        ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", unnoticed = true', "leave out unnoticed"),
+    ],
+)
+def test_arguments_out_of_bounds_or_at_odds_are_refused(step: str, told: str) -> None:
+    said = refused(with_steps(f'{{ {step}, name = "it" }}'))
+    assert said.startswith("scenario small: step it (")
+    assert told in said
+
+
+DAMAGE = 'do = "damage", what = "torn_tail"'
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ('do = "kill", node = ""', "node: '' names no node"),
+        ('do = "kill", node = "broker(²)"', "broker needs a number"),
+        ('do = "kill", node = "leader(plain/²)"', 'write "topic/0"'),
+        (f'do = "kill", node = "broker({"9" * 5000})"', "broker needs a number"),
+        ('do = "kill", node = "followers(one/0)"', "one has one replica, and so no followers"),
+        ('do = "kill", node = "controller"', "use quorum_lost"),
+        ('do = "kill", node = "controller_follower"', "set controllers = 3 in [shape]"),
+        ('do = "cut_followers", of = "plain/*"', "of: 'plain/*' is more than one partition; name one, as in"),
+        ('do = "cut_followers", of = "one/0"', "one has one replica"),
+        (f'{DAMAGE}, node = "broker(1)", of = "plain/*"', "more than one partition"),
+        *[
+            (f'{DAMAGE}, node = "{node}", of = "plain/0"', f"names {count}, and this step takes")
+            for node, count in (
+                ("brokers", "3 brokers"),
+                ("followers(plain/0)", "2 brokers"),
+                ("controller", "controllers"),
+                ("controllers", "controllers"),
+                ("controller_majority", "controllers"),
+            )
+        ],
+        ('do = "disk_full", node = "brokers"', "names 3 brokers, and this step takes one"),
+        ('do = "disk_full", node = "controller"', "takes brokers only"),
+        ('do = "crash_loop", node = "controller"', "takes brokers only"),
+        ('do = "lose_answers", node = "controllers"', "takes brokers only"),
+        ('do = "rolling_restart", node = "controllers"', "takes brokers only"),
+        ('do = "isolate", node = "controller", away_from = ["brokers"]', "takes brokers only"),
+        ('do = "wait_leader_is", node = "controller"', "takes brokers only"),
+        (f'{DAMAGE}, node = "broker(1)", of = "one/0"', "one has one replica"),
+        (f'{DAMAGE}, node = "broker(1)", of = "idle/0"', "nobody writes to idle"),
+        (f'{DAMAGE}, node = "broker(3)", of = "two/0"', "broker(3) has no replica of two/0; name one of 1, 2"),
+        ('do = "quorum_lost", node = "brokers"', "takes controllers only"),
+        ('do = "quorum_lost", node = "leader(plain/0)"', "takes controllers only"),
+        ('do = "quorum_lost", node = "broker(1)"', "takes controllers only"),
+        ('do = "damage", what = "wiped", node = "broker(1)", alone = true', "one go with it? say so in permits.exact"),
+        ('do = "controller_wiped"', "set controllers = 3 in [shape]"),
+        ('do = "controller_wiped", node = "brokers"', "takes controllers only"),
+        ('do = "wait_commits", group = "nope"', "group: no group of a reader 'nope'"),
+        ('do = "alter_topic", topic = "x", config = { "retention.ms" = 1 }', "topic: no topic 'x'"),
+        ('do = "alter_topic", topic = "plain"', "config: names no setting"),
+        (
+            'do = "alter_topic", topic = "plain", config = { "segment.bytes" = "1g" }',
+            "config: segment.bytes = '1g'",
+        ),
+        ('do = "alter_topic", topic = "one", config = { "min.insync.replicas" = 2 }', "= 2 of 1 replicas"),
+        ('do = "kill", node = "same(hold)"', "the step 'hold' is no fault"),
+        ('do = "wait_deposed", since = "hold"', "the step 'hold' is no fault"),
+        ('do = "produce", producer = "plain", to = "plain/0", records = 1', 'give it when = "steps"'),
+        ('do = "produce", producer = "held", to = "plain/0", records = 1', "held does not write to plain"),
+        ('do = "end_transaction", producer = "plain"', 'give it when = "steps"'),
+        ('do = "end_transaction", producer = "held"', "held has no transactions"),
+        ('do = "wait_id_forgotten", producer = "held"', "held has no transactions"),
+        ('do = "wait_ended", producer = "held"', "held has no transactions"),
+        ('do = "abort_transaction", producer = "held", on = "two/0"', "held has no transactions"),
+        ('do = "split", into = "ring", mode = "refusing"', "a ring of 3 has one-way links"),
+        ('do = "split", into = "minority", node = "brokers"', "names 3 of 3, which is no minority"),
+        ('do = "split", into = "bridge", node = "followers(plain/0)"', "names 2 nodes, and a bridge is one"),
+        ('do = "split", into = "ring", among = "controllers"', "1 controllers are too few to be split"),
+        ('do = "split", into = "bridge", node = "controller", among = "brokers"', "and the split is among brokers"),
+        ('do = "cut", src = "client", dst = "controller"', "clients call no controllers"),
+        ('do = "cut", src = "controller", dst = "broker(1)"', "call no brokers"),
+        ('do = "cut", src = "broker(1)", dst = "broker(1)"', "no node has a link to itself"),
+        ('do = "reassign", shift = 3', "nothing moves"),
+        ('do = "reassign", to = [1, 9]', "there is no broker 9"),
+        ('do = "reassign", to = [2, 2]', "names a broker twice"),
+        ('do = "reassign", on = ["plain/*"]', "every broker has a replica already"),
+        ('do = "move_leaders", on = ["one/0"]', "one has one replica"),
+        ('do = "reassign_away", on = ["one/0"]', "one has one replica"),
+    ],
+)
+def test_steps_that_could_only_fail_late_or_never_bite_are_refused(step: str, told: str) -> None:
+    said = refused(with_steps(HOLD, f'{{ {step}, name = "it" }}'))
+    assert said.startswith("scenario small: step it: ")
+    assert told in said
+
+
+@pytest.mark.parametrize("node", ["controller", "controller_follower"])
+def test_a_quorum_is_lost_by_a_majority_only(node: str) -> None:
+    assert 'name "controller_majority"' in refused(
+        with_steps(f'{{ do = "quorum_lost", node = "{node}" }}', shape=THREE)
+    )
+    read(with_steps('{ do = "quorum_lost" }', shape=THREE))
+    read(with_steps('{ do = "quorum_lost", node = "controller" }'))
+
+
+@pytest.mark.parametrize("node", ["controllers", "controller_majority"])
+def test_one_controller_is_wiped_at_a_time(node: str) -> None:
+    assert "this step takes one" in refused(with_steps(f'{{ do = "controller_wiped", node = "{node}" }}', shape=THREE))
+    read(with_steps('{ do = "controller_wiped" }', shape=THREE))
+
+
+def test_a_follower_of_the_controllers_is_not_missed() -> None:
+    assert 'name "controller"' in refused(with_steps('{ do = "kill", node = "controller_follower" }', shape=THREE))
+    read(with_steps('{ do = "kill", node = "controller" }', shape=THREE))
+
+
+STOPPED = "is still stopped by step 'down' then; heal that before, or name others"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "refusal"),
+    [
+        (KILL, 'do = "damage", what = "wiped", node = "broker(2)"', True),
+        (KILL, 'do = "disk_full", node = "broker(2)"', True),
+        (KILL, 'do = "pause", node = "brokers"', True),
+        (LED, 'do = "kill", node = "same(down)"', True),
+        (KILL, 'do = "kill", node = "broker(3)"', False),
+        (KILL, 'do = "cut", src = "broker(2)", dst = "broker(1)"', False),
+        (LED, 'do = "kill", node = "leader(plain/0)"', False),
+        (KILL.replace(' name = "down"', ' for_s = 1, name = "down"'), 'do = "kill", node = "broker(2)"', False),
+        (f'{KILL}, {{ do = "heal", fault = "down" }}', 'do = "kill", node = "same(down)"', False),
+    ],
+)
+def test_a_process_that_is_stopped_is_not_stopped_again(first: str, second: str, refusal: bool) -> None:
+    text = with_steps(first, f'{{ {second}, name = "it" }}')
+    if refusal:
+        assert STOPPED in refused(text)
+    else:
+        read(text)

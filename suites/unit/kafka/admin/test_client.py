@@ -1,0 +1,139 @@
+"""Whom the observer believes. What it says of Kafka itself is held against brokers in suites/gate."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.kafka.admin import topics
+from harness.kafka.admin.client import AdminView
+from harness.kafka.admin.topics import PartitionState, TopicsSeen, newest
+from harness.kafka.admin.wire import Unanswered, error_name
+from harness.kafka.storage.uuids import kafka_uuid
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario.scenario import Topic
+
+
+def state(leader: int, epoch: int, *, isr: tuple[int, ...] = (1, 2, 3), topic_id: str = "old") -> PartitionState:
+    return PartitionState(
+        topic="t",
+        topic_id=topic_id,
+        partition=0,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+        replicas=(1, 2, 3),
+    )
+
+
+def seen(offset: int, *states: PartitionState) -> TopicsSeen:
+    return TopicsSeen(offset, {(s.topic, s.partition): s for s in states})
+
+
+def test_the_highest_leader_epoch_is_believed() -> None:
+    assert newest([seen(90, state(2, 5)), seen(80, state(1, 4))]) == [state(2, 5)]
+    # An offset is only a lower bound: a broker may have moved on between the two answers.
+    assert newest([seen(90, state(1, 4)), seen(80, state(2, 5))]) == [state(2, 5)]
+
+
+def test_of_one_epoch_the_newest_metadata_is_believed() -> None:
+    shrunk = state(1, 4, isr=(1,))
+    assert newest([seen(80, state(1, 4)), seen(90, shrunk), seen(70, state(1, 4))]) == [shrunk]
+
+
+def test_a_topic_made_anew_begins_with_epoch_zero() -> None:
+    assert newest([seen(90, state(3, 0, topic_id="new")), seen(80, state(1, 7))]) == [state(3, 0, topic_id="new")]
+
+
+def test_a_deleted_topic_is_gone_when_the_newest_metadata_says_so() -> None:
+    assert newest([seen(90), seen(80, state(1, 7))]) == []
+
+
+def test_nobody_answers() -> None:
+    assert newest([]) == []
+
+
+@given(st.permutations([seen(80, state(1, 4)), seen(90, state(2, 5)), seen(95, state(2, 5, isr=(2,)))]))
+def test_the_order_of_answers_does_not_matter(answers: list[TopicsSeen]) -> None:
+    assert newest(answers) == [state(2, 5, isr=(2,))]
+
+
+@given(st.uuids())
+def test_topic_ids_look_like_those_of_kafkas_tools(uuid: UUID) -> None:
+    text = kafka_uuid(uuid)
+    assert len(text) == 22
+    assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def test_a_known_topic_id() -> None:
+    # Uuid.METADATA_TOPIC_ID, as `kafka-dump-log` prints it.
+    assert kafka_uuid(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_error_names() -> None:
+    assert error_name(0) is None
+    assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
+    assert error_name(88) == "UNSTABLE_OFFSET_COMMIT"
+    assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
+    assert error_name(31000) == "error 31000"
+
+
+@pytest.mark.parametrize(("hangs", "told"), [(False, {}), (True, {"stable": False})])
+def test_offsets_of_a_group_say_when_they_are_not_stable(
+    hangs: bool, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminView({})
+
+    def offsets(group: str, places: list[tuple[str, int]], *, stable: bool = True) -> dict[tuple[str, int], int]:
+        if hangs and stable:
+            raise HarnessTimeout("a transaction is pending")
+        return dict.fromkeys(places, 4)
+
+    monkeypatch.setattr(admin, "group_offsets", offsets)
+    (row,) = admin._group_rows("g", [state(1, 4)])
+    assert row.pop("at_ns") > 0
+    assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | told
+
+
+class OneController:
+    """Controller 101 leads; it does what it is asked for, and its first answer is lost, or not."""
+
+    controllers = (101,)
+    brokers = (1,)
+
+    def __init__(self, *, existing: set[str], lost: int) -> None:
+        self.topics = existing
+        self.lost = lost
+
+    def gather(self, questions: Any, timeout_s: float, *, often: bool = False) -> Any:
+        part = SimpleNamespace(
+            error_code=0, leader_id=101, leader_epoch=1, high_watermark=9, current_voters=[], observers=[]
+        )
+        return {101: (SimpleNamespace(error_code=0, topics=[SimpleNamespace(partitions=[part])]),)}
+
+    def ask(self, node: int, question: Any, timeout_s: float) -> Any:
+        known, self.topics = set(self.topics), {*self.topics, "t"}
+        self.lost -= 1
+        if self.lost >= 0:
+            raise Unanswered("node 101 gave no answer")
+        code = 36 if "t" in known else 0
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", error_code=code, error_message="")])
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_topic_whose_making_went_unanswered_is_there(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "_without_leader", lambda wire, wanted: set())
+    monkeypatch.setattr(topics, "partitions", lambda wire, names, often: [state(1, 0)])
+    wire: Any = OneController(existing=set(), lost=lost)
+    assert topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0) == {"t": "old"}
+
+
+def test_a_topic_that_was_there_before_is_refused() -> None:
+    wire: Any = OneController(existing={"t"}, lost=0)
+    with pytest.raises(BadInput, match="TOPIC_ALREADY_EXISTS"):
+        topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0)

@@ -1,0 +1,164 @@
+"""Settings of a client as Kafka's own tools have them: what they come to, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+from cryptography.x509 import load_pem_x509_certificate
+
+from harness.kafka.admin.client_config import client_config, read_properties
+from harness.kafka.settings.node_settings import properties_text
+from harness.kafka.settings.tls import Authority, java_settings
+from harness.model.errors import BadInput
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "client.properties"
+
+
+def config(file: Path, *lines: str) -> dict[str, str]:
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return client_config(file)
+
+
+def test_what_a_run_has_for_javas_tools_is_what_librdkafka_is_given(
+    authority: Authority, file: Path, tmp_path: Path
+) -> None:
+    trusted = tmp_path / "ca.pem"
+    trusted.write_bytes(authority.pem)
+    file.write_text(properties_text(java_settings(trusted, "word")))
+    assert client_config(file) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "durability",
+        "sasl.password": "word",
+        "ssl.ca.location": str(trusted),
+    }
+
+
+def test_a_file_of_properties_is_read_as_java_reads_it(file: Path) -> None:
+    file.write_text(
+        "! a remark\n  # another\n\na = 1\nb:2\nc 3\nd\\:e=f\\\\g\n"
+        "long=one \\\n    two\\\n  three\nu=\\u0041\\tz\nempty=\n"
+    )
+    assert read_properties(file) == {
+        "a": "1",
+        "b": "2",
+        "c": "3",
+        "d:e": "f\\g",
+        "long": "one twothree",
+        "u": "A\tz",
+        "empty": "",
+    }
+
+
+def test_a_login_over_several_lines(file: Path) -> None:
+    login = (f"sasl.jaas.config={PLAIN} required \\", '  username="a b" \\', '  password="c;d=e";')
+    told = config(file, "security.protocol=sasl_ssl", "sasl.mechanism=PLAIN", *login)
+    assert told == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a b",
+        "sasl.password": "c;d=e",
+    }
+
+
+def test_names_of_librdkafka_stay_as_they_are(file: Path) -> None:
+    told = config(file, "sasl.username=a", "ssl.ca.location=/x", "ssl.endpoint.identification.algorithm=https")
+    assert told == {
+        "sasl.username": "a",
+        "ssl.ca.location": "/x",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+
+
+def test_host_names_that_do_not_matter(file: Path) -> None:
+    assert config(file, "ssl.endpoint.identification.algorithm=") == {"ssl.endpoint.identification.algorithm": "none"}
+
+
+def test_trust_in_a_store_of_keytool(authority: Authority, file: Path, tmp_path: Path) -> None:
+    certificate = PKCS12Certificate(load_pem_x509_certificate(authority.pem), b"ca")
+    store = tmp_path / "trust.jks"  # what it says of itself does not count
+    store.write_bytes(serialize_java_truststore([certificate], BestAvailableEncryption(b"word")))
+    lines = (f"ssl.truststore.location={store}", "ssl.truststore.type=JKS")
+    assert config(file, *lines, "ssl.truststore.password=word") == {"ssl.ca.pem": authority.pem.decode()}
+    with pytest.raises(BadInput, match=r"cannot be opened: .*; look at ssl\.truststore\.password"):
+        config(file, *lines, "ssl.truststore.password=other")
+
+
+def test_certificates_in_the_file_itself(file: Path) -> None:
+    assert config(file, "ssl.truststore.type=PEM", "ssl.truststore.certificates=A\\nB") == {"ssl.ca.pem": "A\nB"}
+    told = config(file, "ssl.keystore.type=PEM", "ssl.keystore.key=K", "ssl.keystore.certificate.chain=C")
+    assert told == {"ssl.key.pem": "K", "ssl.certificate.pem": "C"}
+
+
+def test_what_a_client_shows(authority: Authority, file: Path, tmp_path: Path) -> None:
+    pem, other = tmp_path / "key.pem", tmp_path / "key.p12"
+    pem.write_bytes(authority.key_store("me", ["me"], []))
+    other.write_bytes(b"\x30\x82")
+    assert config(file, f"ssl.keystore.location={pem}", "ssl.key.password=word") == {
+        "ssl.key.location": str(pem),
+        "ssl.certificate.location": str(pem),
+        "ssl.key.password": "word",
+    }
+    assert config(file, f"ssl.keystore.location={other}", "ssl.keystore.password=word") == {
+        "ssl.keystore.location": str(other),
+        "ssl.keystore.password": "word",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["security.protocol=TLS"], "security.protocol=TLS; it is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        (["sasl.jaas.config=nonsense"], "sasl.jaas.config is not understood"),
+        (["sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN} required"], "sasl.jaas.config is not understood"),
+        (
+            [f'sasl.jaas.config={PLAIN} required username="a" password="b";'],
+            "sasl.mechanism=GSSAPI by PlainLoginModule cannot be driven here",
+        ),
+        (
+            ["sasl.mechanism=SCRAM-SHA-256", f'sasl.jaas.config={PLAIN} required username="a" password="b";'],
+            "sasl.mechanism=SCRAM-SHA-256 by PlainLoginModule cannot be driven here",
+        ),
+        (
+            ["sasl.mechanism=OAUTHBEARER", "sasl.jaas.config=org.x.OAuthBearerLoginModule required;"],
+            "sasl.mechanism=OAUTHBEARER by OAuthBearerLoginModule cannot be driven here",
+        ),
+        (
+            ["sasl.mechanism=SCRAM-SHA-256", f'sasl.jaas.config={SCRAM} required username="a";'],
+            "sasl.jaas.config has no password",
+        ),
+        (
+            [
+                "sasl.mechanism=SCRAM-SHA-256",
+                f'sasl.jaas.config={SCRAM} required username="a" password="b" tokenauth="true";',
+            ],
+            "delegation tokens cannot be driven here",
+        ),
+        (["ssl.truststore.place=/x"], "ssl.truststore.place is no setting of a trust store"),
+        (["ssl.keystore.alias=x"], "ssl.keystore.alias is no setting of a key store"),
+        (["ssl.truststore.location=/nowhere/at/all"], "/nowhere/at/all cannot be read: No such file or directory"),
+        (["ssl.truststore.location={jks}"], "is a JKS store, which nothing here reads; make it PKCS12: keytool"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(lines: list[str], said: str, file: Path, tmp_path: Path) -> None:
+    jks = tmp_path / "old.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    with pytest.raises(BadInput) as refused:
+        config(file, *(line.replace("{jks}", str(jks)) for line in lines))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"--command-config {file}")

@@ -1,0 +1,124 @@
+"""Deadlines of the wire against sockets that say nothing, hang up, or talk nonsense. Nothing here is about Kafka."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.kafka.admin.wire import SUSPECT_FOR_S, Unanswered, Wire, versions_call
+
+SILENCE_S = 0.4
+Serve = Callable[[socket.socket], None]
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[Serve], tuple[str, int]]]:
+    """Starts a listener whose every connection is handed to a function; all is closed at the end."""
+    listeners: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def listening(serve: Serve) -> tuple[str, int]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    serve(connection)
+
+        threads.append(threading.Thread(target=accept))
+        threads[-1].start()
+        address: tuple[str, int] = listener.getsockname()
+        return address
+
+    yield listening
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def silent(connection: socket.socket) -> None:
+    while connection.recv(4096):
+        pass
+
+
+def took(action: Callable[[], object]) -> float:
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
+def test_a_silent_broker_costs_its_time_and_no_more(listen: Callable[[Serve], tuple[str, int]]) -> None:
+    wire = Wire({1: listen(silent)})
+    with pytest.raises(Unanswered, match="broker 1"):
+        wire.ask(1, versions_call(), SILENCE_S)
+    assert SILENCE_S <= took(lambda: wire.ask_all(versions_call(), SILENCE_S)) < SILENCE_S + 0.5
+    wire.close()
+
+
+def test_silent_brokers_are_asked_side_by_side(listen: Callable[[Serve], tuple[str, int]]) -> None:
+    wire = Wire({broker: listen(silent) for broker in (1, 2, 3)})
+    assert took(lambda: wire.ask_all(versions_call(), SILENCE_S)) < 2 * SILENCE_S
+    assert wire.ask_all(versions_call(), SILENCE_S) == {}
+    wire.close()
+
+
+def test_silence_alone_never_hides_a_broker_from_a_poll(listen: Callable[[Serve], tuple[str, int]]) -> None:
+    asked: list[float] = []
+
+    def counted(connection: socket.socket) -> None:
+        asked.append(time.monotonic())
+        silent(connection)
+
+    wire = Wire({1: listen(counted), 2: listen(hanging_up)})
+    wire.ask_all(versions_call(), SILENCE_S)
+    # Left alone a moment after it was silent, broker 1 is asked in full all the same when nobody else answers.
+    assert took(lambda: wire.ask_all(versions_call(), SILENCE_S, often=True)) >= SILENCE_S
+    assert len(asked) == 2
+    assert asked[1] - asked[0] < SUSPECT_FOR_S + SILENCE_S
+    wire.close()
+
+
+def hanging_up(connection: socket.socket) -> None:
+    connection.recv(4)
+
+
+def test_a_broker_that_hangs_up_is_absent_at_once(listen: Callable[[Serve], tuple[str, int]]) -> None:
+    wire = Wire({1: listen(hanging_up)})
+    assert took(lambda: wire.ask_all(versions_call(), 5.0)) < 2.0
+    wire.close()
+
+
+def test_a_port_nobody_listens_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address: tuple[str, int] = free.getsockname()
+    wire = Wire({7: address})
+    with pytest.raises(Unanswered, match=r"broker 7.*refused"):
+        wire.ask(7, versions_call(), 5.0)
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [struct.pack(">i", 1 << 30), struct.pack(">i", 2), struct.pack(">ii", 4, 99), b"HTTP/1.1 400"]
+)
+def test_nonsense_is_no_answer(listen: Callable[[Serve], tuple[str, int]], answer: bytes) -> None:
+    def talk(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(answer)
+
+    wire = Wire({1: listen(talk)})
+    with pytest.raises(Unanswered, match="broker 1"):
+        wire.ask(1, versions_call(), 2.0)
+    wire.close()

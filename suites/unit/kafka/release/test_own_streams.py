@@ -1,0 +1,172 @@
+"""Kafka Streams of a release: what a scenario may say of it, its settings, and where its jars come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import scenarios
+from harness.commands.matrix_settings import row_of, settings_of
+from harness.commands.options import GateOptions
+from harness.commands.scenario_selection import cast_of
+from harness.faults.steps.registry import check_steps
+from harness.kafka.release import own_streams
+from harness.kafka.release.release import Release
+from harness.kafka.release.repository import NotPublished
+from harness.model.contract.contract import contract_of
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.toml import parse, patched
+from harness.workload.java.java_process import JavaClients
+from harness.workload.java.java_settings import streams_settings
+from harness.workload.readiness import check
+
+TEXT = """
+title = "t"
+guards = "g"
+steps = [
+  { do = "processor_dies", group = "w", at = "offsets", name = "dies" },
+  { do = "heal", fault = "dies" },
+]
+[topics]
+a = { partitions = 2 }
+b = {}
+[producers]
+steady = { topics = ["a"] }
+worker = { topics = ["b"], client = "streams", when = "input", processes = { reads = ["a"], group = "w" }, REST }
+""".replace("REST", "transactions = { abort_share = 0 }")
+JAVA = JavaClients("4.3.1", Path("java"), (Path("clients.jar"),), (Path("streams.jar"),))
+
+
+def read(text: str) -> Scenario:
+    scenario = parse(text, "s")
+    check_steps(scenario)
+    return scenario
+
+
+def test_a_scenario_says_that_it_has_one() -> None:
+    scenario = read(TEXT)
+    assert scenario.own_streams
+    assert scenario.own_clients
+    assert not read(TEXT.replace(' client = "streams",', "")).own_streams
+    assert contract_of(scenario).processors["worker"].commits == "transaction"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; give it"),
+        (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; give it a table"),
+        ("{ abort_share = 0 }", "{}", "ends its transactions as it sees fit; say { abort_share = 0 } alone"),
+        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "say { abort_share = 0 } alone"),
+        ('group = "w" }', 'group = "w", commits = "before" }', "Kafka Streams never commits before it writes"),
+        ('topics = ["b"],', 'topics = ["b"], keyed = true,', "one record of each that it is given; leave out keyed"),
+        ('topics = ["b"],', 'topics = ["b"], value_bytes = 9,', "leave out value_bytes"),
+        ('at = "offsets"', 'at = "read"', 'makes a record as soon as it has read one; say at = "produced"'),
+        ('at = "offsets"', 'at = "offsets", zombie = true', "is killed, and lives no more; leave zombie out"),
+        ('group = "w" }', 'group = "w", commits = "after" }', 'in no transaction at "offsets"; say at = "produced"'),
+        ("steps = [", "shape.secure = true\nsteps = [", "no way into a secure cluster yet"),
+        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
+    ],
+)
+def test_what_it_cannot_be_is_said(old: str, new: str, told: str) -> None:
+    assert old in TEXT
+    with pytest.raises(BadInput) as refused:
+        read(TEXT.replace(old, new, 1))
+    assert told in str(refused.value)
+
+
+def test_a_reader_is_none() -> None:
+    with pytest.raises(BadInput, match="client = 'streams'; it is one of librdkafka, java"):
+        read(TEXT + '[readers]\nr = { topics = ["a"], client = "streams" }\n')
+
+
+def test_by_what_it_guarantees_it_is_told_apart() -> None:
+    scenario = read(TEXT)
+    once = streams_settings(scenario.producers[1], "h:1", 5, 3, "/s")
+    assert (once["processing.guarantee"], once["application.id"]) == ("exactly_once_v2", "w")
+    assert once["durability.transaction.timeout.ms"] == "10000"
+    assert (once["durability.reads"], once["durability.sink"], once["durability.partitions"]) == ("a", "b", 3)
+    least = patched(scenario, {"producers.worker.processes.commits": "after", "steps.dies.at": "produced"})
+    more = {"transaction.timeout.ms": "7000", "poll.ms": "9"}
+    least = patched(least, {f"producers.worker.config.{key}": value for key, value in more.items()})
+    settings = streams_settings(least.producers[1], "h:1", 5, 3, "/s")
+    assert settings["processing.guarantee"] == "at_least_once"
+    assert (settings["durability.transaction.timeout.ms"], settings["poll.ms"]) == ("7000", "9")
+    assert "transaction.timeout.ms" not in settings
+
+
+@pytest.mark.parametrize("name", ["streams_copies", "contract_streams_dies"])
+def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
+    scenario = scenarios.load(name)
+    weak = scenarios.weakened(scenario)
+    check_steps(weak)
+    assert weak.own_streams
+    assert {p.processes.commits for p in weak.producers if p.processes} == {"after"}
+    assert contract_of(scenario).processors != contract_of(weak).processors
+
+
+def test_a_row_of_the_matrix_says_what_processes() -> None:
+    scenario = scenarios.load("contract_streams_dies")
+    rows = [
+        row_of(scenario, topic, *settings_of(scenario, topic, "4.3.1")) for topic in ("streamed_once", "streamed_least")
+    ]
+    assert rows == [
+        "commits in its transactions, read_committed, writes what it makes of them (Kafka Streams)",
+        "commits after it processes, read_committed, writes what it makes of them (Kafka Streams)",
+    ]
+
+
+def test_without_its_jars_it_is_named_as_not_run() -> None:
+    options = GateOptions(kafka="4.3.1", seed=1, leave_out=True)
+    wanted = [scenarios.load("calm"), scenarios.load("contract_streams_dies")]
+    release = Release("4.3.1", "c", "s", ())
+    cast, nobody = cast_of(options, wanted, ["processes"], release, lacking={"streams": "it cannot be had"})
+    assert cast == {"calm": "processes"}
+    assert nobody == {"contract_streams_dies": "scenario contract_streams_dies: it cannot be had"}
+    scenario = read(TEXT)
+    with pytest.raises(BadInput, match="has the release's own Kafka Streams, and it was not made ready"):
+        check(scenario, JavaClients("4.3.1", Path("java"), (Path("clients.jar"),)))
+    check(scenario, JAVA)
+    assert (JAVA.of_streams().classpath, JAVA.of_streams().main) == (JAVA.streams, own_streams.MAIN)
+
+
+def made_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: Release, published: Any) -> Release:
+    monkeypatch.setattr(own_streams, "fetched", published)
+    monkeypatch.setattr(own_streams, "compiled", lambda *_, **__: Path("driver.jar"))
+    monkeypatch.setattr(
+        own_streams, "with_own_clients", lambda of, **_: replace(of, own_clients=(Path("clients.jar"), Path("k.jar")))
+    )
+    given, lacking = own_streams.equip_streams(release, {"s3": "no"}, maven_repo=None, cache=tmp_path, progress=print)
+    assert lacking.pop("s3") == "no"
+    if lacking:
+        raise BadInput(lacking["streams"])
+    return given
+
+
+def test_the_library_lies_in_the_release_or_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jar = Path("libs/kafka-streams-4.3.1.jar")
+    fetched: list[str] = []
+
+    def published(wanted: Any, *_: Any) -> tuple[Path, ...]:
+        fetched.extend(f"{one.artifact}:{one.version}" for one in wanted)
+        return (Path("published.jar"),)
+
+    whole = made_with(monkeypatch, tmp_path, Release("4.3.1", "c", "s", (jar,)), published)
+    assert whole.own_streams == (Path("driver.jar"), jar, Path("clients.jar"), Path("k.jar"))
+    assert fetched == []
+    image: Any = SimpleNamespace()
+    for release in (Release("4.3.1", "c", "s", ()), Release("4.3.1", "c", "s", (jar,), image=image)):
+        given = made_with(monkeypatch, tmp_path, release, published)
+        assert given.own_streams[1] == Path("published.jar")
+    assert fetched == ["kafka-streams:4.3.1"] * 2
+
+    def nowhere(*_: Any) -> Any:
+        raise NotPublished("it is not there")
+
+    with pytest.raises(BadInput, match=r"^Kafka Streams 4\.3\.1 cannot be had \(it is not there\): leave scen"):
+        made_with(monkeypatch, tmp_path, Release("4.3.1", "c", "s", ()), nowhere)

@@ -1,0 +1,128 @@
+"""The jars of a release's own remote tier: beside a build, or in its version out of a repository, or what to pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.kafka.release import published
+from harness.kafka.release import release as releases
+from harness.kafka.release import tier_jars as module
+from harness.kafka.release.release import Release, resolve
+from harness.kafka.release.tier_jars import names_of, with_tier_jars
+from harness.model.errors import BadInput
+from suites.unit.kafka.release.maven_repository import KAFKA, MavenRepository, distribution, jar, libs
+
+
+@pytest.fixture(autouse=True)
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MavenRepository:
+    repository = MavenRepository(tmp_path / "central")
+    for holder in (releases, published):
+        monkeypatch.setattr(holder, "CENTRAL", repository.url)
+    return repository
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def publish(repository: MavenRepository, version: str, artifacts: tuple[str, ...] = module.ARTIFACTS) -> None:
+    for artifact in artifacts:
+        folder = f"{KAFKA.replace('.', '/')}/{artifact}/{version}"
+        repository.write(f"{folder}/{artifact}-{version}-test.jar", jar({"id": artifact}))
+
+
+def tiered(release: Release, cache: Path, maven_repo: str | None = None, said: list[str] | None = None) -> Release:
+    progress = (said if said is not None else []).append
+    return with_tier_jars(release, maven_repo=maven_repo, cache=cache, progress=progress)
+
+
+def build(at: Path) -> Path:
+    (at / "libs").mkdir(parents=True)
+    for name, content in libs().items():
+        (at / "libs" / name).write_bytes(content)
+    return at
+
+
+def get(spec: Path | str, cache: Path, maven_repo: str | None = None) -> Release:
+    return resolve(str(spec), maven_repo=maven_repo, cache=cache, progress=lambda _: None)
+
+
+def test_those_of_a_published_version_are_fetched_once(central: MavenRepository, cache: Path) -> None:
+    central.kafka("4.3.1")
+    publish(central, "4.3.1")
+    release = get("4.3.1", cache)
+    assert release.tier_jars == ()
+    said: list[str] = []
+    jars = tiered(release, cache, said=said).tier_jars
+    assert [path.name for path in jars] == names_of("4.3.1") == ["kafka-storage-4.3.1-test.jar", *names_of("4.3.1")[1:]]
+    assert all(path.is_file() for path in jars)
+    assert len(said) == 1
+    for path in central.root.rglob("*-test.jar*"):
+        path.unlink()
+    assert tiered(release, cache, said=said).tier_jars == jars
+    assert len(said) == 1
+
+
+def test_those_of_a_candidate_come_from_its_repository_alone(
+    central: MavenRepository, cache: Path, tmp_path: Path
+) -> None:
+    candidate = MavenRepository(tmp_path / "candidate")
+    candidate.kafka("4.4.0")
+    publish(central, "4.4.0")
+    release = get("4.4.0", cache, candidate.url)
+    with pytest.raises(BadInput, match="give --maven-repo a repository that has them"):
+        tiered(release, cache, candidate.url)
+    publish(candidate, "4.4.0")
+    assert len(tiered(release, cache, candidate.url).tier_jars) == 2
+
+
+def test_half_of_them_is_none(central: MavenRepository, cache: Path) -> None:
+    central.kafka("4.3.1")
+    publish(central, "4.3.1", ("kafka-storage",))
+    with pytest.raises(BadInput) as refused:
+        tiered(get("4.3.1", cache), cache)
+    assert 'tier = "local" needs kafka-storage-4.3.1-test.jar and kafka-clients-4.3.1-test.jar' in str(refused.value)
+    assert "kafka-clients-4.3.1-test.jar is not in" in str(refused.value)
+
+
+@pytest.mark.parametrize("where", ["", "libs", "..", "checkout"])
+def test_those_beside_a_build_are_its_own(where: str, cache: Path, tmp_path: Path) -> None:
+    home = build(tmp_path / "one" / "two" / "three" / "build")
+    folders = [home / where] * 2
+    if where == "checkout":
+        folders = [tmp_path / "one" / part / "build/libs" for part in ("storage", "clients")]
+    for folder, name in zip(folders, names_of("4.3.1"), strict=True):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(jar({}))
+    found = tiered(get(home, cache), cache).tier_jars
+    assert [path.resolve() for path in found] == [
+        (folder / name).resolve() for folder, name in zip(folders, names_of("4.3.1"), strict=True)
+    ]
+
+
+def test_a_tarball_has_them_beside_it(cache: Path, tmp_path: Path) -> None:
+    tarball = tmp_path / "kafka_2.13-4.3.1.tgz"
+    tarball.write_bytes(distribution())
+    for name in names_of("4.3.1"):
+        (tmp_path / name).write_bytes(jar({}))
+    assert tiered(get(tarball, cache), cache).tier_jars == tuple(tmp_path / name for name in names_of("4.3.1"))
+
+
+def test_a_build_of_a_published_version_takes_the_published_ones(
+    central: MavenRepository, cache: Path, tmp_path: Path
+) -> None:
+    publish(central, "4.3.1")
+    assert len(tiered(get(build(tmp_path / "build"), cache), cache).tier_jars) == 2
+
+
+def test_of_another_build_it_is_said_what_to_do(cache: Path, tmp_path: Path) -> None:
+    home = build(tmp_path / "build")
+    (home / "kafka-storage-4.2.0-test.jar").write_bytes(jar({}))
+    (home / "kafka-clients-4.2.0-test.jar").write_bytes(jar({}))
+    with pytest.raises(BadInput) as refused:
+        tiered(get(home, cache), cache)
+    assert f"Kafka 4.3.1 from directory {home} comes without" in str(refused.value)
+    assert "build them (./gradlew storage:testJar clients:testJar) and put them beside it" in str(refused.value)

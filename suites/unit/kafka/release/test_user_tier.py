@@ -1,0 +1,150 @@
+"""A remote storage manager of the user's own: the file that names it, and how it comes into a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import scenarios
+from harness.clusters.choosing import check_plan
+from harness.commands import scenario_selection
+from harness.commands.cli import invoke
+from harness.commands.options import GateOptions
+from harness.kafka.release.release import Release
+from harness.kafka.release.user_tier import READER, _escaped, fetch_all, with_user_storage
+from harness.kafka.settings.tier_settings import Tier, tier_properties
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.exits import Exit
+from harness.model.scenario.scenario import ClusterShape
+from harness.model.user_storage import UserStorage, read_user_storage
+
+STORAGE = UserStorage(class_name="org.example.Far", class_path="/opt/far/*", config={"endpoint": "http://h", "k": "v"})
+RELEASE = Release(version="4.3.1", commit="c", source="s", classpath=(Path("/libs/kafka-storage-4.3.1.jar"),))
+GIVEN: dict[str, Any] = {"maven_repo": None, "progress": lambda line: None}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "far.jar").touch()
+    return tmp_path / "far.toml"
+
+
+def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
+    file.write_text('class_name = "org.example.Far"\nclass_path = "jars/*:jars/far.jar"\n[config]\n"a.b" = "c"\n')
+    found = read_user_storage(file)
+    jars = file.parent / "jars"
+    assert found == UserStorage(
+        class_name="org.example.Far", class_path=f"{jars}/*:{jars}/far.jar", config={"a.b": "c"}
+    )
+    hash(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "'class_name' is missing"),
+        ("class_name = ", "not valid TOML"),
+        ('class_name = "F"\nclass_path = ""', "name nothing; give the manager's class, and its jars"),
+        ('class_name = "F"\nclass_path = "no.jar"', "class_path: there is no .*no.jar"),
+        ('class_name = "F"\nclass_path = "empty/*"', "class_path: there is no jar in .*empty"),
+        ('class_name = "F"\nclas_path = "x"', "unknown key 'clas_path'; did you mean 'class_path'"),
+        ('class_name = "F"\nclass_path = "jars/*"\n[config]\na = [1]', r"config\.a: \[1\] where a text"),
+        (None, "cannot be read"),
+    ],
+)
+def test_anything_else_is_one_sentence(
+    file: Path, text: str | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / "empty").mkdir()
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(BadInput, match=told):
+        read_user_storage(file)
+    assert invoke(["run", "tiered_outage", "--tier-storage", str(file)]) is Exit.USAGE
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert str(file) in line
+
+
+def test_brokers_are_told_of_it_with_what_takes_orders_before_it() -> None:
+    said = tier_properties(Tier((), Path("/run/tier"), user=STORAGE), 3, "REPL")
+    assert said["remote.log.storage.manager.class.name"] == "org.example.Far"
+    assert said["remote.log.storage.manager.class.path"] == "/opt/far/*"
+    assert said["rsm.config.endpoint"] == "http://h"
+    assert "rsm.config.dir" not in said
+    said = tier_properties(Tier((Path("/faulty.jar"),), Path("/run/tier"), faulty=True, user=STORAGE), 3, "REPL")
+    assert said["remote.log.storage.manager.class.name"] == "durability.FaultyStorage"
+    assert said["remote.log.storage.manager.class.path"] == "/opt/far/*:/faulty.jar"
+    assert said["rsm.config.durability.storage"] == "org.example.Far"
+
+
+def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
+    options = GateOptions(seed=1, tier_storage=STORAGE)
+    wanted = scenario_selection.chosen(replace(options, only=("calm", "tiered_copy_killed", "tiered_outage")), [])
+    assert {s.name: s.shape.tier for s in wanted} == {"calm": "", "tiered_copy_killed": "user", "tiered_outage": "user"}
+    options = replace(options, leave_out=True)
+    cast, nobody = scenario_selection.cast_of(options, wanted, ["processes"], RELEASE)
+    assert set(cast) == {"calm", "tiered_copy_killed"}
+    assert "tier_outage is about what lies in the remote tier" in nobody["tiered_outage"]
+    assert scenarios.load("tiered_outage").shape.tier == "local"
+
+
+def test_containers_reach_none() -> None:
+    with pytest.raises(BadInput, match="lead to no storage of yours; use --backend processes"):
+        check_plan("containers", ClusterShape(tier="user"))
+
+
+def test_without_one_a_scenario_that_asks_for_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match='tier = "user" is a remote storage manager of your own: name it with --tier-st'):
+        with_user_storage(RELEASE, cache=tmp_path, **GIVEN)
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Writes down how it was called, and fails as it is told to."""
+    java = tmp_path / "java"
+    java.write_text(
+        f'#!/bin/sh\nfor last; do :; done\nshift 5\ncp "$1" {tmp_path}/settings; cat > {tmp_path}/input\n'
+        f"cat {tmp_path}/says >&2; exit $(cat {tmp_path}/code)\n"
+    )
+    java.chmod(0o755)
+    (tmp_path / "says").write_text("")
+    (tmp_path / "code").write_text("0")
+    monkeypatch.setattr("harness.kafka.release.user_tier.find_java", lambda _: type("J", (), {"executable": java}))
+    monkeypatch.setattr("harness.kafka.release.user_tier.compiled", lambda source, *_, **__: tmp_path / source.name)
+    return tmp_path
+
+
+def test_it_is_tried_before_anything_starts(java: Path) -> None:
+    release = replace(RELEASE, user_storage=STORAGE)
+    found = with_user_storage(release, cache=java / "cache", **GIVEN)
+    assert found.storage_reader == java / READER.name
+    assert "config.endpoint=http\\://h" in (java / "settings").read_text()
+    assert with_user_storage(found, cache=java / "none", **GIVEN) is found
+    (java / "says").write_text("WARN noise\nstorage-reader: java.lang.ClassNotFoundException: org.example.Far\n")
+    (java / "code").write_text("1")
+    told = (
+        r"^what org.example.Far holds cannot be read: java.lang.ClassNotFoundException: org.example.Far: mend what --"
+    )
+    with pytest.raises(BadInput, match=told):
+        with_user_storage(release, cache=java / "cache", **GIVEN)
+
+
+def test_what_it_holds_is_asked_for_by_metadata_and_no_settings_stay(java: Path, tmp_path: Path) -> None:
+    release = replace(RELEASE, user_storage=STORAGE, storage_reader=Path("/reader.jar"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    fetch_all(release, [b"\x00\x01", b"x"], scratch, tmp_path / "objects")
+    assert (java / "input").read_text().split() == ["AAE=", "eA=="]
+    assert list(scratch.iterdir()) == []
+    (java / "code").write_text("3")
+    with pytest.raises(HarnessFailure, match="it said nothing"):
+        fetch_all(release, [], scratch, tmp_path / "objects")
+    assert list(scratch.iterdir()) == []
+
+
+def test_settings_survive_java_s_properties() -> None:
+    assert _escaped("a b=c:d\\e\nf#g!") == "a\\ b\\=c\\:d\\\\e\\nf\\#g\\!"

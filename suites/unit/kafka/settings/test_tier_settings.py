@@ -1,0 +1,137 @@
+"""Who starts clusters with a remote tier gives their releases its jars, and nobody else is asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import clusters
+from harness.clusters.containers.backend import _readable
+from harness.clusters.nodes.tier_folder import make_store, store_of, tier_of
+from harness.commands import gate
+from harness.commands.options import GateOptions
+from harness.kafka.release.cache import Cache
+from harness.kafka.release.release import Release
+from harness.kafka.release.tier_needs import NEEDS, equip, equipped
+from harness.kafka.settings.tier_settings import BUCKET, ORDERS, TOLD, Tier
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import ClusterShape
+
+PLAIN, TIERED = ClusterShape(), ClusterShape(tier="local", starts_on="3.9.1")
+IN_S3 = ClusterShape(tier="s3")
+FAULTY_SHAPE, FAULTY = replace(TIERED, tier_faults=True), Path("/cache/faulty-storage.jar")
+JARS = (Path("/jars/storage-test.jar"), Path("/jars/clients-test.jar"))
+
+
+def release(version: str = "4.3.1") -> Release:
+    return Release(version, "c", "s", (Path("/libs/kafka.jar"),))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
+    """Which releases were given what, and out of which repository."""
+    found: list[tuple[str, str, str | None]] = []
+
+    def giving(what: str, given: dict[str, Any]) -> Callable[..., Release]:
+        def give(of: Release, *, maven_repo: str | None, **_: Any) -> Release:
+            found.append((what, of.version, maven_repo))
+            return replace(of, **given)
+
+        return give
+
+    monkeypatch.setitem(NEEDS, "local", giving("jars", {"tier_jars": JARS}))
+    monkeypatch.setitem(NEEDS, "faults", giving("storage", {"faulty_storage": FAULTY}))
+    monkeypatch.setattr(clusters, "find_start", _start)
+    return found
+
+
+def _start(shape: ClusterShape, *_: Any, **__: Any) -> Release | None:
+    return release(shape.starts_on) if shape.starts_on else None
+
+
+PROGRESS: Any = type("Said", (), {"line": lambda self, text: None})()
+STAGED = GateOptions(seed=1, maven_repo="https://staging")
+FROM: dict[str, Any] = {"maven_repo": "https://staging", "cache": Path("/cache"), "progress": PROGRESS}
+
+
+def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str, str | None]]) -> None:
+    tested, lacking = equip(release(), [PLAIN, TIERED], **FROM)
+    found = gate._releases([PLAIN, TIERED], tested, STAGED, PROGRESS)
+    assert asked == [("jars", "4.3.1", "https://staging"), ("jars", "3.9.1", "https://staging")]
+    assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
+    assert lacking == {}
+    asked.clear()
+    assert equip(release(), [PLAIN], **FROM) == (release(), {})
+    assert gate._releases([PLAIN], release(), STAGED, PROGRESS).tested.tier_jars == ()
+    assert asked == []
+
+
+def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
+    asked: list[tuple[str, str, str | None]],
+) -> None:
+    assert equip(release(), [TIERED, FAULTY_SHAPE], **FROM)[0].faulty_storage == FAULTY
+    found = gate._releases([FAULTY_SHAPE], release(), STAGED, PROGRESS)
+    assert found.earlier["3.9.1"].faulty_storage == FAULTY
+    assert [of[:2] for of in asked].count(("storage", "3.9.1")) == 1
+
+
+def test_a_release_without_them_is_told_and_goes_on_without(
+    asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Any, **__: Any) -> Release:
+        raise BadInput("there are none")
+
+    monkeypatch.setitem(NEEDS, "local", none)
+    assert equip(release(), [PLAIN, TIERED], **FROM) == (release(), {"local": "there are none"})
+    given, lacking = equip(release(), [FAULTY_SHAPE], **FROM)
+    assert (given.faulty_storage, lacking) == (FAULTY, {"local": "there are none"})
+    with pytest.raises(BadInput, match="there are none"):
+        equipped(release(), [TIERED], **FROM)
+    before = replace(release(), version="3.5.2")  # it has no tier at all, which is said elsewhere
+    assert equip(before, [TIERED], **FROM) == (before, {})
+
+
+def test_and_so_does_whoever_starts_a_cluster_without_one(
+    asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setitem(clusters.BACKENDS, "processes", lambda of, shape, **how: given.append((of, how["starts_on"])))
+    for shape in (TIERED, PLAIN):
+        clusters.start(release(), shape, backend="processes", progress=print, cache=tmp_path, root=tmp_path)
+    assert [(of.tier_jars, start and start.tier_jars) for of, start in given] == [(JARS, JARS), ((), None)]
+    assert asked == [("jars", "4.3.1", None), ("jars", "3.9.1", None)]
+
+
+def test_the_store_is_a_folder_of_the_run_that_containers_share(tmp_path: Path) -> None:
+    assert make_store(tmp_path, PLAIN) == []
+    assert tier_of(tmp_path, PLAIN, release()) is None
+    assert make_store(tmp_path, TIERED) == [store_of(tmp_path)]
+    assert store_of(tmp_path).is_dir()
+    given = replace(release(), tier_jars=JARS)
+    assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
+    assert Path("/jars") in _readable([given], TIERED, Cache(tmp_path / "cache"))
+    assert Path("/jars") not in _readable([given], PLAIN, Cache(tmp_path / "cache"))
+
+
+def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: Path) -> None:
+    make_store(tmp_path, FAULTY_SHAPE)
+    assert {path.name for path in store_of(tmp_path).iterdir()} == {ORDERS, TOLD}
+    given = replace(release(), tier_jars=JARS, faulty_storage=FAULTY)
+    assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier((*JARS, FAULTY), store_of(tmp_path), faulty=True)
+    assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
+    assert FAULTY.parent in _readable([given], FAULTY_SHAPE, Cache(tmp_path / "cache"))
+    assert FAULTY.parent not in _readable([given], TIERED, Cache(tmp_path / "cache"))
+
+
+def test_one_in_s3_has_jars_and_a_bucket_of_its_own(tmp_path: Path) -> None:
+    make_store(tmp_path, IN_S3)
+    assert [path.name for path in store_of(tmp_path).iterdir()] == [BUCKET]
+    given = replace(release(), tier_jars=JARS, s3_jars=(Path("/s3/s3.jar"), Path("/s3/sdk/client.jar")))
+    assert tier_of(tmp_path, IN_S3, given, "http://h:1") == Tier(given.s3_jars, store_of(tmp_path), s3="http://h:1")
+    readable = _readable([given], IN_S3, Cache(tmp_path / "cache"))
+    assert Path("/s3") in readable
+    assert Path("/jars") not in readable

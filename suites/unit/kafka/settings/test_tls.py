@@ -1,0 +1,279 @@
+"""TLS of a run: certificates that fit where they are used, files for one owner, settings that say so, and its proof."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters.choosing import check_release
+from harness.clusters.containers.subnets import Subnets
+from harness.clusters.nodes.security import Security
+from harness.clusters.processes.addresses import Addresses
+from harness.evidence import BundleWriter
+from harness.faults.steps.registry import check_steps
+from harness.kafka.release.release import Release
+from harness.kafka.settings.image_variables import variable_of
+from harness.kafka.settings.node_settings import Node, node_properties
+from harness.kafka.settings.tls import Authority, Stores
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario
+from harness.model.scenario.toml import from_plain
+from harness.model.secured import producer_name, reader_name, unproven
+from harness.run import tls_probe
+from harness.run.tls_probe import answer_to_plaintext, spoken
+from harness.workload.access import Access, bytes_by_protocol
+from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.meters import Meters
+from harness.workload.producers.recording_producer import Desk, RecordingProducer, Target
+from harness.workload.producers.streams import Numbers
+
+SECURE = ClusterShape(secure=True)
+RELEASE = Release("4.3.1", "", "", ())
+
+
+def scenario(**more: Any) -> Scenario:
+    plain = {"title": "t", "guards": "g", "topics": {"a": {}}, "producers": {"p": {"topics": ["a"]}}, **more}
+    return from_plain(plain, "s", check_steps)
+
+
+@pytest.fixture(scope="module")
+def security(tmp_path_factory: pytest.TempPathFactory) -> Security:
+    made = Security.of(tmp_path_factory.mktemp("run"), SECURE)
+    assert made is not None
+    return made
+
+
+@pytest.fixture(scope="module")
+def stores(security: Security, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    return security.stores(tmp_path_factory.mktemp("b1"), 1, Addresses.of(0, SECURE))
+
+
+@pytest.fixture
+def server(stores: Stores) -> Iterator[tuple[str, int]]:
+    """Speaks TLS with the stores of broker 1, to one who asks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(stores.key)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            try:
+                with listening.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as secure:
+                    secure.recv(1)
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()
+        thread.join(5)
+
+
+def test_who_trusts_the_authority_is_served_under_the_name_that_it_asked_for(
+    security: Security, server: tuple[str, int]
+) -> None:
+    assert spoken(server, str(security.trusted))[0] == "TLSv1.3"
+
+
+def test_another_authority_is_believed_by_nobody(server: tuple[str, int], tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(Authority().pem)
+    tls, why = spoken(server, str(other))
+    assert tls is None
+    assert "certificate verify failed" in why
+
+
+@pytest.mark.parametrize("name", ["kafka-1", "localhost", "127.16.1.1", "127.16.2.1", "127.0.0.1"])
+def test_a_broker_is_itself_by_every_way_to_it(security: Security, stores: Stores, name: str) -> None:
+    assert greeted(security, stores, name) == ""
+
+
+@pytest.mark.parametrize("name", ["kafka-2", "127.16.2.2"])
+def test_and_nobody_else(security: Security, stores: Stores, name: str) -> None:
+    assert "mismatch" in greeted(security, stores, name) or "not valid for" in greeted(security, stores, name)
+
+
+def greeted(security: Security, stores: Stores, name: str) -> str:
+    """Shakes hands in memory; what a client has against the server."""
+    serving, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(security.trusted))
+    serving.load_cert_chain(stores.key)
+    asking.load_cert_chain(stores.key)  # the same certificate is good for a client: brokers ask each other
+    serving.load_verify_locations(stores.trust)
+    serving.verify_mode = ssl.CERT_REQUIRED
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = serving.wrap_bio(there, here, server_side=True)
+    client = asking.wrap_bio(here, there, server_hostname=name)
+    try:
+        for _ in range(3):
+            for side in (client, server):
+                try:
+                    side.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+    except ssl.SSLError as refused:
+        return str(refused)
+    return ""
+
+
+def test_on_containers_the_addresses_are_those_that_are_published(security: Security, tmp_path: Path) -> None:
+    plan = Subnets(3, (1,), (101,), published={22001: 40001, 23001: 40002})
+    stores = security.stores(tmp_path, 1, plan)
+    assert greeted(security, stores, "127.0.0.1") == greeted(security, stores, "198.18.3.11") == ""
+    assert security.stores(tmp_path, 1, plan) == stores  # once more they are not made anew
+
+
+def test_what_is_secret_is_its_owners_alone(security: Security, stores: Stores) -> None:
+    files = [security.trusted, security.java, stores.key, stores.trust]
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600] * 4
+    assert {path.parent.stat().st_mode & 0o777 for path in files} == {0o700}
+    assert security.password not in repr(security) + repr(Access(security.client()))
+    assert security.password in security.java.read_text()
+
+
+def test_a_plain_cluster_has_nothing_of_it(tmp_path: Path) -> None:
+    assert Security.of(tmp_path, ClusterShape()) is None
+    assert list(tmp_path.iterdir()) == []
+    node = Node(node=101, address="a", advertised=None, controllers=(101,), brokers=1, data=Path("/d"))
+    told = node_properties(RELEASE, node)["listener.security.protocol.map"]
+    assert {pair.split(":")[1] for pair in told.split(",")} == {"PLAINTEXT"}
+    assert Access().of("any") == {}
+
+
+def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) -> None:
+    node = Node(node=1, address="a", advertised=None, controllers=(101,), brokers=1, data=Path("/d"), stores=stores)
+    told = node_properties(RELEASE, node)
+    assert (
+        told["listener.security.protocol.map"]
+        == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,LONE:SASL_SSL,DIRECT:PLAINTEXT"
+    )
+    assert told["listener.name.repl.ssl.client.auth"] == "required"
+    assert [key for key in told if "ssl" in key + told[key].lower() and variable_of(key) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"shape": {"secure": True, "tier": "local"}}, "secure with a tier"),
+        ({"shape": {"secure": True}, "admin": {"ops": {"does": ["topics"]}}}, "an admin of ours speaks no TLS"),
+        (
+            {
+                "shape": {"secure": True},
+                "readers": {"r": {"topics": ["a"], "group": "g"}},
+                "steps": [{"do": "hold_frames", "node": "brokers", "apis": ["OffsetCommit"]}],
+            },
+            "what clients send by TLS nobody else can read",
+        ),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        scenario(**more)
+    del more["shape"]["secure"]
+    if "tier" not in more["shape"]:
+        scenario(**more)
+
+
+def test_a_release_without_users_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"shape: secure: Kafka 3\.4\.0 keeps no users .* from 3\.5 on"):
+        check_release(Release("3.4.0", "", "", ()), SECURE)
+    check_release(Release("3.5.0", "", "", ()), SECURE)
+
+
+def test_bytes_are_counted_by_protocol() -> None:
+    brokers = {
+        "sasl_ssl://127.0.0.1:1/1": (10, 20, "learned"),
+        "sasl_ssl://127.0.0.1:2/2": (1, 2, "learned"),
+        "127.0.0.1:3/3": (5, 0, "learned"),
+        "127.0.0.1:4/bootstrap": (0, 0, "configured"),
+        "GroupCoordinator": (7, 7, "logical"),
+    }
+    told = ", ".join(
+        f'"{name}": {{"txbytes": {tx}, "rxbytes": {rx}, "source": "{source}"}}'
+        for name, (tx, rx, source) in brokers.items()
+    )
+    statistics = f'{{"brokers": {{{told}}}}}'
+    assert bytes_by_protocol(statistics) == {"sasl_ssl": 33, "plaintext": 5}
+    access = Access({"security.protocol": "SASL_SSL"})
+    access.of("me")["stats_cb"](statistics)
+    assert access.ways.seen() == {"me": {"sasl_ssl": 33, "plaintext": 5}}
+
+
+SAID = "the listener h:1 of broker 1 did not refuse a request without TLS"
+
+
+def secured(**more: Any) -> dict[str, Any]:
+    row = {"broker": 1, "address": "h:1", "tls": "TLSv1.3", "cipher": "c"}
+    row |= {"plaintext": "refused", "wrong_password": "refused"} | more
+    return {"listeners": [row], "clients": {"p": {"sasl_ssl": 9}, "r": {"sasl_ssl": 9, "plaintext": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (secured(), []),
+        (None, ["nothing tells by which way records went"]),
+        (secured(broker=2), ["nobody looked at the listener of broker 1"]),
+        (secured(tls=None, cipher="why"), ["the listener h:1 of broker 1 spoke no TLS (why)"]),
+        (
+            secured(plaintext="answered"),
+            [f"{SAID}: answered"],
+        ),
+        (
+            secured(plaintext="unanswered"),
+            [f"{SAID}: unanswered"],
+        ),
+        (
+            secured(wrong_password="unanswered"),
+            ["the listener h:1 of broker 1 did not refuse a wrong password: unanswered"],
+        ),
+        (secured() | {"clients": {"p": {"sasl_ssl": 9}}}, ["no statistics of client r tell of sasl_ssl"]),
+        (
+            secured() | {"clients": {"p": {"sasl_ssl": 9}, "r": {"sasl_ssl": 1, "plaintext": 1}}},
+            ["client r went by plaintext, too"],
+        ),
+    ],
+)
+def test_what_proves_that_records_went_by_tls(told: dict[str, Any] | None, said: list[str]) -> None:
+    assert unproven(told, [1], ["p", "r"]) == said
+
+
+def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_probe, "_ANSWER_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert answer_to_plaintext(listening.getsockname())[0] == "unanswered"
+
+
+STATISTICS = '{"brokers": {"sasl_ssl://h:1/1": {"txbytes": 3, "rxbytes": 4, "source": "learned"}}, "topics": {}}'
+
+
+def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp_path: Path) -> None:
+    """A producer and a reader of one name are two clients."""
+    access = Access({"security.protocol": "SASL_SSL"})
+    targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
+    bundle = BundleWriter(tmp_path)
+    tables = {"ledger": bundle.table("ledger", "one"), "reservations": bundle.table("reservations", "one")}
+    desk = Desk(
+        bootstrap="127.0.0.1:1",
+        targets=targets,
+        numbers=Numbers(),
+        meters=Meters(),
+        run=1,
+        seed=1,
+        access=access,
+        **tables,
+    )
+    # Without TLS of its own: what it is told is handed on in any case.
+    producer = RecordingProducer(Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), desk)
+    producer._statistics_of(1)(STATISTICS)
+    reading = ReadingDesk(bootstrap="", targets=targets, run=1, access=access)
+    reader = LiveReader(Reader(name="one", topics=("t",)), reading, bundle.table("observations", "one"))
+    reader._settings()["stats_cb"](STATISTICS)
+    producer.close(0.1)
+    bundle.close()
+    assert access.ways.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}
+    assert reader._settings()["security.protocol"] == "SASL_SSL"

@@ -1,0 +1,51 @@
+"""Headers of requests and errors of answers, as they are on the wire."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
+
+from harness.kafka.storage.request_frames import APIS, Head, correlation_of, errors_of, head_of
+
+
+def end_txn(version: int, client: str = "held-1f") -> bytes:
+    request = EndTxnRequest(transactional_id="held", producer_id=7, producer_epoch=2, committed=True)
+    request.API_VERSION = version
+    request.with_header(correlation_id=77, client_id=client)
+    return bytes(request.encode(header=True))
+
+
+def answer(version: int, code: int) -> bytes:
+    told = EndTxnResponse(throttle_time_ms=0, error_code=code, version=version)
+    told.with_header(correlation_id=77)
+    return bytes(told.encode(header=True))
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 5])
+def test_a_request_tells_what_it_is_and_whose(version: int) -> None:
+    assert head_of(end_txn(version)) == Head("EndTxn", version, 77, "held-1f")
+
+
+@pytest.mark.parametrize("version", [0, 3, 5])
+def test_an_answer_tells_what_went_wrong(version: int) -> None:
+    head = Head("EndTxn", version, 77, "held-1f")
+    assert correlation_of(answer(version, 47)) == 77
+    assert errors_of(head, answer(version, 47)) == ("INVALID_PRODUCER_EPOCH",)
+    assert errors_of(head, answer(version, 0)) == ()
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"\0\x1a\0\1\0\0", b"GET / HTTP/1.1\r\n", end_txn(1)[:12]])
+def test_what_is_no_request_has_no_head(bytes_: bytes) -> None:
+    assert head_of(bytes_) is None
+
+
+def test_an_answer_that_cannot_be_read_tells_nothing() -> None:
+    assert errors_of(Head("EndTxn", 1, 77, ""), b"\0\0\0\x4d\0") is None
+    assert errors_of(Head("EndTxn", 99, 77, ""), answer(1, 0)) is None
+    assert errors_of(Head("LeaderAndIsr", 1, 77, ""), answer(1, 0)) is None
+    assert correlation_of(b"\0\0") is None
+
+
+def test_a_client_without_a_name_has_an_empty_one() -> None:
+    assert head_of(b"\0\x1a\0\1\0\0\0\7\xff\xff") == Head("EndTxn", 1, 7, "")
+    assert APIS["EndTxn"] == 26

@@ -1,0 +1,172 @@
+"""What the settings of flushing promise: by default nothing, and flush.ms only where somebody looks at it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.model.contract.contract import OffsetsContract, TopicContract, contract_from_dict, contract_of
+from harness.model.contract.internal_topics import InternalContract
+from harness.model.errors import BadInput
+from harness.model.scenario.rules import check
+from harness.model.scenario.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Step, Topic
+
+FOREVER = str((1 << 63) - 1)
+
+
+def promised(topic: dict[str, str] | None = None, **broker: Any) -> TopicContract:
+    config = {name.replace("_", "."): str(value) for name, value in broker.items()}
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        shape=ClusterShape(config=config),
+        topics=(Topic(name="t", config=topic or {}),),
+        producers=(Producer(name="p", topics=("t",)),),
+    )
+    check(scenario, "s")
+    return contract_of(scenario).topics["t"]
+
+
+def test_by_default_nobody_flushes() -> None:
+    contract = promised()
+    assert (contract.flush_messages, contract.flush_ms) == (-1, -1)
+
+
+def test_a_topic_outweighs_its_brokers() -> None:
+    assert promised(log_flush_interval_messages=1).flush_messages == 1
+    assert promised({"flush.messages": "20"}, log_flush_interval_messages=1).flush_messages == 20
+    assert promised({"flush.messages": FOREVER}, log_flush_interval_messages=1).flush_messages == -1
+
+
+def test_nobody_flushes_by_time_unless_somebody_looks() -> None:
+    """log.flush.scheduler.interval.ms is for ever by default, and then flush.ms has no effect."""
+    assert promised({"flush.ms": "100"}).flush_ms == -1
+    assert promised({"flush.ms": "100"}, log_flush_scheduler_interval_ms=50).flush_ms == 150
+    assert promised(log_flush_interval_ms=100, log_flush_scheduler_interval_ms=50).flush_ms == 150
+    assert promised(log_flush_scheduler_interval_ms=50).flush_ms == 100
+    assert promised({"flush.ms": FOREVER}, log_flush_scheduler_interval_ms=50).flush_ms == -1
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "often"])
+def test_what_no_broker_takes_is_refused(wrong: str) -> None:
+    with pytest.raises(BadInput, match=r"flush\.messages"):
+        promised({"flush.messages": wrong})
+
+
+@pytest.mark.parametrize(
+    ("topic", "loss", "jumps"),
+    [(1, ("t", 0), True), (1, ("other", 0), False), (1, None, False), (3, ("t", 0), False)],
+)
+def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
+    topic: int, loss: tuple[str, int] | None, jumps: bool
+) -> None:
+    losses = (ExactLoss(topic=loss[0], partition=loss[1], count=3),) if loss else ()
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        topics=(Topic(name="t", replicas=topic), Topic(name="other", replicas=1)),
+        producers=(Producer(name="p", topics=("t", "other")),),
+        permits=Permits(exact_losses=losses),
+    )
+    assert contract_of(scenario).may_jump("t") is jumps
+
+
+def test_evidence_from_before_says_nothing_of_it() -> None:
+    plain = contract_of(
+        Scenario(
+            name="s", title="", guards="", topics=(Topic(name="t"),), producers=(Producer(name="p", topics=("t",)),)
+        )
+    ).as_dict()
+    for key in ("flush_messages", "flush_ms"):
+        del plain["topics"]["t"][key]
+    assert contract_from_dict(plain).topics["t"] == promised()
+
+
+def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
+    config = {
+        "offsets.topic.num.partitions": "4",
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "true",
+        "offsets.retention.minutes": "1",
+    }
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    by_default = OffsetsContract(partitions=10, replicas=3, min_insync_replicas=2, unclean_election=False)
+    assert contract_of(scenario).offsets == by_default
+    assert by_default.retention_minutes == 7 * 24 * 60
+    told = contract_of(replace(scenario, shape=ClusterShape(brokers=2, config=config)))
+    assert told.offsets == OffsetsContract(
+        partitions=4, replicas=2, min_insync_replicas=1, unclean_election=True, retention_minutes=1
+    )
+    assert contract_from_dict(told.as_dict()) == told
+    old = told.as_dict()
+    del old["offsets"]
+    assert contract_from_dict(old).offsets is None
+
+
+def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_it() -> None:
+    config = {
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
+        "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+    }
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    assert contract_of(scenario).tier is None
+    by_default = contract_of(replace(scenario, shape=ClusterShape(tier="local"))).tier
+    assert by_default == InternalContract(partitions=5, replicas=3, min_insync_replicas=2, unclean_election=False)
+    told = contract_of(replace(scenario, shape=ClusterShape(tier="local", config=config)))
+    assert told.tier == InternalContract(partitions=1, replicas=2, min_insync_replicas=1, unclean_election=True)
+    assert contract_from_dict(told.as_dict()) == told
+    old = told.as_dict()
+    del old["tier"]
+    assert contract_from_dict(old).tier is None
+
+
+def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
+    topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
+    step = Step(do="delete_objects", name="gone", args={"of": "t/0"})
+    contract = contract_of(
+        Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,), steps=(step,))
+    )
+    assert contract.object_deletions == ("gone",)
+    assert contract_from_dict(contract.as_dict()) == contract
+
+
+def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else() -> None:
+    names = ("t", "tt", "u")
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        topics=tuple(Topic(name=name) for name in names),
+        producers=(Producer(name="p", topics=names),),
+        permits=Permits(unclean_election=True),
+    )
+
+    def permitted(*on: str) -> list[str]:
+        told = contract_of(replace(scenario, steps=(Step(do="elect_unclean", name="elect", args={"on": [*on]}),)))
+        assert told.offsets is not None
+        here = [name for name, topic in told.topics.items() if topic.unclean_election]
+        return [*here, "__consumer_offsets"] if told.offsets.unclean_election else here
+
+    assert permitted("t/0") == ["t"]
+    assert permitted("tt/*", "u/1") == ["tt", "u"]
+    assert permitted("__consumer_offsets/3") == ["__consumer_offsets"]
+    assert not any(topic.unclean_election for topic in contract_of(scenario).topics.values())
+
+
+def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none() -> None:
+    topics = (Topic(name="t", config={"unclean.leader.election.enable": "true"}), Topic(name="clean"))
+    scenario = Scenario(
+        name="s", title="", guards="", topics=topics, producers=(Producer(name="p", topics=("t", "clean")),)
+    )
+    for permits in (Permits(), Permits(unclean_election=True)):
+        told = contract_of(replace(scenario, permits=permits)).topics
+        assert (told["t"].unclean_election, told["clean"].unclean_election) == (True, False)

@@ -1,0 +1,96 @@
+"""Kafka's own topics in steps: which partition keeps a group's offsets, what may name one, and what may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.faults.steps.step_context import Stage
+from harness.model.contract.internal_topics import internal_topics, offsets_partition
+from harness.model.scenario.scenario import ClusterShape
+from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.test_step_validation import with_steps
+from suites.unit.model.scenario.test_toml import read, refused
+
+MANY = (1 << 31) - 1
+
+
+@pytest.mark.parametrize(
+    ("group", "partitions", "partition"),
+    [
+        ("hello", MANY, 99162322),
+        ("polygenelubricants", 50, 0),  # its hash is the least number, which has no absolute value
+        ("zzzzzz", MANY, 685785664),  # is negative
+        ("ä", MANY, 0xE4),
+        ("😀", MANY, 31 * 0xD83D + 0xDE00),  # two units of UTF-16
+        ("hello", 50, 22),
+    ],
+)
+def test_a_group_is_kept_where_javas_hash_says(group: str, partitions: int, partition: int) -> None:
+    assert offsets_partition(group, partitions) == partition
+
+
+def test_there_are_as_many_partitions_as_the_brokers_settings_say() -> None:
+    few = ClusterShape(brokers=2, config={"offsets.topic.num.partitions": "4"})
+    assert [(t.name, t.partitions, t.replicas) for t in internal_topics(few)] == [
+        ("__consumer_offsets", 4, 2),
+        ("__transaction_state", 5, 2),
+    ]
+
+
+def test_with_a_tier_there_is_a_topic_that_tells_of_it() -> None:
+    config = {
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
+    }
+    told = [internal_topics(ClusterShape(tier="local", config=settings))[-1] for settings in ({}, config)]
+    assert [(t.name, t.partitions, t.replicas) for t in told] == [
+        ("__remote_log_metadata", 5, 3),
+        ("__remote_log_metadata", 1, 2),
+    ]
+
+
+def test_a_step_has_the_partition_in_place_of_the_group() -> None:
+    place = f"__consumer_offsets/{offsets_partition('readers', 10)}"
+    scenario = read(
+        with_steps(
+            '{ do = "cut_followers", of = "offsets(readers)", name = "cut" }',
+            '{ do = "kill", node = "leader( offsets(readers))", name = "kill" }',
+            '{ do = "wait_leader_changed", on = ["offsets(readers)", "plain/0"], since = "kill" }',
+            '{ do = "alter_topic", topic = "__consumer_offsets", config = { "segment.ms" = 1 } }',
+            '{ do = "elect_unclean", on = ["__consumer_offsets/*"] }',
+        )
+    )
+    assert scenario.steps[0].args["of"] == place
+    assert scenario.steps[1].args["node"] == f"leader( {place})"
+    assert scenario.steps[2].args["on"] == [place, "plain/0"]
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ('do = "cut_followers", of = "offsets(reader)"', "offsets(reader): no group 'reader'; did you mean 'readers'?"),
+        ('do = "kill", node = "leader(__consumer_ofsets/0)"', "did you mean '__consumer_offsets'?"),
+        ('do = "kill", node = "leader(__consumer_offsets/10)"', "has 10 partitions, counted from 0"),
+        ('do = "wait_isr_alone", on = ["__transaction_state/7"]', "has 5 partitions, counted from 0"),
+        (
+            'do = "wait_acks", on = ["offsets(readers)"]',
+            "no producer writes to __consumer_offsets, which this step needs; name a topic of yours",
+        ),
+        ('do = "produce", producer = "held", to = "__consumer_offsets/0", records = 1', "name a topic of yours"),
+        ('do = "reconfigure", topic = "__consumer_offsets", config = {}', "name a topic of yours"),
+        ('do = "delete_group", group = "readers"', 'first give { do = "reader_away"'),
+    ],
+)
+def test_what_is_no_place_or_needs_load_is_refused(step: str, told: str) -> None:
+    assert told in refused(with_steps(f"{{ {step} }}"))
+
+
+def test_a_stage_names_places_of_topics_that_are_kafkas_own() -> None:
+    stage: Stage = stage_on(None)
+    stage.internal = internal_topics(ClusterShape(config={"offsets.topic.num.partitions": "2"}))
+    assert stage.places(["__consumer_offsets/*", "t/0"]) == [
+        ("__consumer_offsets", 0),
+        ("__consumer_offsets", 1),
+        ("t", 0),
+    ]
+    assert stage.places(()) == [("t", 0)]

@@ -1,0 +1,399 @@
+"""What each configuration promises at each event: every setting that matters, and its neighbour that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.model.contract.configuration import ACKS, ClientSettings, TopicSettings
+from harness.model.contract.effects import Effect, Promise
+from harness.model.contract.promises import EVENTS, promises
+from harness.model.errors import BadInput
+
+SAFE = TopicSettings(replicas=3, min_isr=2, elr=True)
+ALL = ClientSettings()
+PLAIN = ClientSettings(idempotent=False)
+ONE = replace(PLAIN, acks="1")
+NONE = replace(PLAIN, acks="0")
+ATOMIC = ClientSettings(transactional=True)
+KEEPS = {"keeps_offsets": True}
+TELLS = {"keeps_tier": True}
+EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="none")
+SHARES = replace(ALL, commits="share")
+IN_TIME = replace(ALL, within_lag=True)
+
+
+def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
+    """The promise at an event of the safe topic with these differences; None = it does not concern it."""
+    found = [p for p in promises(replace(SAFE, **topic), client) if p.event.name == event]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]:
+    promise = at(event, client, **topic)
+    return [effect.value for effect in promise.effects] if promise else []
+
+
+@pytest.mark.parametrize(
+    ("event", "client", "topic", "expected"),
+    [
+        ("offsets_leader_alone_dies", ALL, {}, []),
+        ("offsets_leader_alone_dies", ALL, KEEPS, ["kept"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"elr": False}, ["unavailable"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1}, ["unavailable"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 2}, []),
+        ("offsets_leader_alone_dies", NONE, KEEPS | {"min_isr": 1, "unclean": True}, ["duplicated"]),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"replicas": 1, "min_isr": 1}, []),
+        ("tier_metadata_leader_alone_dies", ALL, {}, []),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS, ["kept"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"unclean": True}, ["kept"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"min_isr": 1}, ["kept"]),
+        ("tier_metadata_leader_alone_dies", NONE, TELLS | {"min_isr": 1, "unclean": True}, ["lost"]),
+        ("tier_metadata_leader_alone_dies", ALL, TELLS | {"replicas": 1, "min_isr": 1}, []),
+        ("transaction_end_alone", ALL, {"min_isr": 1, "unclean": True}, []),
+        ("transaction_end_alone", ATOMIC, {"min_isr": 1, "unclean": True}, ["lost"]),
+        ("transaction_end_alone", ATOMIC, {"min_isr": 1}, ["unavailable"]),
+        ("transaction_end_alone", ATOMIC, {"unclean": True}, ["kept"]),
+        ("transaction_end_alone", ATOMIC, {"unclean": True, "elr": False}, ["kept"]),
+        ("transaction_end_alone", ATOMIC, {}, ["kept"]),
+        ("transaction_end_alone", ATOMIC, {"elr": False}, ["unavailable"]),
+        ("transaction_end_alone", ATOMIC, {"replicas": 1, "min_isr": 1}, []),
+        ("tier_objects_deleted", ALL, {}, []),
+        ("tier_objects_deleted", ALL, {"tiered": True}, ["kept"]),
+        ("tier_objects_deleted", ALL, {"tiered": True, "local_retention_bytes": 1}, ["lost"]),
+        ("tier_objects_deleted", ALL, {"tiered": True, "local_retention_ms": 1}, ["lost"]),
+        ("tier_objects_deleted", ALL, {"tiered": True, "retention_bytes": 9, "local_retention_bytes": 9}, ["kept"]),
+        ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
+        ("transactional_id_expires", replace(ATOMIC, id_outlives=True), {}, ["kept"]),
+        ("transactional_id_expires", replace(ALL, id_outlives=True), {}, []),
+        ("transactional_id_expires", ALL, {}, []),
+        ("offsets_expire", ALL, {}, ["skipped"]),
+        ("offsets_expire", EARLY, {}, ["duplicated"]),
+        ("offsets_expire", REFUSES, {}, ["stopped with an error"]),
+        ("offsets_expire", replace(REFUSES, stays=True), {}, ["kept"]),
+        ("offsets_expire", SHARES, {}, ["kept"]),
+        ("offsets_expire", replace(REFUSES, commits="share"), {}, ["kept"]),
+        ("falls_behind", SHARES, {}, ["deleted as configured"]),
+        ("falls_behind", SHARES, {"retention_ms": -1}, ["kept"]),
+        ("falls_behind", ALL, {}, ["skipped", "deleted as configured"]),
+        ("falls_behind", EARLY, {}, ["deleted as configured"]),
+        ("falls_behind", REFUSES, {}, ["stopped with an error"]),
+        ("falls_behind", ALL, {"retention_ms": -1}, ["kept"]),
+        ("falls_behind", ALL, {"retention_ms": -1, "compacted": True}, []),
+        ("falls_behind", ALL, {"retention_ms": -1, "retention_bytes": 1}, ["skipped", "deleted as configured"]),
+        ("falls_behind", ALL, {"deletes": False}, []),
+        ("leader_dies", ALL, {}, ["kept"]),
+        ("leader_dies", ALL, {"min_isr": 1}, ["kept"]),
+        ("leader_dies", ONE, {}, ["lost"]),
+        ("leader_dies", ONE, {"replicas": 1, "min_isr": 1}, ["unavailable"]),
+        ("leader_dies", NONE, {"replicas": 1, "min_isr": 1}, ["lost", "unavailable"]),
+        ("leader_moves", ALL, {}, ["kept"]),
+        ("leader_moves", ONE, {}, ["lost"]),
+        ("leader_moves", ONE, {"replicas": 1, "min_isr": 1}, []),
+        ("leader_taken_away", ALL, {}, ["kept"]),
+        ("leader_taken_away", ONE, {}, ["lost"]),
+        ("leader_taken_away", ALL, {"replicas": 1, "min_isr": 1}, ["kept"]),
+        ("leader_taken_away", ONE, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("leader_taken_away", NONE, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("leader_shut_down", ALL, {}, ["kept"]),
+        ("leader_shut_down", ONE, {}, ["lost"]),
+        ("replica_down", ALL, {}, ["kept"]),
+        ("replica_down", ALL, {"min_isr": 3}, ["unavailable"]),
+        ("replica_down", ALL, {"replicas": 2, "min_isr": 2}, ["unavailable"]),
+        ("replica_down", ALL, {"min_isr": 4}, ["unavailable"]),
+        ("replica_down", ALL, {"replicas": 1, "min_isr": 2}, []),
+        ("replica_down", ONE, {"min_isr": 3}, ["unavailable"]),
+        ("replica_down", NONE, {"min_isr": 4}, ["unavailable"]),
+        ("replica_down", ONE, {}, []),
+        ("last_in_sync_dies", ALL, {}, ["kept"]),
+        ("last_in_sync_dies", ONE, {}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"elr": False}, ["unavailable"]),
+        ("last_in_sync_dies", ONE, {"elr": False}, ["unavailable"]),
+        ("last_in_sync_dies", NONE, {"elr": False}, ["lost", "unavailable"]),
+        ("last_in_sync_dies", ALL, {"min_isr": 1}, ["unavailable"]),
+        ("last_in_sync_dies", ALL, {"unclean": True}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, ["lost"]),
+        ("last_in_sync_dies", ALL, {"unclean": True, "replicas": 1, "min_isr": 1}, []),
+        ("returns_short", ALL, {}, ["kept"]),
+        ("returns_short", ALL, {"elr": False}, ["lost"]),
+        ("returns_short", ALL, {"min_isr": 1}, ["lost"]),
+        ("returns_short", ONE, {}, ["lost"]),
+        ("returns_short", ALL, {"elr": False, "flush_messages": 1}, ["kept"]),
+        ("returns_short", ALL, {"elr": False, "flush_messages": 2}, ["lost"]),
+        ("returns_short", ALL, {"unclean": True}, ["lost"]),
+        ("returns_short", ALL, {"unclean": True, "flush_messages": 1}, ["lost"]),
+        ("returns_short", ONE, {"flush_messages": 1}, ["lost"]),
+        ("returns_short", ONE, {"flush_messages": 1, "elr": False}, ["kept"]),
+        ("returns_short", NONE, {}, ["lost"]),
+        ("returns_short", NONE, {"min_isr": 1}, ["lost"]),
+        ("returns_short", NONE, {"min_isr": 1, "flush_messages": 1}, ["kept"]),
+        ("power_of_one", ALL, {}, ["kept"]),
+        ("power_of_one", ALL, {"min_isr": 1}, ["kept"]),
+        ("power_of_one", ONE, {"flush_messages": 1}, ["lost"]),
+        ("power_of_one", ALL, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("power_of_one", ONE, {"replicas": 1, "min_isr": 1, "flush_messages": 1}, ["kept"]),
+        ("power_of_all", ALL, {}, ["lost"]),
+        ("power_of_all", ALL, {"flush_messages": 1}, ["kept"]),
+        ("power_of_all", ONE, {"flush_messages": 1}, ["lost"]),
+        ("disk_of_last_in_sync", ALL, {}, ["kept"]),
+        ("disk_of_last_in_sync", ALL, {"elr": False}, ["lost"]),
+        ("disk_of_last_in_sync", ALL, {"min_isr": 1}, ["lost"]),
+        ("disk_of_last_in_sync", ONE, {}, ["lost"]),
+        ("disk_of_last_in_sync", NONE, {}, ["lost"]),
+        ("disk_of_last_in_sync", NONE, {"min_isr": 1}, ["lost"]),
+        ("disk_of_last_in_sync", ALL, {"unclean": True}, ["lost"]),
+        ("disk_of_last_in_sync", ALL, {"replicas": 1, "min_isr": 1}, []),
+        ("disk_of_one", ALL, {}, ["kept"]),
+        ("disk_of_one", ONE, {}, ["lost"]),
+        ("disk_of_one", ALL, {"replicas": 1, "min_isr": 1}, ["lost"]),
+        ("answer_lost", ALL, {}, ["kept"]),
+        ("answer_lost", PLAIN, {}, ["duplicated", "reordered"]),
+        ("answer_lost", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
+        ("answer_lost", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("answer_lost", NONE, {}, []),
+        ("answer_lost_leader_dies", ALL, {}, ["kept"]),
+        ("answer_lost_leader_dies", replace(ALL, in_flight=1), {}, ["kept"]),
+        ("answer_lost_leader_dies", PLAIN, {}, ["duplicated", "reordered"]),
+        ("answer_lost_leader_dies", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
+        ("answer_lost_leader_dies", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("answer_lost_leader_dies", ONE, {}, ["lost", "duplicated", "reordered"]),
+        ("answer_lost_leader_dies", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
+        ("answer_lost_leader_dies", NONE, {}, ["lost"]),
+        ("request_fails", ALL, {}, ["kept"]),
+        ("request_fails", PLAIN, {}, ["reordered"]),
+        ("request_fails", replace(PLAIN, in_flight=1), {}, ["kept"]),
+        ("request_fails", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("request_fails", NONE, {}, []),
+        ("gives_up", ALL, {}, ["outcome not told"]),
+        ("gives_up", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("gives_up", PLAIN, {}, ["duplicated", "reordered", "outcome not told"]),
+        ("gives_up", replace(PLAIN, in_flight=1), {}, ["duplicated", "outcome not told"]),
+        ("gives_up", ONE, {}, ["lost", "duplicated", "reordered", "outcome not told"]),
+        ("gives_up", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
+        ("gives_up", NONE, {}, ["lost"]),
+        ("gives_up", ATOMIC, {}, ["kept"]),
+        ("gives_up", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
+        ("producer_expires", ALL, {}, ["kept"]),
+        ("producer_expires", PLAIN, {}, []),
+        ("producer_expires_unanswered", ALL, {}, ["duplicated"]),
+        ("producer_expires_unanswered", replace(ALL, remembered=True), {}, ["kept"]),
+        ("producer_expires_unanswered", PLAIN, {}, []),
+        ("producer_expires_unanswered", ATOMIC, {}, []),
+        ("end_comes_late", ALL, {}, []),
+        ("end_comes_late", ATOMIC, {}, ["kept"]),
+        ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, ["lost", "aborted records shown"]),
+        ("transactional_id_taken", ALL, {}, []),
+        ("transactional_id_taken", ATOMIC, {}, ["kept"]),
+        ("transactional_id_taken", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
+        ("transaction_aborts", ALL, {}, []),
+        ("transaction_aborts", ATOMIC, {}, ["kept"]),
+        ("transaction_aborts", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
+        ("reader_dies", ALL, {}, ["duplicated"]),
+        ("reader_dies", replace(ALL, commits="before"), {}, ["skipped"]),
+        ("reader_dies", replace(ALL, commits="auto"), {}, ["duplicated"]),
+        ("reader_dies", replace(ALL, commits="auto_ahead"), {}, ["skipped", "duplicated"]),
+        ("reader_dies", replace(ALL, commits="share"), {}, ["duplicated"]),
+        ("reader_fails", replace(ALL, commits="share"), {}, ["archived", "duplicated"]),
+        ("reader_fails", ALL, {}, []),
+        ("reader_dies", replace(ATOMIC, commits="transaction"), {}, ["kept"]),
+        (
+            "reader_dies",
+            replace(ATOMIC, commits="transaction", isolation="read_uncommitted"),
+            {},
+            ["aborted records shown"],
+        ),
+        ("grows_old", ALL, {}, ["deleted as configured"]),
+        ("grows_old", ALL, {"retention_ms": -1}, ["kept"]),
+        ("grows_old", ALL, {"retention_ms": -1, "retention_bytes": 1}, ["deleted as configured"]),
+        ("grows_old", ALL, {"deletes": False}, []),
+        ("deleted_and_killed", ALL, {}, ["deleted as configured"]),
+        ("deleted_and_killed", ONE, {}, ["lost", "deleted as configured"]),
+        ("deleted_and_killed", NONE, {"replicas": 1, "min_isr": 1}, ["lost", "deleted records back"]),
+        ("deleted_and_killed", ALL, {"replicas": 1, "min_isr": 1}, ["deleted records back"]),
+        ("deleted_and_killed", ALL, {"deletes": False}, []),
+        ("deleted_and_restarted", ALL, {"replicas": 1, "min_isr": 1}, ["deleted as configured"]),
+        ("deleted_and_restarted", ALL, {"deletes": False}, []),
+        ("born_old", ALL, {}, ["deleted as configured"]),
+        ("born_old", ALL, {"append_time": True}, ["kept"]),
+        ("born_old", ALL, {"retention_ms": -1}, ["kept"]),
+        ("born_old", ALL, {"deletes": False}, []),
+        ("written_again", ALL, {}, ["kept"]),
+        ("written_again", ALL, {"compacted": True}, ["deleted as configured"]),
+        ("written_again", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["deleted as configured"]),
+        ("written_again", IN_TIME, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("written_again", IN_TIME, {"compacted": True}, ["deleted as configured"]),
+        ("written_again", ALL, {"compaction_lag_ms": 1000}, ["kept"]),
+        ("falls_behind_cleaner", ALL, {}, ["kept"]),
+        ("falls_behind_cleaner", ALL, {"compacted": True}, ["deleted as configured"]),
+        ("falls_behind_cleaner", SHARES, {"compacted": True, "deletes": False}, ["deleted as configured"]),
+        ("falls_behind_cleaner", ALL, {"compacted": True, "compaction_lag_ms": 1000}, ["deleted as configured"]),
+        ("falls_behind_cleaner", IN_TIME, {"compacted": True, "compaction_lag_ms": 1000}, ["kept"]),
+        ("falls_behind_cleaner", IN_TIME, {"compacted": True}, ["deleted as configured"]),
+    ],
+)
+def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]) -> None:
+    assert effects(event, client, **topic) == expected
+
+
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("min_isr", [1, 2])
+@pytest.mark.parametrize("flush", [-1, 1])
+def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_isr: int, flush: int) -> None:
+    """Each promise has its reason and its source; the worst comes first, and what is lost can be mended."""
+    topic = TopicSettings(replicas=replicas, min_isr=min_isr, flush_messages=flush)
+    client = ClientSettings(acks=acks, idempotent=acks == "all")
+    found = promises(topic, client)
+    assert [p.severity for p in found] == sorted((p.severity for p in found), reverse=True)
+    here = {f"acks={acks}", f"min.insync.replicas={min_isr}", f"flush.messages={flush}"}
+    here |= {f"a replication factor of {replicas}", "unclean.leader.election.enable=false"}
+    for promise in found:
+        assert promise.which
+        assert promise.why
+        assert promise.source
+        assert not here & set(promise.mend), promise
+        assert Effect.LOST not in promise.effects or promise.mend, promise
+
+
+@pytest.mark.parametrize(
+    ("event", "client", "topic", "mended"),
+    [
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"unclean": True}, (ALL, KEEPS)),
+        (
+            "tier_metadata_leader_alone_dies",
+            ALL,
+            TELLS | {"unclean": True, "min_isr": 1},
+            (ALL, TELLS | {"min_isr": 2}),
+        ),
+        (
+            "tier_metadata_leader_alone_dies",
+            ALL,
+            TELLS | {"unclean": True, "min_isr": 1},
+            (ALL, TELLS | {"min_isr": 1}),
+        ),
+        ("transaction_end_alone", ATOMIC, {"min_isr": 1, "unclean": True}, (ATOMIC, {"min_isr": 1})),
+        ("transaction_end_alone", ATOMIC, {"min_isr": 1, "unclean": True}, (ATOMIC, {"unclean": True})),
+        (
+            "tier_objects_deleted",
+            ALL,
+            {"tiered": True, "local_retention_bytes": 1},
+            (ALL, {"tiered": True}),
+        ),
+        ("leader_dies", ONE, {}, (ALL, {})),
+        ("last_in_sync_dies", ALL, {"unclean": True, "min_isr": 1}, (ALL, {})),
+        ("returns_short", ALL, {"min_isr": 1, "elr": False}, (ALL, {})),
+        ("power_of_all", ALL, {}, (ALL, {"flush_messages": 1})),
+        ("disk_of_one", ALL, {"replicas": 1, "min_isr": 1}, (ALL, {})),
+        ("disk_of_last_in_sync", ALL, {"min_isr": 1}, (ALL, {})),
+        ("answer_lost", PLAIN, {}, (ALL, {})),
+        ("replica_down", ALL, {"min_isr": 3}, (ALL, {"min_isr": 2})),
+        ("replica_down", ALL, {"min_isr": 4}, (ALL, {"min_isr": 2})),
+        ("replica_down", ONE, {"min_isr": 3}, (ONE, {"min_isr": 2})),
+        ("replica_down", ALL, {"replicas": 2, "min_isr": 3}, (ALL, {"replicas": 3, "min_isr": 2})),
+        ("last_in_sync_dies", ALL, {"min_isr": 1, "elr": False}, (ALL, {"min_isr": 2, "elr": True})),
+        ("offsets_leader_alone_dies", ALL, KEEPS | {"min_isr": 1, "elr": False}, (ALL, KEEPS)),
+        ("gives_up", replace(PLAIN, acks="1"), {}, (ALL, {})),
+        ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, (ATOMIC, {})),
+    ],
+)
+def test_what_mends_it_does(
+    event: str, client: ClientSettings, topic: dict[str, Any], mended: tuple[ClientSettings, dict[str, Any]]
+) -> None:
+    worse, (client_then, topic_then) = at(event, client, **topic), mended
+    assert worse is not None
+    assert worse.mend
+    better = at(event, client_then, **topic_then)
+    assert better is None or better.severity < worse.severity
+
+
+def test_which_records_go_follows_from_the_settings() -> None:
+    bounds = [
+        ({}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_ms": 500}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_scheduler_ms": 500}, "acknowledged records that the operating system had not written to a disk"),
+        ({"flush_ms": 500, "flush_scheduler_ms": 100}, "acknowledged records of the last 600 ms"),
+        ({"flush_messages": 20}, "at most 20 acknowledged records of each partition"),
+        (
+            {"flush_messages": 20, "flush_ms": 500, "flush_scheduler_ms": 0},
+            "at most 20 acknowledged records of each partition, all of the last 500 ms",
+        ),
+    ]
+    for topic, which in bounds:
+        promise = at("power_of_all", ALL, **topic)
+        assert promise is not None
+        assert promise.which == which
+        idle = topic == {"flush_ms": 500}
+        assert ("flush.ms=500 does nothing while log.flush.scheduler.interval.ms" in promise.why) is idle
+
+
+def test_more_replicas_than_there_are_need_not_be_in_sync() -> None:
+    """From 3.7 on: with one replica min.insync.replicas=2 takes every record, and with three all of them count."""
+    lone = TopicSettings(replicas=1, min_isr=2)
+    assert (lone.needed, str(lone).startswith("1 replica, min.insync.replicas=2, of which 1 counts, ")) == (1, True)
+    assert TopicSettings(replicas=3, min_isr=4).needed == 3
+    assert "count" not in str(SAFE)
+    assert not TopicSettings(replicas=1, min_isr=2, elr=True).remembers
+    for promise in promises(lone, ALL):
+        assert "min.insync.replicas" not in promise.why + promise.which, promise
+
+
+@pytest.mark.parametrize("client", [ALL, ONE, NONE])
+def test_what_nobody_is_there_for_is_not_spoken_of(client: ClientSettings) -> None:
+    """Of one replica no other, and of acks=0 no acknowledged record."""
+    for promise in promises(TopicSettings(replicas=1), client):
+        assert "next leader" not in promise.which + promise.why
+        assert "the others" not in promise.which + promise.why + promise.event.happens
+    for promise in promises(SAFE, client):
+        assert client.acks != "0" or "acknowledged record" not in promise.which
+
+
+def test_with_elr_an_unclean_election_comes_last() -> None:
+    for event, more in (("last_in_sync_dies", {}), ("offsets_leader_alone_dies", KEEPS)):
+        with_elr, without = at(event, unclean=True, **more), at(event, unclean=True, elr=False, **more)
+        assert with_elr
+        assert without
+        assert "who left the ISR when it fell below" in with_elr.which
+        assert "who left the ISR" not in without.which
+        assert "eligible.leader.replicas.version=1 (from 4.0)" in without.mend
+
+
+def test_every_event_has_a_name_of_its_own() -> None:
+    assert len({event.name for event in EVENTS}) == len({event.happens for event in EVENTS}) == len(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"acks": "1"}, "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        ({"retries": 0}, "idempotence needs retries and at most 5 requests in flight"),
+        ({"in_flight": 6}, "at most 5 requests in flight"),
+        ({"idempotent": False, "transactional": True}, "a transactional producer is idempotent"),
+        ({"in_flight": 0}, "1 request in flight or more"),
+        ({"retries": -1}, "0 retries or more"),
+        ({"retries": 2**31}, "retries is at most 2147483647, and not 2147483648"),
+        ({"idempotent": False, "in_flight": 2**31}, "max.in.flight.requests.per.connection is at most 2147483647"),
+        ({"acks": "1", "transactional": True}, "idempotence needs acks=all: say --acks all, or no --transactional"),
+        ({"commits": "transaction"}, "by a transactional producer: say --transactional"),
+    ],
+)
+def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        ClientSettings(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"replicas": 0}, {"min_isr": 0}])
+def test_what_no_topic_can_be_is_said(settings: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="of 1 or more"):
+        TopicSettings(**settings)
+
+
+def test_what_kafka_could_not_hold_is_refused() -> None:
+    for name in ("retention_ms", "retention_bytes", "flush_ms", "compaction_lag_ms", "local_retention_ms"):
+        assert TopicSettings(**{name: 2**63 - 1})
+        with pytest.raises(BadInput, match=f"{2**63 - 1}, and not {2**63}"):
+            TopicSettings(**{name: 2**63})
+    with pytest.raises(BadInput, match="the replication factor is at most 32767, and not 32768"):
+        TopicSettings(replicas=2**15)

@@ -1,0 +1,141 @@
+"""What an admin works on by name, and the states in which each thing may be found: every order of doubt."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.model.outcome import Did
+from harness.model.scenario.scenario import Admin
+from harness.model.things import LATE_NS, Legal, Operation, Sort, Thing, legal, settled, standing_topics, things_of
+
+SECOND_NS = 10**9
+
+
+def operations(text: str) -> list[Operation]:
+    """ "a1" acknowledged, "u2" without an answer, "r3" refused, "a-" unmakes; a second each, one after another."""
+    outcomes = {"a": "acked", "u": "unknown", "r": "refused"}
+    return [
+        Operation(
+            op=n,
+            writer="ops",
+            kind=(Did.DELETE_USER if word[1:] == "-" else Did.SET_USER).value,
+            entity="user ops-user-1",
+            value=None if word[1:] == "-" else word[1:],
+            outcome=outcomes[word[0]],
+            called_ns=n * SECOND_NS,
+            returned_ns=(n + 1) * SECOND_NS - 1,
+        )
+        for n, word in enumerate(text.split())
+    ]
+
+
+def found(text: str, at_s: float = 1000.0, before: str | None = None) -> Legal:
+    at_ns = int(at_s * SECOND_NS)
+    return legal(operations(text), {before}, at_ns, at_ns)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("", {None}),
+        ("a1", {"1"}),
+        ("a1 a2", {"2"}),
+        ("a1 a-", {None}),
+        ("a1 u2", {"1", "2"}),
+        ("a1 u-", {"1", None}),
+        ("a1 r2", {"1"}),
+        ("u1", {None, "1"}),
+        ("u1 a2", {"1", "2"}),  # the first may be carried out after the second
+        ("u1 u2 a-", {"1", "2", None}),
+        ("a1 u2 a3 a4", {"2", "4"}),
+        ("r1 r2", {None}),
+    ],
+)
+def test_what_may_be_found(text: str, values: set[str | None]) -> None:
+    assert found(text).values == values
+
+
+def test_what_was_there_before_counts_until_something_is_acknowledged() -> None:
+    assert found("", before="7").values == {"7"}
+    assert found("u1", before="7").values == {"1", "7"}
+    assert found("u1 a2", before="7").values == {"1", "2"}
+
+
+def test_an_unanswered_operation_is_over_some_day() -> None:
+    late_s = LATE_NS / SECOND_NS
+    ops = operations("u1 a2")
+    for begun_s, values in ((late_s - 1, {"1", "2"}), (late_s + 1, {"2"})):
+        called_ns = int(begun_s * SECOND_NS)
+        second = [Operation(**{**fields(ops[1]), "called_ns": called_ns, "returned_ns": called_ns + 1})]
+        assert legal([ops[0], *second], {None}, 10**12, 10**12).values == values
+
+
+def test_a_fault_may_hold_a_request_up() -> None:
+    """A broker that stood still takes it when it goes on, however long ago its sender gave up."""
+    ops = [operations("u1")[0], *operations("a0 a2")[1:]]
+    late = Operation(**{**fields(ops[1]), "called_ns": 2 * LATE_NS, "returned_ns": 2 * LATE_NS + 1})  # type: ignore[arg-type]
+    at_ns = 10 * LATE_NS
+    assert legal([ops[0], late], {None}, at_ns, at_ns).values == {"2"}
+    assert legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).values == {"1", "2"}
+    assert not legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).moving
+
+
+def fields(op: Operation) -> dict[str, object]:
+    return {name: getattr(op, name) for name in Operation.__dataclass_fields__}
+
+
+def test_two_at_once_may_be_carried_out_in_either_order() -> None:
+    first, second = operations("a1 a2")
+    beside = Operation(**{**fields(second), "called_ns": first.called_ns, "writer": "other"})  # type: ignore[arg-type]
+    assert legal([first, beside], {None}, 10**12, 10**12).values == {"1", "2"}
+
+
+def test_what_was_asked_for_after_the_look_does_not_count() -> None:
+    assert found("a1 a2", at_s=1.0).values == {"1", "2"}  # the second began at that moment
+    assert found("a1 a2", at_s=0.9999999995).values == {"1"}
+    assert found("a1", at_s=0.5).values == {None, "1"}  # under way
+
+
+def test_whether_something_is_under_way() -> None:
+    assert not found("a1").moving
+    assert found("a1 u2", at_s=5).moving
+    assert not found("a1 u2", at_s=5 + LATE_NS / SECOND_NS).moving
+    assert found("a1", at_s=0.5).moving
+
+
+def test_the_decisive_one_is_the_last_that_was_acknowledged() -> None:
+    decisive = found("a1 a2 u3").decisive
+    assert decisive is not None
+    assert decisive.op == 1
+    assert found("u1").decisive is None
+
+
+def test_settled_are_those_that_nobody_tried_anything_after() -> None:
+    ops = operations("a1 a2")
+    assert [op.op for op in settled(ops, Did.SET_USER)] == [1]
+    assert settled(operations("a1 u2"), Did.SET_USER) == []
+    assert [op.op for op in settled(operations("a1 r2"), Did.SET_USER)] == [0]
+    assert settled(operations("a1 a-"), Did.SET_USER) == []
+    assert [op.op for op in settled(operations("a1 a-"), Did.DELETE_USER)] == [1]
+
+
+def test_every_thing_has_a_text_of_its_own() -> None:
+    things = [thing for work in things_of(Admin(name="ops", things=40)).values() for thing in work]
+    assert len({thing.text for thing in things}) == len(things) == 4 * 40 + 43
+    assert {thing.text.split()[0] for thing in things} == {sort.value for sort in Sort}
+    assert Thing(Sort.REPLICAS, "ops-standing-0", "3").text == "replicas ops-standing-0 3"
+    assert Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip").text == "broker-config all max.connections.per.ip"
+
+
+@pytest.mark.parametrize("things", [1, 7, 8, 32, 300])
+def test_standing_topics_have_room_for_all_settings_and_partitions(things: int) -> None:
+    admin = Admin(name="ops", things=things)
+    names = {topic.name: topic.partitions for topic in standing_topics(admin)}
+    for thing in things_of(admin)["reassignments"]:
+        assert int(thing.key) < names[thing.name]
+    assert len(things_of(admin)["reassignments"]) == things
+    assert {t.name for t in things_of(admin)["configs"] if t.name} <= names.keys()
+
+
+def test_an_admin_does_what_it_is_told_to() -> None:
+    assert list(things_of(Admin(name="ops", does=("users", "topics")))) == ["users", "topics"]

@@ -1,0 +1,310 @@
+"""The matrix as it is read, from a contracts.json made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands import cli
+from harness.evidence.gate import MATRIX
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+from reports.grouping import shown
+from reports.matrix import BEGIN, END, MARKDOWN, PAGE, markdown, page, read_matrix, write_matrix
+from reports.matrix_lines import matrix_lines
+from reports.sources import links
+
+SAFE = "acks=all, idempotent; 3 replicas, ELR on"
+RISKY = "acks=1, not idempotent; 3 replicas, ELR on"
+
+
+def cell(event: str = "leader_dies", configuration: str = SAFE, **other: Any) -> dict[str, Any]:
+    return {
+        "scenario": "contract_leader_dies",
+        "event": event,
+        "topic": "one",
+        "configuration": configuration,
+        "promised": ["kept"],
+        "exactly": None,
+        "seen": {},
+        "without_acks_s": 0.0,
+        "status": "PASS",
+        "holds": True,
+        "text": "kept",
+        "which": "every record",
+        "why": "the followers have it",
+        "source": "KIP-1",
+        "mend": [],
+        "evidence": "contract_leader_dies",
+        **other,
+    }
+
+
+def lost(event: str = "leader_dies", configuration: str = RISKY, **other: Any) -> dict[str, Any]:
+    of = {"promised": ["lost"], "exactly": 50, "seen": {"lost": 50}, "mend": ["acks=all"]}
+    return cell(event, configuration, **of | other)
+
+
+def matrix(*cells: dict[str, Any], **head: Any) -> dict[str, Any]:
+    return {"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": list(cells), **head}
+
+
+def text(*cells: dict[str, Any]) -> list[str]:
+    return [line for line, _ in matrix_lines(matrix(*cells))]
+
+
+@pytest.mark.parametrize(
+    ("of", "looks"),
+    [
+        ({}, "kept"),
+        ({"seen": {"lost": 50}}, "lost"),
+        ({"seen": {"skipped": 50}}, "lost"),
+        ({"seen": {"unavailable": 5.0}}, "away"),
+        ({"seen": {"deleted as configured": 5}}, "away"),
+        ({"seen": {"duplicated": 4, "reordered": 2}}, "twice"),
+        ({"seen": {"outcome not told": 300}}, "twice"),
+        ({"seen": {"lost": 50}, "holds": False}, "odd"),
+        ({"holds": False, "status": "INCONCLUSIVE"}, "odd"),
+        ({"holds": False, "status": None}, "off"),
+    ],
+)
+def test_a_cell_looks_like_what_it_came_to(of: dict[str, Any], looks: str) -> None:
+    (group,) = shown(matrix(cell(**of))).groups
+    assert group.rows[0].look == looks
+
+
+def test_an_event_says_once_what_all_its_configurations_have_and_what_tells_them_apart() -> None:
+    (group,) = shown(matrix(cell(), lost())).groups
+    assert group.happens == "the leader's process dies, whoever follows it is in sync"
+    assert group.common == ("3 replicas", "ELR on")
+    assert [row.own for row in group.rows] == [("acks=all", "idempotent"), ("acks=1", "not idempotent")][::-1]
+    assert all(row.telling == set(row.own) for row in group.rows)
+
+
+def test_settings_in_which_only_the_like_differ_are_not_emphasised() -> None:
+    (group,) = shown(matrix(cell(), cell(configuration=f"{SAFE}, compacted"), lost())).groups
+    assert [row.own for row in group.rows if "compacted" in row.own] == [("acks=all", "idempotent", "compacted")]
+    assert sorted(group.rows[0].telling) == ["acks=1", "not idempotent"]
+
+
+def test_a_value_is_not_emphasised_where_the_other_one_came_to_the_same() -> None:
+    of = [lost(configuration=f"{RISKY}, min.insync.replicas=2")]
+    of += [cell(configuration=f"{SAFE}, min.insync.replicas={n}") for n in (1, 2)]
+    (group,) = shown(matrix(*of)).groups
+    assert [sorted(row.telling) for row in group.rows] == [
+        ["acks=1", "not idempotent"],
+        *[["acks=all", "idempotent"]] * 2,
+    ]
+
+
+def test_one_alone_is_told_whole_and_so_are_those_that_differ_in_nothing() -> None:
+    for cells in ([lost()], [lost(), lost()]):
+        (group,) = shown(matrix(*cells)).groups
+        assert group.common == ()
+        assert {row.own for row in group.rows} == {("acks=1", "not idempotent", "3 replicas", "ELR on")}
+
+
+def test_events_stand_in_their_order_and_none_is_left_out() -> None:
+    old = cell("no_event_any_more", happens="something that was in the matrix once")
+    told = shown(matrix(old, cell("replica_down"), cell("leader_dies")))
+    assert [group.name for group in told.groups] == ["leader_dies", "replica_down", "no_event_any_more"]
+    assert told.groups[-1].happens == "something that was in the matrix once"
+
+
+def test_beside_what_costs_something_stands_the_nearest_that_kept_all() -> None:
+    far = cell(configuration="acks=all, transactional; 2 replicas, ELR off")
+    ((words, costs),) = shown(matrix(lost(), far, cell())).costs
+    assert words == "acknowledged records are lost"
+    assert [(cost.own, cost.instead, cost.twin) for cost in costs] == [
+        (("acks=1", "not idempotent"), ("acks=all", "idempotent"), "kept")
+    ]
+
+
+def test_where_nothing_is_kept_the_nearest_that_costs_less_stands_there() -> None:
+    away = cell(configuration=f"{RISKY}, clean elections only", seen={"unavailable": 12.1})
+    ((_, (cost,)), _) = shown(matrix(lost(configuration=f"{RISKY}, unclean elections"), away)).costs
+    assert (cost.own, cost.instead, cost.twin) == (
+        ("unclean elections",),
+        ("clean elections only",),
+        "unavailable for 12.1 s",
+    )
+
+
+def test_what_lacks_a_setting_says_which() -> None:
+    ((_, (cost,)),) = shown(matrix(lost(configuration=SAFE), cell(configuration=f"{SAFE}, flush.messages=1"))).costs
+    assert (cost.own, cost.instead) == (("without flush.messages=1",), ("flush.messages=1",))
+
+
+def test_what_somebody_does_not_do_is_no_setting_that_lacks() -> None:
+    stays = cell(configuration=f"{SAFE}, stays in its group")
+    other = lost(configuration="acks=1, idempotent; 3 replicas, ELR on")
+    ((_, costs),) = shown(matrix(lost(configuration=SAFE), stays, other)).costs
+    assert (costs[0].own, costs[0].instead) == (("acks=all",), ("stays in its group",))
+
+
+def test_what_several_clients_came_to_alike_is_said_once() -> None:
+    ((_, costs),) = shown(matrix(lost(), lost(scenario="another"), cell(), lost(seen={"lost": 9}, exactly=9))).costs
+    assert [cost.row.seen for cost in costs] == ["50 lost", "9 lost"]
+
+
+def test_without_a_twin_the_rule_says_what_would_mend_it() -> None:
+    assert "      instead: not played beside it: acks=all" in text(lost())
+
+
+def test_what_is_not_as_promised_is_no_twin() -> None:
+    ((_, (cost,)),) = shown(matrix(lost(), cell(holds=False, seen={}))).costs
+    assert cost.twin is None
+
+
+def test_what_is_deleted_as_asked_for_costs_nothing() -> None:
+    deleted = {"promised": ["deleted as configured"], "seen": {"deleted as configured": 9}}
+    assert shown(matrix(cell(**deleted))).costs == ()
+    assert shown(matrix(cell(**deleted, mend=["retention.ms=-1"]))).costs != ()
+
+
+def test_what_is_not_as_promised_stands_first_and_whole() -> None:
+    odd = lost(seen={"lost": 51}, holds=False, status="FAIL")
+    lines = text(cell("replica_down"), cell(), odd)
+    said = f"  NOT AS PROMISED: {RISKY}: 51 lost (FAIL; promised: 50 lost)"
+    assert lines[:2] == [
+        "Kafka 4.3.1, played on 2026-01-31 by `durability contracts --kafka 4.3.1 --seed 5`",
+        "2 of 3 configurations came to exactly what is promised; 1 DID NOT.",
+    ]
+    assert lines.index(said) < lines.index("What costs what, and what to set instead")
+    assert lines.count(said) == 2
+    told = page(matrix(cell("replica_down"), cell(), odd))
+    assert told.index('id="odd"') < told.index("What costs what") < told.index('id="leader_dies"')
+    assert told.count('class="odd"') == 2
+    marked = "\n".join(markdown(matrix(cell(), odd)))
+    assert f"| {RISKY} | 50 lost | **51 lost (FAIL)** |" in marked
+    assert "**NOT AS PROMISED: 51 lost (FAIL)**" in marked
+
+
+def test_a_matrix_that_holds_alarms_nobody() -> None:
+    of = matrix(cell(), lost(), cell("replica_down", holds=False, status=None))
+    for told in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*of["cells"]))):
+        assert "NOT AS PROMISED" not in told
+        assert 'class="odd"' not in told
+        assert "2 of 3 configurations came to exactly what is promised; 1 were not played" in told
+
+
+def test_seconds_and_counts_are_told_as_they_were_seen() -> None:
+    lines = text(lost(), cell(without_acks_s=2.04), cell("replica_down", seen={"unavailable": 24.84}))
+    assert "  acks=all, idempotent: kept, 2.0 s without acks" in lines
+    assert "  acks=all, idempotent, 3 replicas, ELR on: unavailable for 24.8 s" in lines
+
+
+def test_nothing_of_a_configuration_becomes_markup() -> None:
+    told = page(matrix(cell(configuration="<script>alert(1)</script>")))
+    assert "<script" not in told
+    assert "&lt;script&gt;" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("KIP-98; KIP-447", ["KIP-98", "KIP-447"]),
+        ("KIP-966, last replica standing", ["KIP-966", None]),
+        ("Kafka documentation, acks; KIP-101", ["/documentation/", "#producerconfigs_acks", "KIP-101"]),
+        ("Kafka documentation, delivery semantics", ["/documentation/", "#semantics"]),
+        (
+            "Kafka documentation, retention.ms, auto.offset.reset",
+            ["/documentation/", "#topicconfigs_retention.ms", "#consumerconfigs_auto.offset.reset"],
+        ),
+        (
+            "KIP-98; Kafka documentation, transactional.id.expiration.ms",
+            ["KIP-98", "/documentation/", "#brokerconfigs_transactional.id.expiration.ms"],
+        ),
+        (
+            "KIP-107; KAFKA-4586, its checkpoint; Kafka documentation, graceful shutdown",
+            ["KIP-107", "/browse/KAFKA-4586", None, "/documentation/", "#basic_ops_restarting"],
+        ),
+    ],
+)
+def test_a_source_leads_to_where_it_can_be_read(source: str, told: list[str | None]) -> None:
+    found = [url for _, url in links(source)]
+    assert len(found) == len(told)
+    assert all(url is None if end is None else (url or "").endswith(end) for url, end in zip(found, told, strict=True))
+
+
+def test_page_and_markdown_stand_beside_their_table_and_load_nothing(tmp_path: Path) -> None:
+    (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
+    written = write_matrix(tmp_path)
+    assert written == tmp_path / PAGE
+    told = written.read_text()
+    assert "acks=all, idempotence" in told
+    assert not [word for word in ("src=", "<link", "@import", "url(", "<script") if word in told]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [PAGE, MATRIX, MARKDOWN]
+
+
+@pytest.mark.parametrize("lacking", ["why", "seen", "holds"])
+def test_a_table_that_lacks_something_is_no_page(lacking: str, tmp_path: Path) -> None:
+    one = cell()
+    del one[lacking]
+    (tmp_path / MATRIX).write_text(json.dumps(matrix(one)))
+    with pytest.raises(BadInput, match=f"a cell lacks {lacking}"):
+        write_matrix(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [MATRIX]
+
+
+def test_columns_that_were_played_by_themselves_stand_in_the_place_of_earlier_ones(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second"
+    second.mkdir()
+    first.write_text(json.dumps(matrix(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
+    (second / MATRIX).write_text(json.dumps(matrix(cell(), seed=7, backends=["containers"], took_s=9.8)))
+    told = shown(read_matrix([first, second]))
+    assert (told.count, told.held, told.odd) == (2, 2, ())
+    assert [command for _, command in told.heads] == [
+        "durability contracts --kafka 4.3.1 --seed 5",
+        "durability contracts --kafka 4.3.1 --only contract_leader_dies --seed 7",
+    ]
+    assert [head for head, _ in told.heads] == [
+        "Kafka 4.3.1, played on 2026-01-31 by",
+        "Kafka 4.3.1, played on 2026-01-31, on containers, in 10 s, by",
+    ]
+
+
+def test_the_command_writes_it_between_two_marks_and_nothing_else(tmp_path: Path) -> None:
+    played, into = tmp_path / MATRIX, tmp_path / "README.md"
+    played.write_text(json.dumps(matrix(cell(), lost())))
+    into.write_text(f"before\n{BEGIN}\nthe old one\n{END}\nafter\n")
+    assert cli.invoke(["matrix", str(played), "--into", str(into)]) is Exit.PASS
+    once = into.read_text()
+    assert once.startswith(f"before\n{BEGIN}\n\n- Kafka 4.3.1")
+    assert once.endswith(f"\n\n{END}\nafter\n")
+    assert "the old one" not in once
+    assert cli.invoke(["matrix", str(tmp_path), "--into", str(into)]) is Exit.PASS
+    assert into.read_text() == once
+
+
+@pytest.mark.parametrize(
+    ("played", "into", "said"),
+    [
+        (None, f"{BEGIN}{END}", "is no file"),
+        ([], f"{BEGIN}{END}", "is no matrix of contracts"),
+        ({"cells": []}, f"{BEGIN}{END}", "is no matrix of contracts"),
+        (matrix(cell()), "no marks", "has no place for the matrix"),
+        (matrix(cell()), None, "cannot be read"),
+    ],
+)
+def test_what_is_no_matrix_and_what_has_no_place_for_one_is_refused(
+    played: Any, into: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if played is not None:
+        (tmp_path / MATRIX).write_text(json.dumps(played))
+    if into is not None:
+        (tmp_path / "R.md").write_text(into)
+    assert cli.invoke(["matrix", str(tmp_path), "--into", str(tmp_path / "R.md")]) is Exit.USAGE
+    assert said in capsys.readouterr().err
+    if into is not None:
+        assert (tmp_path / "R.md").read_text() == into
+
+
+def test_matrices_of_two_releases_are_not_one(tmp_path: Path) -> None:
+    for name, release in (("a", "4.3.1"), ("b", "3.9.1")):
+        (tmp_path / name).write_text(json.dumps(matrix(cell(), release=release)))
+    with pytest.raises(BadInput, match=r"here are 4\.3\.1 and 3\.9\.1"):
+        read_matrix([tmp_path / "a", tmp_path / "b"])

@@ -1,0 +1,355 @@
+"""What people and machines read: the headline, the records, the score, junit.xml; never a control character."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from junitparser import Error, Failure, JUnitXml
+
+import reports
+from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, read_gate, rejudged, write_gate
+from harness.evidence.verdicts import read_verdict, verdict_from_dict
+from harness.model.bound import loss_bound
+from harness.model.errors import BadEvidence
+from harness.model.exits import Exit
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Status, Verdict
+from reports.pytest_outcome import Inconclusive, assert_pass
+from reports.summary import _share, summary_lines
+from reports.terminal import clean
+from suites.unit.evidence_examples import judged, lost, verdict
+
+RELEASE = {"version": "4.3.1", "commit": "abc123", "source": "Maven Central"}
+OUT = Path("durability-out/x")
+
+
+def gate_summary(*results: ScenarioResult, required: int | None = None) -> GateSummary:
+    names = tuple(r.name for r in results) + tuple(f"left_out_{n}" for n in range((required or 0) - len(results)))
+    return GateSummary(required=names, results=results, release=RELEASE, seed=7)
+
+
+def ran(name: str, status: Status) -> ScenarioResult:
+    return ScenarioResult(name=name, status=status, bundle=name)
+
+
+def text_of(summary: GateSummary, *verdicts: Verdict) -> str:
+    return "\n".join(text for text, _ in summary_lines(summary, {v.scenario: v for v in verdicts}, OUT))
+
+
+def test_a_pass_is_said_in_one_screen() -> None:
+    said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), verdict("a", Status.PASS))
+    assert said.strip().splitlines() == [
+        "PASS of all 2 scenarios: Kafka 4.3.1 (commit abc123)",
+        "  Every acknowledged record was there afterwards, on every copy, once, in order and unchanged.",
+        "",
+        "0 of 6 fault episodes lost data; up to 39 % chance of loss an episode at 95 %",
+        "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
+        "not covered:",
+        "  power loss",
+        "evidence:    durability-out/x",
+        "judge again: durability verify durability-out/x",
+    ]
+
+
+def test_what_one_scenario_tried_was_not_left_untried() -> None:
+    given = [verdict("a", Status.PASS), replace(verdict("b", Status.PASS), not_covered=("power loss", "full disks"))]
+    said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), *given)
+    assert "  power loss" in said.splitlines()
+    assert "full disks" not in said
+
+
+def test_where_nothing_was_left_there_is_nothing_to_judge_again() -> None:
+    said = text_of(gate_summary(ScenarioResult(name="a", status=None, error="no slot is free")))
+    assert "no slot is free" in said
+    assert "judge again" not in said
+
+
+def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
+    said = text_of(
+        gate_summary(ran("calm", Status.PASS), ran("leader_killed", Status.FAIL)),
+        verdict("leader_killed", Status.FAIL, lost(50)),
+    )
+    assert said.strip().startswith("FAIL in 1 of 2 scenarios: Kafka 4.3.1")
+    assert "It broke a promise in: leader_killed." in said
+    assert (
+        "lost: 50 records of plain-0, offsets 100 to 149 (stream 3, sequences 100 to 149), "
+        "sent 12:52:13.567 to 12:52:14.567 UTC during kill_leader"
+    ) in said
+    assert "acks=all with min.insync.replicas=2 keeps every acknowledged record" in said
+    assert "1 of 6 fault episodes lost data" in said
+
+
+def test_an_inconclusive_run_says_what_was_missing_and_claims_nothing() -> None:
+    said = text_of(gate_summary(ran("a", Status.INCONCLUSIVE)), verdict("a", Status.INCONCLUSIVE))
+    assert "INCONCLUSIVE of scenario a" in said
+    assert "proved too little in: a" in said
+    assert "doubt: 12 acks after healing on plain-1, 500 wanted" in said
+    assert "Every acknowledged record was there" not in said
+
+
+def test_a_subset_says_so() -> None:
+    summary = gate_summary(ran("a", Status.PASS), ran("b", Status.PASS), required=14)
+    assert summary.subset == "PASS of 2 of 14 scenarios"
+    said = text_of(summary)
+    assert "PASS of 2 of 14 scenarios: Kafka" in said
+    assert "left_out_0" in said
+
+
+def test_a_harness_error_is_neither_pass_nor_the_releases_fault() -> None:
+    summary = gate_summary(ran("a", Status.PASS), ScenarioResult(name="b", status=None, error="no slot is free"))
+    said = text_of(summary)
+    assert summary.exit is Exit.HARNESS
+    assert summary.status is Status.INCONCLUSIVE
+    assert "b: harness error" in said
+    assert "no slot is free" in said
+    assert "Every acknowledged record was there" not in said
+
+
+@pytest.mark.parametrize("status", [Status.PASS, Status.FAIL])
+def test_an_upgrade_says_from_what(status: Status) -> None:
+    given = verdict("upgraded", status)
+    began = replace(given, facts={**given.facts, "starts_on": {"version": "3.9.1", "commit": "f745"}})
+    line = "  upgraded from Kafka 3.9.1 (commit f745)"
+    assert line in text_of(gate_summary(ran("upgraded", status)), began).splitlines()
+    assert line not in text_of(gate_summary(ran("upgraded", status)), given).splitlines()
+
+
+def test_what_admins_were_promised_is_told_where_there_was_any() -> None:
+    forgotten = Finding(
+        kind=Kind.ADMIN_LOST,
+        topic="ops-topic-1",
+        reader="nodes 1, 2, 3",
+        first_ns=1_795_265_533_567_153_459,
+        last_ns=1_795_265_533_867_153_459,
+        step="kill_controller",
+        detail="operation 7 of ops made it 9; nodes 1, 2, 3 say that it is not there",
+    )
+    given = verdict("a", Status.FAIL, forgotten)
+    assert given.score is not None
+    score = replace(given.score, operations_acked=170, operations_standing=90, operations_held=89)
+    said = text_of(gate_summary(ran("a", Status.FAIL)), replace(given, score=score))
+    assert "admin_lost: 1 operation of ops-topic-1, seen by nodes 1, 2, 3, asked 12:52:13.567 to " in said
+    assert "  89 of 90 operations of admins that had the last word held; 170 acked" in said
+    assert "operations of admins" not in text_of(gate_summary(ran("a", Status.FAIL)), given)
+
+
+def test_what_was_read_from_a_remote_tier_is_told_where_there_is_one() -> None:
+    given = verdict("a", Status.PASS)
+    far = replace(given, facts={**given.facts, "read_from_tier": {"records": 90_000, "of": 91_000}})
+    said = text_of(gate_summary(ran("a", Status.PASS)), far)
+    assert "  90,000 of 91,000 records of its topics read back came from the remote tier" in said
+    assert "remote tier" not in text_of(gate_summary(ran("a", Status.PASS)), given)
+
+
+def slowed(name: str, s: float | None) -> Verdict:
+    """Without acks for so long; None = never for half a second."""
+    given = verdict(name, Status.PASS)
+    acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
+    stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
+    reads = {"during": {"records": 5, "p50": 120.0, "p99": 410.0}}
+    told = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall, "tier_caught_up_s": {"outage": 2.04}}
+    return replace(given, facts={**given.facts, "availability": told})
+
+
+def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> None:
+    said = text_of(gate_summary(ran("a", Status.PASS)), slowed("a", 4.14)).splitlines()
+    assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
+    assert "  live reads took p50/p99: during 120/410 ms" in said
+    assert "  the remote tier had caught up after its healing by: 2.0 s (outage)" in said
+    assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
+    shared = slowed("a", 4.14)
+    shared.facts["availability"]["longest_stall"]["also_open"] = ["followers", "slow"]
+    said = text_of(gate_summary(ran("a", Status.PASS)), shared).splitlines()
+    assert "  longest without acks: 4.1 s plain/0 (kill_leader, with followers, slow open)" in said
+    many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
+    said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
+    told = ", ".join(f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d")))
+    assert f"  longest without acks: {told}" in said
+    assert not any("acks took" in line for line in said)
+
+
+def test_excused_losses_are_shown_under_a_pass() -> None:
+    summary = gate_summary(ran("exact_loss", Status.PASS))
+    excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")
+    said = text_of(summary, verdict("exact_loss", Status.PASS, excused))
+    assert "permitted: unclean election of epoch 5" in said
+    assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
+
+
+def test_many_findings_are_counted_and_not_silently_cut() -> None:
+    findings = [lost(10, first=100 * n) for n in range(9)]
+    said = text_of(gate_summary(ran("a", Status.FAIL)), verdict("a", Status.FAIL, *findings))
+    assert said.count("lost: 10 records") == 6
+    assert "and 3 more findings with 30 records" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2Jgone", "bell\x07", "two\nlines", "tab\there", "right\u202eleft"], ids=lambda text: repr(text)
+)
+def test_names_of_others_cannot_steer_a_terminal(text: str) -> None:
+    assert clean(text).isprintable()
+
+
+def test_plain_lines_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CI", "true")
+    judged(tmp_path / "a", verdict("a", Status.FAIL, Finding(kind=Kind.LOST, topic="t\x1b[31m", partition=0)))
+    write_gate(tmp_path, gate_summary(ran("a", Status.FAIL)))
+    reports.publish(tmp_path)
+    reports.table(("one", "two"), [("a", "b"), ("longer", "c")])
+    with reports.progress() as progress:
+        progress("working")
+        progress("working")
+        progress.line("done")
+    said = capsys.readouterr()
+    assert all(c.isprintable() or c == "\n" for c in said.out + said.err)
+    assert "longer  c" in said.out
+    assert said.err.count("working") == 1
+
+
+def test_a_set_says_what_nothing_here_could_play(tmp_path: Path) -> None:
+    why = "scenario left_out_1: step full: disk_full needs disk.full"
+    summary = replace(gate_summary(ran("a", Status.PASS), required=2), not_run={"left_out_1": why})
+    said = text_of(summary, verdict("a", Status.PASS))
+    assert said.strip().startswith("PASS of 1 of 2 scenarios")
+    assert f"  not run: {why}" in said.splitlines()
+    judged(tmp_path / "a", verdict("a", Status.PASS))
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
+    reports.write_junit(summary, tmp_path)
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert [(case.name, case.is_skipped) for case in suite] == [("a", False), ("left_out_1", True)]
+
+
+def test_junit_has_a_case_a_scenario(tmp_path: Path) -> None:
+    judged(tmp_path / "bad", verdict("bad", Status.FAIL, lost(50)))
+    judged(tmp_path / "thin", verdict("thin", Status.INCONCLUSIVE))
+    judged(tmp_path / "good", verdict("good", Status.PASS))
+    broke = ScenarioResult(name="broke", status=None, error="no slot is free \x1b")
+    summary = gate_summary(
+        ran("good", Status.PASS), ran("bad", Status.FAIL), ran("thin", Status.INCONCLUSIVE), broke, required=5
+    )
+    reports.write_junit(summary, tmp_path)
+    document = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    cases = {case.name: case.result for suite in document for case in suite}
+    assert cases.keys() == {"good", "bad", "thin", "broke"}
+    assert cases["good"] == []
+    assert isinstance(cases["bad"][0], Failure)
+    assert cases["bad"][0].message == "50 lost"
+    assert "offsets 100 to 149" in cases["bad"][0].text
+    assert isinstance(cases["thin"][0], Error)
+    assert (cases["thin"][0].type, cases["broke"][0].type) == ("INCONCLUSIVE", "HarnessFailure")
+    assert (document.tests, document.failures, document.errors) == (4, 1, 2)
+
+
+def test_a_verdict_is_the_outcome_of_a_test() -> None:
+    assert_pass(verdict("a", Status.PASS))
+    with pytest.raises(AssertionError, match="offsets 100 to 149"):
+        assert_pass(verdict("a", Status.FAIL, lost()))
+    with pytest.raises(Inconclusive, match="500 wanted"):
+        assert_pass(verdict("a", Status.INCONCLUSIVE))
+    assert not issubclass(Inconclusive, AssertionError)
+
+
+def test_verdicts_and_gates_come_back_equal(tmp_path: Path) -> None:
+    given = verdict("a", Status.FAIL, lost(), lost(1, excused_by="x"))
+    assert verdict_from_dict(given.as_dict()) == given
+    assert read_verdict(judged(tmp_path / "a", given)) == given
+    summary = gate_summary(ran("a", Status.FAIL), ScenarioResult(name="b", status=None, error="e"), required=3)
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"verdict": "GREAT"}', '{"verdict": "PASS", "findings": [{}]}'])
+def test_a_foreign_verdict_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "verdict.json").write_text(content)
+    with pytest.raises(BadEvidence):
+        read_verdict(tmp_path)
+    (tmp_path / "gate.json").write_text(content)
+    with pytest.raises(BadEvidence):
+        read_gate(tmp_path)
+
+
+def test_bundles_of_a_gate_that_died_are_found_again(tmp_path: Path) -> None:
+    summary = gate_summary(required=3)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scenario.json").write_text("{}")
+    assert [path.name for path in bundles_in(tmp_path)] == ["one", "two"]
+    after = rejudged(summary, {"one": ("s1", Status.PASS), "two": ("s2", Status.FAIL)})
+    assert [(r.name, r.status) for r in after.results] == [("s1", Status.PASS), ("s2", Status.FAIL)]
+    assert after.missing == summary.required
+
+
+@pytest.mark.parametrize(
+    ("losses", "episodes", "bound"), [(0, 12, 0.2209), (0, 1, 0.95), (1, 12, 0.3387), (12, 12, 1.0), (0, 0, 1.0)]
+)
+def test_the_bound_is_exact(losses: int, episodes: int, bound: float) -> None:
+    """0 of n by hand: 1 - 0.05 ** (1 / n). 1 of 12: Clopper-Pearson tables, one-sided."""
+    assert loss_bound(losses, episodes) == pytest.approx(bound, abs=5e-5)
+
+
+def test_the_readme_shows_a_fail_as_it_looks() -> None:
+    """The verdict of a real run; a change of the summary shows up here first, and README has to follow."""
+    example = Path(__file__).with_name("fail_example")
+    told = example.joinpath("summary.txt").read_text(encoding="utf-8").strip()
+    assert text_of(read_gate(example), read_verdict(example)).strip() == told
+    assert f"\n{told}\n" in Path(reports.__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [
+        (0, 0, ""),
+        (0, 10, " (0 %)"),
+        (10, 10, " (100 %)"),
+        (1, 10, " (10 %, 0.0 nines)"),
+        (999_950, 1_000_000, " (99.995 %, 4.3 nines)"),
+        (10**10 - 1, 10**10, " (99.99999999 %, 10.0 nines)"),
+    ],
+)
+def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, said: str) -> None:
+    assert _share(part, whole, "acked") == f"{part:,} of {whole:,} acked records{said}"
+
+
+IN_A_TERMINAL = """
+import reports, time
+with reports.progress() as progress:
+    progress.line("Kafka 4.3.1 from here")
+    progress("killing the leader")
+    time.sleep(0.3)
+    progress.line("done")
+reports.table(("one", "two"), [("a", "b [bold]not markup[/bold]")])
+"""
+
+
+def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
+    """The real thing on a pseudo-terminal: what rich does with both outputs cannot be seen through a pipe."""
+    environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}} | {"TERM": "xterm-256color"}
+    master, terminal = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=Path(__file__).parents[3],
+        env=environment,
+    )
+    os.close(terminal)
+    seen = b""
+    with child, suppress(OSError):  # EIO: the other end is closed
+        while read := os.read(master, 4096):
+            seen += read
+    os.close(master)
+    said = seen.decode()
+    assert child.returncode == 0, said
+    assert "\x1b[" in said
+    assert "killing the leader" in said
+    assert said.index("Kafka 4.3.1 from here") < said.index("done")
+    assert "[bold]not markup[/bold]" in said

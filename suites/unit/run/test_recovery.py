@@ -1,0 +1,108 @@
+"""When a cluster has come back, and when a snapshot says all there is to say. The admin is scripted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.kafka.admin.client import PartitionState
+from harness.model.scenario.scenario import Topic
+from harness.run import recovery
+
+CLUSTER = cast(Any, SimpleNamespace(controllers=(101,), brokers=(1, 2, 3), running=lambda node: True))
+LOAD = cast(Any, SimpleNamespace(produced_acks=lambda topic, partition, since_ns: 1))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_INTERVAL_S", 0.001)
+    monkeypatch.setattr(recovery, "SNAPSHOT_DEADLINE_S", 0.5)
+    monkeypatch.setattr(recovery, "RECOVERY_DEADLINE_S", 0.5)
+
+
+def state(partition: int, *isr: int, leader: int = 1) -> PartitionState:
+    return PartitionState(
+        topic="t", topic_id="i", partition=partition, leader=leader, leader_epoch=1, isr=isr, replicas=(1, 2, 3)
+    )
+
+
+class Admin:
+    """Answers one look after the other; the last one stays."""
+
+    def __init__(self, *looks: Any) -> None:
+        self.looks = list(looks)
+
+    def partitions(self, topics: tuple[str, ...]) -> Any:
+        assert topics == ("t", *recovery.INTERNAL_TOPICS)
+        return self._next()
+
+    def snapshot(self, phase: str, topics: list[str], groups: list[str]) -> Any:
+        return self._next()
+
+    def _next(self) -> Any:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+
+def recovered(*looks: list[PartitionState]) -> recovery.Settled:
+    return recovery.recovered(CLUSTER, cast(Any, Admin(*looks)), ["t"], LOAD, [("t", 0)])
+
+
+FLAPPING = ([state(0, 1, 2, 3), state(1, 1, 2)], [state(0, 1, 2), state(1, 1, 2, 3)], [state(0, 1), state(1, 1, 2)])
+
+
+def test_isrs_that_were_full_one_after_the_other_have_recovered() -> None:
+    assert recovered(*FLAPPING).ok
+
+
+def test_an_isr_that_was_never_full_has_not_recovered() -> None:
+    seen = recovered([state(0, 1, 2, 3), state(1, 1, 2)], [state(0, 1, 2), state(1, 1, 2)])
+    assert not seen.ok
+    assert "t-1 leader 1 isr [1, 2]" in seen.last_seen
+    assert "t-0" not in seen.last_seen
+
+
+def test_a_partition_without_a_leader_was_not_full() -> None:
+    assert not recovered([state(0, 1, 2, 3, leader=-1)]).ok
+
+
+def test_a_topic_that_nobody_tells_of_has_not_recovered() -> None:
+    assert not recovered([]).ok
+
+
+def test_full_isrs_at_one_instant_are_another_question() -> None:
+    flapping = Admin(*FLAPPING)
+    assert not recovery.isr_full(CLUSTER, cast(Any, flapping), ["t"]).ok
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    logs = [{"broker": broker, "log_start": 0, "log_end": 9} for broker in (1, 2, 3)]
+    whole = {"topic": "t", "partition": 0, "leader": 1, "isr": [2, 1, 3], "replicas": [1, 2, 3], "logs": logs}
+    return whole | {"high_watermark": 9, "last_stable_offset": 9} | changes
+
+
+OPEN = {
+    "a broker was silent": row(logs=row()["logs"][:2]),
+    "the leader moved": row(high_watermark=None, last_stable_offset=None),
+    "no stable offset": row(last_stable_offset=None),
+    "the ISR shrank": row(isr=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("unlucky", OPEN.values(), ids=OPEN.keys())
+def test_an_unlucky_look_is_taken_again(unlucky: dict[str, Any]) -> None:
+    looks = Admin({"partitions": []}, {"partitions": [unlucky]}, {"partitions": [row()]}, {"partitions": ["too late"]})
+    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [row()]}
+
+
+@pytest.mark.parametrize("lasting", OPEN.values(), ids=OPEN.keys())
+def test_what_stays_open_stands_in_the_snapshot(lasting: dict[str, Any]) -> None:
+    looks = Admin({"partitions": [row(isr=[1])]}, {"partitions": [lasting]})
+    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [lasting]}
+
+
+def test_partitions_that_there_are_and_that_nobody_tells_of_are_named() -> None:
+    topics = [Topic(name="t", partitions=3)]
+    assert recovery.not_told({"partitions": [row(partition=p) for p in range(3)]}, topics) == ""
+    assert recovery.not_told({"partitions": [row(partition=1)]}, topics) == "t-0, t-2"

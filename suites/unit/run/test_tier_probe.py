@@ -1,0 +1,203 @@
+"""What is waited for of a remote tier and what is written of it. Brokers are scripted, their files are real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.evidence import BundleWriter
+from harness.kafka.admin.offsets import TieredReplica
+from harness.kafka.release.release import Release
+from harness.kafka.storage.local_tier import ROOT
+from harness.kafka.storage.segment_scan import REMOTE_TIER
+from harness.model.scenario.scenario import Producer, Scenario, Topic
+from harness.run import recovery, tier_probe
+from harness.run.tier_probe import TierLooks
+from harness.workload.drain.internal_topic_reads import RawRecord
+from suites.unit.kafka.storage.test_local_tier import SEGMENT, TOPIC_ID, put
+from suites.unit.kafka.storage.test_record_batch import batch_bytes
+from suites.unit.kafka.storage.test_remote_log_metadata import segment_record
+
+CONFIG = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+LARGE = {"local.retention.bytes": "5000000"}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_INTERVAL_S", 0.001)
+    for name in ("REST_DEADLINE_S", "FILLED_DEADLINE_S"):
+        monkeypatch.setattr(tier_probe, name, 0.05)
+
+
+class Brokers:
+    """Two brokers with a replica each of `far`, whose segments begin where `bases` says, or those of 1 at `others`."""
+
+    brokers = (1, 2)
+    release = Release(version="4.3.1", commit="c", source="s", classpath=())
+
+    def bootstrap_direct(self) -> str:
+        return ""
+
+    def __init__(self, root: Path, bases: tuple[int, ...], others: tuple[int, ...] = ()) -> None:
+        self.root = root
+        self.tier_store = root / "tier"
+        for broker in self.brokers:
+            folder = root / f"b{broker}" / "far-0"
+            folder.mkdir(parents=True)
+            for base in others if others and broker == 1 else bases:
+                (folder / f"{base:020}.log").write_bytes(b"")
+            (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 1500\n")
+
+    def log_directories(self, broker: int) -> list[Path]:
+        return [self.root / f"b{broker}"]
+
+
+def store(brokers: Brokers, content: bytes, **of: Any) -> None:
+    put(brokers.tier_store, content, topic="far", partition=0, **of)
+
+
+def told(highest: int | None, local: int = 0) -> dict[tuple[str, int, int], TieredReplica]:
+    return {("far", 0, broker): TieredReplica(0, local, 50, highest) for broker in (1, 2)}
+
+
+def looks(
+    brokers: Brokers,
+    answers: dict[tuple[str, int, int], TieredReplica],
+    config: dict[str, str] | None = None,
+    fed: bool = True,
+) -> TierLooks:
+    admin = SimpleNamespace(
+        topic_configs=lambda topics: {"far": CONFIG | (config or {})},
+        tiered_replicas=lambda topics: answers,
+        partitions=lambda topics: [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID, leader=2)],
+    )
+    topic = Topic(name="far", partitions=1, config=CONFIG | (config or {}))
+    producers = (Producer(name="p", topics=("far",), when="always" if fed else "steps"),)
+    scenario = Scenario(name="s", title="", guards="", topics=(topic, Topic(name="near")), producers=producers)
+    return TierLooks(cast(Any, brokers), cast(Any, admin), scenario, BundleWriter(brokers.root / "bundle"))
+
+
+def test_at_rest_is_who_keeps_the_active_segment_alone(tmp_path: Path) -> None:
+    assert looks(Brokers(tmp_path, (40,)), told(39, 40)).at_rest().ok
+
+
+def test_what_a_replica_has_no_more_of_does_not_have_to_go_to_the_tier(tmp_path: Path) -> None:
+    """Where nobody tells of the copies any more."""
+    assert looks(Brokers(tmp_path, (40,)), told(9, 40)).at_rest().ok
+
+
+def test_a_log_goes_on_where_a_copy_begins_or_what_a_replica_has_itself(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (40,))
+    store(brokers, b"", base=20)
+    store(brokers, b"", base=0)
+    assert looks(brokers, told(9, 40)).joints() == {("far", 0): [0, 20, 40]}
+
+
+@pytest.mark.parametrize("highest", [39, None])
+def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path: Path, highest: int | None) -> None:
+    brokers = Brokers(tmp_path, (30, 40))
+    settled = looks(brokers, told(highest)).at_rest()
+    assert not settled.ok
+    assert "far-0 of broker 1: segments [30, 40] are still there" in settled.last_seen
+    assert "far-0 of broker 2: segments [30, 40] are still there" in settled.last_seen
+    assert looks(brokers, told(highest), LARGE).at_rest().ok
+
+
+@pytest.mark.parametrize(("kept_ms", "ok"), [("1000", False), ("600000", True), ("-2", True)])
+def test_what_is_kept_by_time_is_gone_soon_where_that_is_short(tmp_path: Path, kept_ms: str, ok: bool) -> None:
+    by_time = {**LARGE, "local.retention.ms": kept_ms}
+    assert looks(Brokers(tmp_path, (30, 40)), told(39), by_time).at_rest().ok is ok
+
+
+def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
+    settled = looks(Brokers(tmp_path, (30, 40)), told(29), LARGE).at_rest()
+    assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
+
+
+def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier_has_in_part(tmp_path: Path) -> None:
+    assert looks(Brokers(tmp_path, (40,), others=(30, 45)), told(39, 40)).at_rest().ok
+
+
+@pytest.mark.parametrize(
+    ("others", "highest", "seen"),
+    [
+        ((30, 40, 45), 39, "far-0 of broker 1: segments [30, 40, 45] are still there"),
+        ((30, 45), 29, "far-0 of broker 1: in the tier up to 29, and the leader says 39"),
+    ],
+)
+def test_a_follower_keeps_nothing_that_the_tier_has_whole_and_knows_what_it_has(
+    tmp_path: Path, others: tuple[int, ...], highest: int, seen: str
+) -> None:
+    heard = told(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
+    settled = looks(Brokers(tmp_path, (40,), others), heard).at_rest()
+    assert seen in settled.last_seen
+
+
+def test_a_topic_that_was_taken_out_of_the_tier_is_not_waited_for(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (0, 100, 200))
+    gone = looks(brokers, told(None), {"remote.storage.enable": "false"})
+    assert gone.at_rest().ok
+    assert gone.lacking(5) == ""
+
+
+def test_who_says_nothing_is_not_at_rest(tmp_path: Path) -> None:
+    settled = looks(Brokers(tmp_path, (40,)), {}).at_rest()
+    assert "broker 1 says nothing of far-0" in settled.last_seen
+
+
+def test_a_partition_with_few_segments_is_named(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (0,))
+    one = looks(brokers, told(-1))
+    assert "far-0 has 0 of 1 segments in the tier" in one.filled(1).last_seen
+    assert looks(brokers, told(-1), fed=False).filled(1).ok
+    store(brokers, b"")
+    store(brokers, b"", base=50)
+    store(brokers, b"", kind="index", base=60)
+    another = brokers.tier_store / ROOT / f"far-0-{TOPIC_ID[::-1]}"
+    another.mkdir()
+    (another / f"{70:020}-{SEGMENT}.log").touch()
+    assert one.lacking(3) == "far-0 has 2 of 3 segments in the tier"
+    assert one.filled(2).ok
+
+
+def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, finished = (segment_record("far", state) for state in (0, 1))
+    reads = [[RawRecord(2, 5, 100, started)], [RawRecord(2, 5, 100, started), RawRecord(2, 6, 200, finished)]]
+    other = RawRecord(0, 0, 1, segment_record("another", 0))
+    monkeypatch.setattr(tier_probe, "read_all", lambda *_: [other, *reads.pop(0)])
+    brokers = Brokers(tmp_path, (43,))
+    store(brokers, batch_bytes(40, [b"a"] * 3) + b"torn")
+    store(brokers, b"1234", kind="index")
+    looks(brokers, told(42, 43)).look("end")
+    rows = {
+        table: pq.read_table(tmp_path / "bundle" / table)
+        for table in ("tier_metadata", "tier_objects", "tier_replicas", "batches")
+    }
+    index, log = rows["tier_objects"].to_pylist()
+    assert (log["records"], log["first_offset"], log["last_offset"], log["segment_id"]) == (3, 40, 42, SEGMENT)
+    assert log["faulty"] == "4 bytes behind the last batch: 4 bytes, less than a header"
+    assert (index["kind"], index["records"], index["faulty"], index["size_bytes"]) == ("index", None, None, 4)
+    assert [row["epochs"] for row in rows["tier_replicas"].to_pylist()] == ["0:0,3:1500"] * 2
+    first, second = rows["tier_metadata"].to_pylist()
+    assert (first["read"], first["offset"], first["state"]) == (1, 5, "COPY_SEGMENT_STARTED")
+    assert (second["read"], second["offset"], second["state"]) == (2, 6, "COPY_SEGMENT_FINISHED")
+    assert {row["epochs"] for row in (first, second)} == {"0:40,3:41"}
+    assert {(row["base_offset"], row["end_offset"], row["size_bytes"]) for row in (first, second)} == {(40, 42, 300)}
+    assert rows["batches"]["broker"].to_pylist() == [REMOTE_TIER]
+
+
+def test_without_a_tier_nothing_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
+    none = TierLooks(
+        cast(Any, None),
+        cast(Any, None),
+        Scenario(name="s", title="", guards="", topics=(Topic(name="near"),)),
+        BundleWriter(tmp_path / "bundle"),
+    )
+    none.look("end")
+    assert none.at_rest().ok
+    assert none.filled(20).ok
+    assert not list((tmp_path / "bundle").glob("tier_*"))

@@ -1,0 +1,233 @@
+"""An admin's plan, and what it makes of answers, of none, and of a broker that is not there."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.kafka.admin.operations import refusal, request
+from harness.kafka.admin.wire import Unanswered
+from harness.model.outcome import Did, Outcome
+from harness.model.scenario.scenario import Admin
+from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing
+from harness.model.waiting import wait_for
+from harness.workload.admins import admin_load
+from harness.workload.admins.admin_load import AdminLoop, addresses_of
+from harness.workload.admins.admin_plan import Plan, Wanted
+from harness.workload.producers.outcomes import ADMIN_VALIDATIONS, NOT_SENT, outcome_of_operation
+
+BOOTSTRAP = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+THINGS = {
+    Did.CREATE_TOPIC: Thing(Sort.TOPIC, "ops-topic-1"),
+    Did.DELETE_TOPIC: Thing(Sort.TOPIC, "ops-topic-1"),
+    Did.SET_CONFIG: Thing(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
+    Did.UNSET_CONFIG: Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
+    Did.CREATE_ACL: Thing(Sort.ACL, "ops-acl-1"),
+    Did.DELETE_ACL: Thing(Sort.ACL, "ops-acl-1"),
+    Did.SET_USER: Thing(Sort.USER, "ops-user-1"),
+    Did.DELETE_USER: Thing(Sort.USER, "ops-user-1"),
+    Did.REASSIGN: Thing(Sort.REPLICAS, "ops-standing-0", "3"),
+}
+DENIED = {"error_code": 0, "matching_acls": [{"error_code": 7}]}
+MISSING = {"partitions": [{"error_code": 3}]}
+VALUES: Mapping[Did, str] = {Did.CREATE_TOPIC: "7", Did.SET_CONFIG: "7", Did.SET_USER: "4096", Did.REASSIGN: "2,3"}
+
+
+# --- the plan ---
+
+
+def planned(count: int, does: tuple[str, ...] = Admin(name="x").does, things: int = 6) -> list[Wanted]:
+    plan = Plan(Admin(name="ops", does=does, things=things), 3, Random(1))
+    wanted = []
+    for _ in range(count):
+        wanted.append(plan.next())
+        plan.done(wanted[-1])
+    return wanted
+
+
+def test_kinds_of_work_have_their_turns() -> None:
+    sorts = [wanted.thing.sort for wanted in planned(10)]
+    assert sorts[:5] == sorts[5:]
+    assert len(set(sorts[:5])) == 5
+
+
+def test_each_thing_is_left_alone_after_a_few_operations() -> None:
+    names = [wanted.thing.name for wanted in planned(12, ("topics",))]
+    assert names == [f"ops-topic-{n}" for n in (0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 5)]
+
+
+def test_what_was_made_is_unmade_and_made_again_and_all_numbers_differ() -> None:
+    wanted = planned(600, ("topics",))
+    of_one = [(w.did, w.after is None) for w in wanted if w.thing.name == "ops-topic-2"]
+    assert of_one[:4] == [
+        (Did.CREATE_TOPIC, False),
+        (Did.DELETE_TOPIC, True),
+        (Did.CREATE_TOPIC, False),
+        (Did.DELETE_TOPIC, True),
+    ]
+    made = [w.after for w in wanted if w.after is not None]
+    assert len(set(made)) == len(made)
+
+
+def test_no_value_comes_twice_in_a_row_on_one_thing() -> None:
+    was: dict[Thing, str | None] = {THINGS[Did.REASSIGN]: FIRST_PAIR}
+    for wanted in planned(2000):
+        if wanted.thing in was and wanted.did is not Did.UNSET_CONFIG:
+            assert was[wanted.thing] != wanted.after
+        was[wanted.thing] = wanted.after
+
+
+def test_a_refused_operation_leaves_the_thing_as_it_is_believed_to_be() -> None:
+    plan = Plan(Admin(name="ops", does=("acls",), things=1), 3, Random(1))
+    assert plan.next().did is Did.CREATE_ACL
+    assert plan.next().did is Did.CREATE_ACL
+    plan.done(Wanted(Did.CREATE_ACL, THINGS[Did.CREATE_ACL], ALLOWED))
+
+
+def test_some_settings_are_such_as_kafka_must_refuse() -> None:
+    values = [w.after for w in planned(400, ("configs",), 20) if w.after is not None]
+    invalid = [value for value in values if value.startswith("-")]
+    assert 0 < len(invalid) < len(values) / 4
+
+
+# --- requests and answers ---
+
+
+@pytest.mark.parametrize("did", Did)
+def test_every_operation_has_a_request_that_can_be_written(did: Did) -> None:
+    question = request(did, THINGS[did], VALUES.get(did), 4.0)
+    newest = min(question.kind.max_version, question.newest)
+    message = question.build(newest)
+    message.API_VERSION = newest
+    message.with_header(correlation_id=1, client_id="x")
+    assert THINGS[did].name.encode() in message.encode(header=True, framed=True)
+
+
+@pytest.mark.parametrize(
+    ("did", "answer", "error"),
+    [
+        (Did.CREATE_TOPIC, {"topics": [{"error_code": 36}]}, "TOPIC_ALREADY_EXISTS"),
+        (Did.CREATE_TOPIC, {"topics": [{"error_code": 0}]}, None),
+        (Did.CREATE_TOPIC, {"topics": []}, "_NO_ANSWER"),
+        (Did.DELETE_TOPIC, {"responses": [{"error_code": 3}]}, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (Did.SET_CONFIG, {"responses": [{"error_code": 40}]}, "INVALID_CONFIG"),
+        (Did.DELETE_ACL, {"filter_results": [{"error_code": 0, "matching_acls": []}]}, None),
+        (Did.DELETE_ACL, {"filter_results": [DENIED]}, "REQUEST_TIMED_OUT"),
+        (Did.DELETE_USER, {"results": [{"error_code": 91}]}, "RESOURCE_NOT_FOUND"),
+        (Did.REASSIGN, {"error_code": 41, "responses": []}, "NOT_CONTROLLER"),
+        (Did.REASSIGN, {"error_code": 0, "responses": [MISSING]}, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ],
+)
+def test_an_answer_is_done_or_has_one_error(did: Did, answer: dict[str, Any], error: str | None) -> None:
+    assert refusal(did, _object(answer)) == error
+
+
+def _object(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return SimpleNamespace(**{key: _object(value) for key, value in plain.items()})
+    return [_object(entry) for entry in plain] if isinstance(plain, list) else plain
+
+
+def test_only_what_no_attempt_can_have_done_is_refused() -> None:
+    assert outcome_of_operation(None) is Outcome.ACKED
+    assert outcome_of_operation(NOT_SENT) is Outcome.REFUSED
+    assert {outcome_of_operation(error) for error in ADMIN_VALIDATIONS} == {Outcome.REFUSED}
+    doubtful = ("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND", "NOT_CONTROLLER")
+    doubtful += ("REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "_TIMED_OUT", "_TRANSPORT", "_NO_ANSWER")
+    assert {outcome_of_operation(error) for error in doubtful} == {Outcome.UNKNOWN}
+
+
+# --- the loop ---
+
+
+class Table:
+    """Keeps rows."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self.rows.append(dict(row))
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Script:
+    """What happens to one connection after another; the last stays. An exception is raised when it is asked."""
+
+    def __init__(self, *fates: Any) -> None:
+        self.fates = list(fates)
+        self.asked: list[tuple[str, int]] = []
+
+    def __call__(self, address: tuple[str, int], give_up_at: float) -> Script:
+        self.asked.append(address)
+        self.fate = self.fates.pop(0) if len(self.fates) > 1 else self.fates[0]
+        if isinstance(self.fate, ConnectionRefusedError):
+            raise self.fate
+        return self
+
+    def ask(self, question: Any, give_up_at: float) -> Any:
+        if isinstance(self.fate, Exception):
+            raise self.fate
+        return self.fate
+
+    def close(self) -> None: ...
+
+
+DONE = _object({"results": [{"error_code": 0}], "filter_results": [{"error_code": 0, "matching_acls": []}]})
+
+
+@pytest.fixture
+def table() -> Table:
+    return Table()
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, table: Table, script: Script, rows: int) -> AdminLoop:
+    monkeypatch.setattr(admin_load, "Connection", script)
+    spec = Admin(name="ops", does=("acls",), rate_per_s=100, timeout_s=1)
+    loop = AdminLoop(spec, BOOTSTRAP, table, Random(1))
+    loop.start()
+    wait_for(lambda: len(table.rows), until=lambda count: count >= rows, deadline_s=10, what="operations")
+    loop.stop()
+    assert loop.join(10) is None
+    return loop
+
+
+def test_outcomes_are_those_of_the_one_attempt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    fates = (ConnectionRefusedError(), TimeoutError(), ConnectionResetError(), struct.error(), Unanswered(), DONE)
+    loop = ran(monkeypatch, table, Script(*fates), 7)
+    told = [(row["outcome"], row["error"]) for row in table.rows[:6]]
+    assert told == [
+        ("refused", "_NOT_SENT"),
+        ("unknown", "_TIMED_OUT"),
+        ("unknown", "_TRANSPORT"),
+        ("unknown", "_TRANSPORT"),
+        ("refused", "_NOT_SENT"),
+        ("acked", None),
+    ]
+    assert [row["op"] for row in table.rows] == list(range(len(table.rows)))
+    assert loop.ended(0, Outcome.UNKNOWN) == 3
+    assert loop.ended(table.rows[1]["called_ns"], Outcome.REFUSED) == 1
+    assert loop.ended(0) == len(table.rows)
+    assert loop.thing("acl User:ops-acl-0 ALLOW READ TOPIC LITERAL ops-acl-0 from *").sort is Sort.ACL
+
+
+def test_brokers_are_asked_in_turn(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    script = Script(DONE)
+    ran(monkeypatch, table, script, 6)
+    assert script.asked[:4] == [*addresses_of(BOOTSTRAP), ("127.0.0.1", 1)]
+
+
+def test_what_kills_it_is_a_doubt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    monkeypatch.setattr(admin_load, "Connection", Script(DONE))
+    monkeypatch.setattr(table, "append", lambda row: 1 / 0)
+    loop = AdminLoop(Admin(name="ops", does=("acls",), rate_per_s=100), BOOTSTRAP, table, Random(1))
+    loop.start()
+    assert "admin ops died: ZeroDivisionError" in (loop.join(10) or "")

@@ -1,0 +1,72 @@
+"""Which answers of a coordinator are kept as evidence. The consumer is scripted; nothing is claimed about Kafka."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from harness.model.scenario.scenario import Reader
+from harness.workload.consumers.consumer_group import GroupReader
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.producers.recording_producer import Target
+
+PLACE = ("t", 0)
+DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+
+
+class Table:
+    """Takes rows and keeps none."""
+
+    def append(self, columns: Any) -> None:
+        return
+
+
+class Coordinator:
+    """Tells one offset, whatever was committed, and counts how often it is asked."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.asked = 0
+
+    def committed(self, wanted: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        self.asked += 1
+        return [TopicPartition(w.topic, w.partition, self.offset) for w in wanted]
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        return offsets
+
+    def incremental_assign(self, starts: list[TopicPartition]) -> None:
+        self.starts = [start.offset for start in starts]
+
+
+def reader_of(**spec: Any) -> GroupReader:
+    table = cast(Any, Table())
+    return GroupReader(Reader(name="r", topics=("t",), group="g", **spec), DESK, table, table)
+
+
+def joined(reader: GroupReader, coordinator: Coordinator) -> None:
+    """Gets its partition, reads to offset 5, commits, reads to 9 and commits again."""
+    consumer = cast(Any, coordinator)
+    reader._assigned(consumer, [TopicPartition(*PLACE)])
+    for position in (5, 9):
+        reader._observer.next_offset[PLACE] = position
+        reader._commit(consumer)
+
+
+def test_stable_answers_that_are_no_acknowledged_commit_are_evidence() -> None:
+    reader, coordinator = reader_of(), Coordinator(3)
+    joined(reader, coordinator)
+    assert coordinator.starts == [3]
+    assert [(a["group"], a["offset"]) for a in reader.answers] == [("g", 3), ("g", 3)]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"isolation": "read_uncommitted"}, {"config": {"isolation.level": "read_uncommitted"}}]
+)
+def test_answers_that_may_legally_lag_are_none(spec: dict[str, Any]) -> None:
+    reader, coordinator = reader_of(**spec), Coordinator(3)
+    joined(reader, coordinator)
+    assert (reader.answers, coordinator.starts) == ([], [3])  # where to begin is asked all the same
+    assert coordinator.asked == 1

@@ -1,0 +1,233 @@
+"""A member of a group that dies: what it commits and processes, and what lies between. The consumer is scripted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from harness.faults.clients.reader_dies import ReaderDies
+from harness.faults.steps.registry import check_steps
+from harness.faults.steps.waits import WaitRead
+from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.scenario.scenario import Producer, Reader, Scenario, Step, Topic
+from harness.workload.consumers import live_readers
+from harness.workload.consumers.consumer_group import behind
+from harness.workload.consumers.crashing_consumer import Death, MortalReader, spans
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.producers.recording_producer import Target
+
+DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
+
+
+class Message:
+    """A record by its place alone."""
+
+    def __init__(self, partition: int, offset: int) -> None:
+        self.at = ("t", partition, offset)
+
+    def topic(self) -> str:
+        return self.at[0]
+
+    def partition(self) -> int:
+        return self.at[1]
+
+    def offset(self) -> int:
+        return self.at[2]
+
+
+class Coordinator:
+    """Takes every commit, or none."""
+
+    def __init__(self) -> None:
+        self.committed_at: list[dict[int, int]] = []
+        self.refuses = False
+        self.closed = False
+
+    def committed(self, wanted: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        return wanted
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        self.committed_at.append({one.partition: one.offset for one in offsets})
+        return [] if self.refuses else offsets
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Observed:
+    """Stands in for the observer: which records count as read."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, int, int]] = []
+        self.next_offset: dict[tuple[str, int], int] = {}
+        self.seen = 0
+
+    def observe(self, records: list[Any]) -> None:
+        self.records += [record.at for record in records]
+        for record in records:
+            self.next_offset["t", record.partition()] = record.offset() + 1
+
+
+class Member(MortalReader):
+    """What it has observed is kept, and its commits are not written."""
+
+    def __init__(self, commits: str) -> None:
+        table = cast(Any, SimpleNamespace(append=lambda row: None))
+        super().__init__(Reader(name="r", topics=("t",), group="g", commits=commits), DESK, table, table)
+        self.seen_by = Observed()
+        self._observer = cast(Any, self.seen_by)
+        self._mine = {("t", 0), ("t", 1)}
+        self.begun: list[Any] = []
+
+    def _begin(self, consumer: Any) -> None:
+        self.begun.append(consumer)
+
+
+def given(member: Member, consumer: Coordinator, *offsets: int, partition: int = 0) -> None:
+    member._process(cast(Any, consumer), cast(Any, [Message(partition, offset) for offset in offsets]))
+
+
+def offsets(member: Member) -> list[int]:
+    return [offset for _, _, offset in member.seen_by.records]
+
+
+def test_who_commits_before_skips_what_lies_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    member, consumer = Member("before"), Coordinator()
+    given(member, consumer, 0, 1)
+    assert (consumer.committed_at, offsets(member)) == ([{0: 2}], [0, 1])
+    death = member.die(3)
+    given(member, consumer, 2, 3)
+    assert (death.between, consumer.committed_at, offsets(member)) == (None, [{0: 2}], [0, 1])
+    given(member, consumer, 4)
+    assert (death.between, consumer.committed_at[1:], offsets(member)) == ({("t", 0): (2, 5)}, [{0: 5}], [0, 1])
+    lives_on(member, consumer, monkeypatch, [0, 1, 5])
+
+
+def test_who_commits_after_gets_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    member, consumer = Member("after"), Coordinator()
+    given(member, consumer, 0, 1)
+    member._commit(cast(Any, consumer))
+    death = member.die(2)
+    given(member, consumer, 2, 3, partition=1)
+    assert (death.between, consumer.committed_at, offsets(member)) == ({("t", 1): (2, 4)}, [{0: 2}], [0, 1, 2, 3])
+    lives_on(member, consumer, monkeypatch, [0, 1, 2, 3, 5])
+
+
+def lives_on(member: Member, consumer: Coordinator, monkeypatch: pytest.MonkeyPatch, seen: list[int]) -> None:
+    """The dead one commits no more, another one takes its place and processes what comes."""
+    before = len(consumer.committed_at)
+    member._revoked(cast(Any, consumer), [TopicPartition("t", 0)])
+    another = Coordinator()
+    monkeypatch.setattr(live_readers, "Consumer", lambda settings: another)
+    assert member._current(cast(Any, consumer)) is another
+    assert (consumer.closed, len(consumer.committed_at), member.begun) == (True, before, [another])
+    member._mine = {("t", 0), ("t", 1)}
+    given(member, another, 5)
+    assert offsets(member) == seen
+
+
+def test_who_cannot_commit_does_not_die_of_it() -> None:
+    member, consumer = Member("before"), Coordinator()
+    consumer.refuses = True
+    death = member.die(1)
+    given(member, consumer, 0)
+    given(member, consumer, 1)
+    assert (death.refused, death.between, offsets(member)) == (True, None, [0, 1])
+
+
+def test_a_death_that_is_called_off_costs_nothing() -> None:
+    member, consumer = Member("after"), Coordinator()
+    death = member.die(5)
+    given(member, consumer, 0, 1)
+    death.called_off = True
+    given(member, consumer)
+    assert (death.between, offsets(member)) == (None, [0, 1])
+    member.die(5)
+    given(member, consumer, 2)
+    member._end(cast(Any, consumer))
+    assert (offsets(member), consumer.committed_at[-1]) == ([0, 1, 2], {0: 3})
+
+
+def test_spans_go_from_the_first_to_behind_the_last() -> None:
+    records = [Message(0, 7), Message(1, 2), Message(0, 9)]
+    assert spans(cast(Any, records)) == {("t", 0): (7, 10), ("t", 1): (2, 3)}
+
+
+def test_a_group_is_behind_where_its_member_that_is_farthest_is() -> None:
+    members: Any = [
+        SimpleNamespace(positions={("t", 0): 4}, committed={("t", 0): 2}, spec=SimpleNamespace(topics=("t",))),
+        SimpleNamespace(positions={("t", 0): 6}, committed={}, spec=SimpleNamespace(topics=("t",))),
+    ]
+    assert behind(members, {("t", 0): 9, ("t", 1): 0, ("other", 0): 9}) == {"t/0": 4, "t/1": 1}
+    assert behind(members, {("t", 0): 5}) == {}
+    assert behind(members, {("t", 0): 5}, committed=True) == {"t/0": 4}
+
+
+class Load:
+    """Lets its only reader die when it is told to."""
+
+    def __init__(self, **death: Any) -> None:
+        self.death = Death(2, **death)
+
+    def let_die(self, group: str, records: int) -> Death:
+        assert (group, records) == ("g", 2)
+        return self.death
+
+    def highest_acked(self) -> dict[tuple[str, int], int]:
+        return {("t", 0): 2}
+
+    def behind(self, group: str, acked: dict[tuple[str, int], int], *, committed: bool) -> dict[str, int]:
+        assert acked == {("t", 0): 2}
+        return {} if self.death.between else {"t/0": 3}
+
+
+def stage(load: Load) -> Any:
+    events: list[dict[str, Any]] = []
+    return SimpleNamespace(
+        load=load, events=events, record_event=lambda kind, **facts: events.append({"kind": kind, **facts})
+    )
+
+
+def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> None:
+    played = stage(Load(between={("t", 0): (5, 7)}))
+    with ReaderDies(group="g", records=2).active(played) as injected:
+        assert injected.probe().because == "group g died with 2 offsets between commit and processing"
+    assert played.events == [
+        {"kind": "reader_died", "topic": "t", "partition": 0, "group": "g", "from_offset": 5, "before_offset": 7}
+    ]
+    assert played.load.death.called_off
+
+
+def test_who_lives_has_not_been_bitten() -> None:
+    for load, said in (
+        (Load(held=cast(Any, [1])), "group g was given 1 of 2 records"),
+        (Load(refused=True), "what group g was to commit before it died was not acknowledged"),
+    ):
+        played = stage(load)
+        with ReaderDies(group="g", records=2).active(played) as injected:
+            assert (injected.probe().held, injected.probe().because) == (False, said)
+        assert (played.events, load.death.called_off) == ([], True)
+
+
+def test_a_group_that_has_not_read_everything_is_waited_for() -> None:
+    WaitRead(group="g", deadline_s=1).perform(stage(Load(between={("t", 0): (5, 7)})))
+    with pytest.raises(HarnessTimeout, match="group g to be given what was acknowledged"):
+        WaitRead(group="g", deadline_s=0.01).perform(stage(Load()))
+
+
+def test_one_of_several_members_is_refused() -> None:
+    readers = tuple(Reader(name=name, topics=("t",), group="g") for name in ("a", "b"))
+    scenario = Scenario(
+        name="s",
+        title="",
+        guards="",
+        topics=(Topic(name="t", partitions=1),),
+        producers=(Producer(name="p", topics=("t",)),),
+        readers=readers,
+        steps=(Step(do="reader_dies", name="it", args={"group": "g"}),),
+    )
+    with pytest.raises(BadInput, match="a, b are in g, and one of them alone would not be missed"):
+        check_steps(scenario)

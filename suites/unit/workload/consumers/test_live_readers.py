@@ -1,0 +1,102 @@
+"""Which partitions a live reader holds, as topics grow and are made anew. The consumer is scripted."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+from harness.model.scenario.scenario import Reader
+from harness.workload.consumers import live_readers
+from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.producers.recording_producer import Target
+
+
+class Consumer:
+    """Remembers what it was told to read."""
+
+    def __init__(self) -> None:
+        self.reads: set[tuple[str, int]] = set()
+        self.starts: dict[tuple[str, int], int] = {}
+        self.closed = False
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.reads |= {(p.topic, p.partition) for p in partitions}
+        self.starts |= {(p.topic, p.partition): p.offset for p in partitions}
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self.reads -= {(p.topic, p.partition) for p in partitions}
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition(*place) for place in self.reads]
+
+    def close(self) -> None:
+        self.closed = True
+
+    def consume(self, count: int, timeout_s: float) -> list[Any]:
+        return []
+
+
+def target(topic: str, partitions: int, topic_id: str = "id") -> Target:
+    return Target(topic=topic, topic_id=topic_id, partitions=partitions)
+
+
+class Read:
+    """A reader of two topics, turn by turn."""
+
+    def __init__(self) -> None:
+        self.targets = {"t": target("t", 2), "other": target("other", 1)}
+        desk = ReadingDesk(bootstrap="", targets=self.targets, run=1)
+        self.reader = LiveReader(Reader(name="r", topics=("t", "other")), desk, cast(Any, None))
+        self.consumer = Consumer()
+
+    def turn(self) -> set[tuple[str, int]]:
+        self.consumer = cast(Any, self.reader._current(cast(Any, self.consumer)))
+        self.reader._turn(cast(Any, self.consumer))
+        return self.consumer.reads
+
+
+def test_partitions_that_were_added_are_read_too() -> None:
+    read = Read()
+    assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    read.targets["t"] = target("t", 3)
+    assert read.turn() == {("t", 0), ("t", 1), ("t", 2), ("other", 0)}
+
+
+def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_readers, "Consumer", lambda settings: Consumer())
+    read = Read()
+    read.turn()
+    assert read.reader.reads("t")
+    read.reader._observer.next_offset["t", 0] = 70
+    read.reader._observer.next_offset["other", 0] = 30
+    session = read.reader._observer._sessions["t", 0]
+    read.targets["t"] = target("t", 0)
+    assert read.turn() == {("other", 0)}
+    assert not read.reader.reads("t")
+    read.targets["t"] = target("t", 2, "another")
+    first = read.consumer
+    assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    assert read.consumer is not first
+    assert first.closed
+    assert read.consumer.starts == {("t", 0): OFFSET_BEGINNING, ("t", 1): OFFSET_BEGINNING, ("other", 0): 30}
+    assert read.reader._observer._topic_ids == {"t": "another", "other": "id"}
+    assert ("t", 0) not in read.reader.positions
+    assert read.reader._observer._sessions["t", 0] > session
+
+
+def test_before_a_hole_it_waits_and_looks_ever_more_seldom_whether_the_start_has_passed_it() -> None:
+    read = Read()
+    read.turn()
+    reader, consumer = read.reader, read.consumer
+    starts, sessions = [], []
+    for position in (0, 0, 0, 40, 40, 40, 40, 40, 41):
+        reader._observer.next_offset["t", 0] = position
+        reader._again_from_start(cast(Any, consumer), ("t", 0), "gone")
+        starts.append(consumer.starts["t", 0])
+        sessions.append(reader._observer._sessions["t", 0])
+    begin = OFFSET_BEGINNING
+    assert starts == [begin, begin, begin, begin, begin, 40, begin, 40, begin]
+    assert sessions == [1, 2, 3, 4, 5, 5, 6, 6, 7]
+    assert len(reader.jumps) == 7

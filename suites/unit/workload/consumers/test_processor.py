@@ -1,0 +1,153 @@
+"""Applications that read and write: what a scenario says of them, how a step lets them die, who is done with what."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import scenarios
+from harness.faults.clients.processor_dies import ProcessorDies
+from harness.faults.steps.registry import check_steps
+from harness.model.contract.contract import contract_from_dict, contract_of
+from harness.model.errors import BadInput
+from harness.model.scenario.toml import parse, patched
+from harness.workload.consumers.processor import ProcessorDeath, ProcessorLoop
+
+TEXT = """
+title = "t"
+guards = "g"
+steps = [
+  { do = "processor_dies", group = "w", at = "produced", name = "dies" },
+  { do = "heal", fault = "dies" },
+]
+
+[topics]
+a = { partitions = 1 }
+b = { partitions = 1 }
+
+[producers]
+p = { topics = ["a"] }
+worker = { topics = ["b"], when = "input", processes = { reads = ["a"], group = "w" }, transactions = {} }
+
+[readers]
+r = { topics = ["a"], group = "g" }
+"""
+
+
+def test_a_processor_is_promised_what_it_declares() -> None:
+    scenario = parse(TEXT, "s", check_steps)
+    contract = contract_of(scenario)
+    assert contract.processors["worker"].commits == "transaction"
+    assert contract.processors["worker"].reads == ("a",)
+    assert contract_from_dict(contract.as_dict()).processors["worker"].group == "w"
+    assert contract_from_dict({**contract.as_dict(), "processors": None}).processors == {}
+    assert scenario.groups == ("g", "w")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (' when = "input",', "", 'when = "input" and a table `processes` belong together'),
+        (' processes = { reads = ["a"], group = "w" },', "", 'when = "input" and a table `processes` belong together'),
+        (", transactions = {} }", " }", "a processor writes in transactions; give it a table `transactions`"),
+        ("transactions = {}", 'transactions = { offsets_of = "o" }', "leave out offsets_of and spans_rolls"),
+        ('topics = ["b"]', 'topics = ["a", "b"]', "a processor writes to one topic"),
+        ('reads = ["a"]', "reads = []", "reads is empty"),
+        ('reads = ["a"]', 'reads = ["c"]', "reads: no topic 'c'"),
+        ('reads = ["a"], group = "w"', 'reads = ["a"], group = "g"', "group = 'g' is another one's"),
+        (
+            'group = "w" }',
+            'group = "w", commits = "auto" }',
+            "commits = 'auto'; it is one of transaction, after, before",
+        ),
+        ("b = { partitions = 1 }", 'b = { config = { "cleanup.policy" = "compact" } }', "b is compacted"),
+        ('group = "w", at', 'group = "g", at', "g is no group of a processor; let a reader die by reader_dies"),
+        ('group = "w", at', 'group = "v", at', "no group of a reader 'v'"),
+        ('at = "produced"', 'at = "made"', "unknown value 'made'"),
+        ('at = "produced"', 'at = "commit", zombie = true', 'one that dies at "commit" has no transaction open'),
+    ],
+)
+def test_what_cannot_be_is_refused(old: str, new: str, told: str) -> None:
+    assert old in TEXT
+    with pytest.raises(BadInput) as refused:
+        parse(TEXT.replace(old, new, 1), "s", check_steps)
+    assert told in str(refused.value)
+
+
+def test_how_it_commits_can_be_weakened() -> None:
+    twin = patched(parse(TEXT, "s"), {"producers.worker.processes.commits": "after"})
+    assert twin.producers[1].processes is not None
+    assert twin.producers[1].processes.commits == "after"
+    weak = scenarios.weakened(scenarios.load("contract_processor_dies"))
+    assert [p.processes.commits for p in weak.producers if p.processes] == ["before", "after", "before"]
+
+
+class Load:
+    """Lets its only processor die when it is told to."""
+
+    def __init__(self, **death: Any) -> None:
+        self.told = death
+        self.death: ProcessorDeath | None = None
+
+    def let_process_and_die(self, group: str, at: Any, records: int, *, zombie: bool) -> ProcessorDeath:
+        assert (group, records) == ("w", 2)
+        self.death = ProcessorDeath(at=at, records=records, zombie=zombie, **self.told)
+        return self.death
+
+
+def bitten(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
+    events: list[dict[str, Any]] = []
+    stage: Any = SimpleNamespace(load=load, record_event=lambda kind, **facts: events.append({"kind": kind, **facts}))
+    with ProcessorDies(group="w", records=2, **how).active(stage) as injected:
+        bite = injected.probe()
+    assert load.death is not None
+    assert load.death.called_off
+    return bite.held, bite.because, events
+
+
+DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}
+
+
+def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
+    held, because, events = bitten(Load(**DIED), at="offsets")
+    assert (held, because) == (True, "the processor of w died with 2 records in work")
+    assert events == [
+        {
+            "kind": "processor_died",
+            "topic": "a",
+            "partition": 0,
+            "group": "w",
+            "at": "offsets",
+            "from_offset": 5,
+            "before_offset": 7,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("load", "held", "told"),
+    [
+        (Load(held=1), False, "the processor of w was given 1 of 2 records"),
+        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 records were in a log"),
+        (Load(**DIED), False, "the zombie of w was not fenced: it was told None"),
+        (Load(**DIED, fenced=""), False, "the zombie of w was not fenced: it could commit"),
+        (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it was told _TIMED_OUT"),
+        (Load(**DIED, fenced="_FENCED"), True, "died with 2 records in work, and its zombie was fenced (_FENCED)"),
+    ],
+)
+def test_a_zombie_has_to_be_fenced(load: Load, held: bool, told: str) -> None:
+    found, because, events = bitten(load, at="produced", zombie=True)
+    assert found is held
+    assert told in because
+    assert len(events) == ("between" in load.told)
+
+
+def test_what_a_processor_is_not_done_with() -> None:
+    loop: Any = object.__new__(ProcessorLoop)
+    loop.plan = SimpleNamespace(reads=("a",), group="w")
+    loop._done, loop._ends = {("a", 0): 5, ("a", 1): 3}, {("a", 1): 7}
+    acked = {("a", 0): 6, ("a", 1): 6, ("a", 2): 0, ("b", 0): 9}
+    assert loop.behind(acked) == {"a/0": 2, "a/2": 1}
+    assert loop.behind({("a", 0): 4}) == {}

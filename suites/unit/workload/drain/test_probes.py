@@ -1,0 +1,146 @@
+"""From where is read, and how a read ends: offsets chosen by what is known of logs, messages taken one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.evidence.columns import arrow_schema
+from harness.model.scenario.scenario import Reader, Scenario, Step
+from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.drain.probe_places import (
+    BELOW,
+    EDGE,
+    INSIDE,
+    PLACES_MAX,
+    START,
+    TIME,
+    Ask,
+    Logs,
+    aloof_groups,
+    asks_of,
+    logs_of,
+)
+from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, ProbePatience, Prober
+
+PLACE = ("t", 0)
+DRAIN = {"kind": "drain", "topic": "t", "partition": 0, "replica": 2, "start": 100}
+READS = [
+    DRAIN | {"isolation": "read_committed", "position": 1000},
+    DRAIN | {"isolation": "read_uncommitted", "position": 1010},
+    DRAIN | {"kind": "replica", "isolation": "read_committed", "replica": 1, "start": 90, "position": 1000},
+]
+
+
+def write(bundle: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    (bundle / table).mkdir()
+    types = {"bool": False, "string": "", "int64": 0, "int32": 0}
+    schema = arrow_schema(table)
+    blank = {f.name: None if f.nullable else types[str(f.type)] for f in schema}
+    pq.write_table(pa.Table.from_pylist([blank | row for row in rows], schema), bundle / table / "x-0.parquet")
+
+
+def batch(segment: int, first: int, last: int, broker: int = 2) -> dict[str, Any]:
+    return {"broker": broker, "topic": "t", "segment": segment, "base_offset": first, "last_offset": last}
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    write(tmp_path, "batches", [batch(100, 100, 100), batch(100, 101, 499), batch(500, 500, 1009), batch(7, 7, 9, 1)])
+    write(tmp_path, "lookups", [{"topic": "t", "time_ms": 5, "offset": 300}, {"topic": "t", "time_ms": 6}])
+    return tmp_path
+
+
+def test_offsets_lie_inside_batches_at_edges_of_segments_where_times_point_and_below_the_start(bundle: Path) -> None:
+    (asks,) = asks_of(logs_of(READS), bundle, Random(1)).values()
+    by_why: dict[str, list[int]] = {}
+    for ask in asks:
+        by_why.setdefault(ask.why, []).append(ask.offset)
+    assert len({ask.offset for ask in asks}) == len(asks)
+    assert all(100 <= offset < 1010 for offset in by_why[INSIDE])
+    assert any(101 < offset <= 499 for offset in by_why[INSIDE])
+    assert sorted(by_why[EDGE]) == [499, 500]
+    assert by_why[START] == [100]
+    assert [ask for ask in asks if ask.why == TIME] == [Ask(PLACE, 300, TIME, 5)]
+    assert sorted(by_why[BELOW]) == [50, 99]
+
+
+def test_nothing_is_read_from_a_hole(bundle: Path) -> None:
+    rows = [*READS[:2], READS[0] | {"holes": [{"from_offset": 101, "to_offset": 500}]}]
+    (asks,) = asks_of(logs_of(rows), bundle, Random(1)).values()
+    assert [ask.offset for ask in asks if 101 <= ask.offset < 500 and ask.why != TIME] == []
+    assert {ask.offset for ask in asks} >= {100, 500}
+
+
+def test_the_seed_repeats_them(bundle: Path) -> None:
+    first, again, other = (asks_of(logs_of(READS), bundle, Random(seed)) for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_an_empty_log_is_read_from_nowhere(tmp_path: Path) -> None:
+    logs = Logs(starts={PLACE: 0}, leaders={PLACE: 1}, positions={(PLACE, "read_committed"): 0})
+    assert asks_of(logs, tmp_path, Random(1)) == {PLACE: []}
+
+
+def test_of_many_partitions_some_are_read(tmp_path: Path) -> None:
+    logs = Logs(starts={("t", p): 0 for p in range(100)})
+    assert len(asks_of(logs, tmp_path, Random(1))) == PLACES_MAX
+
+
+def test_groups_that_a_member_had_better_not_join_are_read_from_their_commits_only() -> None:
+    def scenario(*readers: Reader, steps: tuple[Step, ...] = ()) -> Scenario:
+        return Scenario(name="s", title="", guards="", readers=readers, steps=steps)
+
+    plain = Reader(name="a", topics=("t",), group="g")
+    assert aloof_groups(scenario(plain, Reader(name="b", topics=("t",)))) == frozenset()
+    assert aloof_groups(scenario(plain, replace(plain, group="h", static=True))) == {"h"}
+    assert aloof_groups(scenario(plain, replace(plain, group="n", protocol="consumer"))) == {"n"}
+    turn = Step(do="restart_reader", name="over", args={"reader": "a", "protocol": "consumer"})
+    assert aloof_groups(scenario(plain, steps=(turn,))) == {"g"}
+
+
+class Told:
+    """A message or an error of one partition."""
+
+    def __init__(self, offset: int, error: str | None = None) -> None:
+        self._offset, self._name = offset, error
+
+    def error(self) -> Told | None:
+        return self if self._name else None
+
+    def name(self) -> str | None:
+        return self._name
+
+    def offset(self) -> int:
+        return self._offset
+
+
+def answered(*messages: Told) -> Answer:
+    desk = ReadingDesk(bootstrap="", targets={}, run=1)
+    prober = Prober({}, logs_of(READS), desk, "read_committed", ProbePatience(), 0.0)
+    answer = Answer(Ask(PLACE, 990, INSIDE), 0)
+    for message in messages:
+        if answer.told == SILENT:
+            prober._take(answer, message)  # type: ignore[arg-type]
+    return answer
+
+
+def test_a_read_ends_with_enough_records_the_end_or_an_offset_out_of_range() -> None:
+    assert answered().nothing
+    enough = answered(*map(Told, range(990, 990 + 2 * RECORDS)))
+    assert (enough.told, len(enough.records)) == (ENOUGH, RECORDS)
+    end = answered(Told(990), Told(1000, "_PARTITION_EOF"))
+    assert (end.told, end.end_offset, len(end.records)) == (END, 1000, 1)
+    assert answered(Told(-1, "_AUTO_OFFSET_RESET")).told == OUT_OF_RANGE
+    assert answered(Told(-1, "_TRANSPORT")).nothing
+
+
+def test_an_end_below_what_the_drain_was_given_is_none() -> None:
+    assert answered(Told(995, "_PARTITION_EOF")).nothing
+    assert answered(Told(995, "_PARTITION_EOF"), Told(996), Told(1000, "_PARTITION_EOF")).told == END

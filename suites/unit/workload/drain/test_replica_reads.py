@@ -1,0 +1,293 @@
+"""When a read of a copy counts: far enough, and from the broker that was meant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+
+from harness.workload.consumers.live_readers import ReadingDesk, serving_brokers
+from harness.workload.drain import offset_gaps
+from harness.workload.drain.replica_reads import Copy, CopyReader, Patience, Read
+from harness.workload.producers.recording_producer import Target
+
+COPY = Copy(topic="t", partition=0, leader=1, logs={1: (5, 40), 2: (5, 42), 3: (7, 40)})
+PLACE = ("t", 0)
+DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+
+
+def reader(broker: int | None, sentinels: dict[tuple[str, int], int] | None = None) -> CopyReader:
+    return CopyReader(DESK, [COPY], sentinels or {}, isolation="read_committed", broker=broker, patience=Patience())
+
+
+def statistics(broker: int, received: int) -> str:
+    partitions = {"0": {"broker": broker, "rxmsgs": received}, "-1": {"broker": -1, "rxmsgs": 0}}
+    return json.dumps({"topics": {"t": {"partitions": partitions}}})
+
+
+def read(**changes: Any) -> Read:
+    row = reader(2).reads[PLACE]
+    for name, value in changes.items():
+        setattr(row, name, value)
+    return row
+
+
+def test_the_target_is_the_highest_log_end_of_any_replica() -> None:
+    assert reader(None).reads[PLACE].target == 42
+
+
+def test_a_sentinel_beyond_every_log_end_is_read_as_well() -> None:
+    assert reader(None, {PLACE: 43}).reads[PLACE].target == 44
+
+
+@pytest.mark.parametrize(("broker", "replica", "start"), [(None, 1, 5), (2, 2, 5), (3, 3, 7)])
+def test_a_copy_is_read_from_its_own_log_s_start(broker: int | None, replica: int, start: int) -> None:
+    row = reader(broker).reads[PLACE]
+    assert (row.replica, row.start) == (replica, start)
+
+
+def test_the_leader_s_copy_is_not_read_twice() -> None:
+    assert reader(1).reads == {}
+
+
+def test_a_replica_that_told_nothing_is_not_read() -> None:
+    assert reader(4).reads == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reached"),
+    [
+        ({"position": 42}, True),
+        ({"position": 41}, False),
+        ({"position": 42, "stuck_reason": "broker 1 served it instead of broker 2"}, False),
+        ({}, False),
+    ],
+)
+def test_a_read_counts_when_it_came_to_its_target(changes: dict[str, Any], reached: bool) -> None:
+    assert read(**changes).as_row()["reached"] is reached
+
+
+def test_statistics_name_who_served() -> None:
+    assert serving_brokers(statistics(2, 10)) == {PLACE: (2, 10)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "served_by"),
+    [
+        ([(2, 0), (2, 30)], {2}),
+        ([(2, 0), (1, 30)], {1, 2}),
+        ([(1, 0), (2, 30)], {1, 2}),  # between two looks it may have been either
+        ([(2, 0), (1, 0), (2, 0), (2, 30)], {2}),
+        ([(2, 0), (-1, 0), (2, 30)], {2}),  # nobody gives nothing
+        ([(2, 0), (-1, 30), (2, 30)], {2}),
+        ([(2, 0), (-1, 0), (1, 30)], {1}),
+        ([(2, 0), (-1, 0), (-1, 30)], {-1}),  # somebody gave it
+        ([(-1, 0), (2, 0)], set()),
+    ],
+)
+def test_records_between_two_looks_came_from_the_broker_of_either(
+    seen: list[tuple[int, int]], served_by: set[int]
+) -> None:
+    copy = reader(2)
+    for look in seen:
+        copy._on_statistics(statistics(*look))
+    assert copy.reads[PLACE].served_by == served_by
+
+
+@pytest.mark.parametrize(
+    ("broker", "changes", "failed"),
+    [
+        (2, {"position": 42, "served_by": {2}}, []),
+        (2, {"position": 41, "served_by": {2}}, [PLACE]),
+        (2, {"position": 42, "served_by": {1, 2}}, [PLACE]),
+        (2, {"position": 42, "served_by": {-1}}, [PLACE]),
+        (None, {"position": 42, "served_by": {1, 3}}, []),  # whoever leads
+        (None, {"position": 42, "stuck_reason": "broke off"}, [PLACE]),
+    ],
+)
+def test_a_read_fails_that_stopped_short_or_met_another_broker(
+    broker: int | None, changes: dict[str, Any], failed: list[tuple[str, int]]
+) -> None:
+    copy = reader(broker)
+    for name, value in changes.items():
+        setattr(copy.reads[PLACE], name, value)
+    assert copy.failed() == failed
+
+
+def event(error: int) -> Message:
+    """Comes out of a poll in place of a record."""
+    return Message(topic="t", partition=0, error=KafkaError(error))
+
+
+class Scripted:
+    """A consumer whose polls are given, each with the statistics that it lets come in."""
+
+    def __init__(self, copy: CopyReader, *polls: tuple[list[Message], str], seekable: bool = True) -> None:
+        self.copy = copy
+        self.polls = list(polls)
+        self.seekable = seekable
+        self.assigned: list[int] = []
+        self.sought: list[int] = []
+
+    def consume(self, records: int, timeout_s: float) -> list[Message]:
+        events, text = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
+        self.copy._on_statistics(text)
+        return events
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        return 30, 42
+
+    def assignment(self) -> list[Any]:
+        return [TopicPartition(*PLACE)]
+
+    def incremental_unassign(self, places: list[Any]) -> None:
+        self.assigned.append(-1)
+
+    def incremental_assign(self, places: list[Any]) -> None:
+        self.assigned.append(places[0].offset)
+
+    def seek(self, start: Any) -> None:
+        if not self.seekable:
+            raise KafkaException("no position")
+        self.sought.append(start.offset)
+
+
+def test_a_jump_before_anything_counts_begins_at_the_new_log_start() -> None:
+    copy = reader(2)
+    jump = event(KafkaError._AUTO_OFFSET_RESET)
+    consumer = Scripted(copy, ([], statistics(1, 0)), ([jump], statistics(1, 0)), ([], statistics(2, 0)))
+    copy._wait_for_followers(cast(Any, consumer))
+    assert (consumer.assigned, consumer.sought) == ([-1, 30], [30])
+    assert (copy.reads[PLACE].start, copy.reads[PLACE].stuck_reason) == (30, None)
+
+
+def test_a_position_that_was_lost_unseen_is_given_anew() -> None:
+    copy = reader(2)
+    consumer = Scripted(copy, ([], statistics(2, 0)), seekable=False)
+    copy._wait_for_followers(cast(Any, consumer))
+    assert consumer.assigned == [-1, 5]
+
+
+def test_what_is_only_read_once_more_is_no_progress() -> None:
+    """Or a read before a hole in the log would go on for as long as it may take in all."""
+    copy = reader(None)
+    consumer = Scripted(copy, ([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0)))
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    moved = []
+    for offset in (7, 3, 7, 8):
+        observer.next_offset[PLACE] = offset
+        consumer.polls = [([Message(topic="t", partition=0, offset=offset - 1)], statistics(1, 0))]
+        moved.append(copy._turn(cast(Any, consumer), observer))
+    assert moved == [True, False, False, True]
+    consumer.polls = [([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0))]
+    moved = [copy._turn(cast(Any, consumer), observer) for _ in range(8)]
+    assert not any(moved)
+    begin = OFFSET_BEGINNING
+    assert [at for at in consumer.assigned if at != -1] == [begin, begin, 8, begin, 8, 8, 8, begin]
+
+
+def holed(
+    broker: int | None, monkeypatch: pytest.MonkeyPatch, *, jumps: int, comes_to: int
+) -> tuple[CopyReader, list[int]]:
+    """A read that stands at 7, is told so often that it is out of range, and is then given what lies before another
+    offset; and where it begins after each answer."""
+    monkeypatch.setattr(offset_gaps, "HOLE_S", 0.0)
+    copies = [replace(COPY, joints=(5, 20, 30))]
+    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=broker, patience=Patience())
+    consumer = Scripted(copy)
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    copy.reads[PLACE].position = 7
+    jump = event(KafkaError._AUTO_OFFSET_RESET)
+    for _ in range(jumps):
+        consumer.polls = [([jump], statistics(1, 0))]
+        copy._turn(cast(Any, consumer), observer)
+    observer.next_offset[PLACE] = comes_to
+    consumer.polls = [([Message(topic="t", partition=0, offset=comes_to - 1)], statistics(1, 0))]
+    copy._turn(cast(Any, consumer), observer)
+    return copy, [at for at in consumer.assigned if at != -1]
+
+
+def test_behind_a_hole_the_leaders_copy_is_read_from_the_next_joint_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy, assigned = holed(None, monkeypatch, jumps=2, comes_to=42)
+    assert assigned == [20, 30]
+    assert copy.reads[PLACE].as_row()["holes"] == [{"from_offset": 7, "to_offset": 30}]
+    assert copy.reads[PLACE].reached
+    assert (copy.failed(), copy.unsure()) == ([], [PLACE])
+
+
+def test_what_is_read_from_the_start_after_all_was_no_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = holed(None, monkeypatch, jumps=3, comes_to=42)
+    assert assigned == [20, 30, OFFSET_BEGINNING]
+    assert copy.reads[PLACE].as_row()["holes"] == []
+    assert copy.unsure() == []
+
+
+def test_where_nothing_comes_from_behind_it_is_no_hole_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, _ = holed(None, monkeypatch, jumps=2, comes_to=7)
+    assert (copy.reads[PLACE].holes, copy.failed()) == ([], [PLACE])
+
+
+def test_before_a_hole_another_copy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = holed(2, monkeypatch, jumps=3, comes_to=7)
+    assert not {20, 30} & set(assigned)
+    assert copy.reads[PLACE].holes == []
+    assert copy.failed() == [PLACE]
+    assert "is stuck at offset 7 of 42 before a hole" in (copy.reads[PLACE].stuck_reason or "")
+
+
+def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
+    """A read that stands at 7, and whose leader says so often that it cannot read an offset."""
+    copies = [replace(COPY, joints=joints)]
+    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=None, patience=Patience())
+    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    copy.reads[PLACE].position = 7
+    failed = Message(topic="t", partition=0, offset=offset, error=KafkaError(KafkaError.UNKNOWN))
+    for _ in range(times):
+        copy._on_event(cast(Any, Scripted(copy)), observer, failed)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("offset", "joints", "over"),
+    [
+        (7, (5, 20, 30), {PLACE: (7, 20)}),
+        (7, (5, 7, 20), {}),  # something begins there: it is there, and cannot be read
+        (6, (5, 20, 30), {}),  # told of where it does not stand any more
+        (7, (5,), {}),  # nothing is behind it
+    ],
+)
+def test_what_its_leader_cannot_read_is_a_hole_where_nothing_begins(
+    offset: int, joints: tuple[int, ...], over: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_gaps, "HOLE_S", 0.0)
+    assert unreadable(offset, joints=joints)._over == over
+    # Behind it begins something, which is not gone by, either.
+    assert unreadable(offset, joints=joints, times=3)._over == over
+
+
+def test_what_its_leader_cannot_read_for_a_moment_is_no_hole() -> None:
+    assert unreadable(7, times=3)._over == {}
+
+
+@pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])
+def test_who_serves_last_counts_only_for_what_arrived(received: tuple[int, int], served_by: list[int]) -> None:
+    copy = reader(2)
+    copy._on_statistics(statistics(2, received[0]))
+    consumer = Scripted(copy, ([], statistics(1, received[1])))
+    copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))
+    assert sorted(copy.reads[PLACE].served_by) == served_by
+
+
+@pytest.mark.parametrize(("broker", "stuck"), [(2, False), (1, True), (-1, True)])
+def test_of_an_empty_copy_who_said_so_counts(broker: int, stuck: bool) -> None:
+    copy = reader(2)
+    consumer = Scripted(copy, ([], statistics(broker, 0)))
+    copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))
+    assert copy.reads[PLACE].served_by == {broker}
+    assert (copy.reads[PLACE].stuck_reason is not None) is stuck

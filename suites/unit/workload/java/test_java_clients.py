@@ -1,0 +1,110 @@
+"""The release's own clients, as far as no JVM is needed: what a scenario may say, and their settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.kafka.release import own_clients
+from harness.kafka.release.release import Release
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Producer, Reader, Transactions
+from harness.model.scenario.toml import parse
+from harness.workload.java.java_process import Fields, JavaError, content, long, number
+from harness.workload.settings import is_idempotent, may_retry, producer_settings, reader_settings
+
+SCENARIO = """
+title = "t"
+guards = "g"
+topics = { t = {} }
+producers = { p = { topics = ["t"], client = "CLIENT" } }
+readers = { r = { topics = ["t"] } }
+"""
+
+
+def own(**more: Any) -> dict[str, Any]:
+    return producer_settings(Producer(name="p", topics=("t",), client="java", **more), "h:1", "p-1")
+
+
+def test_a_scenario_says_whose_clients_it_has() -> None:
+    assert parse(SCENARIO.replace("CLIENT", "java"), "s").own_clients
+    assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").own_clients
+    with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java, streams; did you mean 'java'"):
+        parse(SCENARIO.replace("CLIENT", "jav"), "s")
+    with pytest.raises(BadInput, match="no way into a secure cluster yet"):
+        parse("shape.secure = true\n" + SCENARIO.replace("CLIENT", "java"), "s")
+
+
+def test_idempotence_is_left_to_the_client_whose_default_it_is() -> None:
+    assert "enable.idempotence" not in own()
+    assert is_idempotent(own())
+    assert own(config={"max.in.flight.requests.per.connection": "1"})["enable.idempotence"] is True
+    assert not is_idempotent(own(idempotent=False))
+    assert not is_idempotent(own(config={"enable.idempotence": "false"}))
+
+
+def test_without_it_and_without_retries_nothing_is_sent_twice() -> None:
+    assert may_retry(own())
+    assert may_retry(own(idempotent=False))
+    assert not may_retry(own(idempotent=False, config={"retries": "0"}))
+
+
+def test_idempotence_needs_acks_of_all() -> None:
+    with pytest.raises(BadInput, match="idempotence needs acks=all"):
+        own(config={"acks": "1"})
+
+
+def test_a_transactional_one_has_its_name_for_an_id() -> None:
+    settings = own(transactions=Transactions())
+    assert (settings["transactional.id"], settings["delivery.timeout.ms"]) == ("p", 15_000)
+
+
+def test_a_reader_has_its_group_or_one_of_its_own() -> None:
+    member = reader_settings(Reader(name="r", topics=("t",), client="java", group="g"), "h:1", "r-1", {})
+    alone = reader_settings(Reader(name="r", topics=("t",), client="java"), "h:1", "r-1", {})
+    assert (member["group.id"], alone["group.id"]) == ("g", "reader-r")
+
+
+def test_fields_are_read_as_they_were_written() -> None:
+    body = b"R" + number(-7) + long(1 << 40) + content(None) + content("\u00e4") + number(1) + content("t") + number(3)
+    fields = Fields(body)
+    assert (fields.op, fields.i32(), fields.i64(), fields.content(), fields.text()) == (
+        b"R",
+        -7,
+        1 << 40,
+        None,
+        "\u00e4",
+    )
+    assert fields.places() == [("t", 3)]
+
+
+def test_an_exception_says_what_may_be_done_about_it() -> None:
+    fatal, again = JavaError("ProducerFencedException", 1), JavaError("TimeoutException", 2, "late")
+    assert (fatal.fatal(), fatal.retriable(), again.fatal(), again.retriable()) == (True, False, False, True)
+    assert str(again) == "TimeoutException: late"
+
+
+def test_for_an_image_the_published_clients_are_taken_with_the_libraries_that_lie_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def fetched(wanted: Any, *_: Any) -> tuple[Path, ...]:
+        asked.extend(f"{one.group}:{one.artifact}:{one.version}" for one in wanted)
+        return (Path("published.jar"),)
+
+    monkeypatch.setattr(own_clients, "fetched", fetched)
+    monkeypatch.setattr(own_clients, "compiled", lambda *_, **__: Path("driver.jar"))
+    names = ("kafka-clients-4.3.1.jar", "lz4-java-1.10.2.jar", "slf4j-api-1.7.36.jar", "scala-library-2.13.16.jar")
+    image: Any = SimpleNamespace()
+    release = Release("4.3.1", "c", "s", tuple(Path("/opt/kafka/libs", name) for name in names), image=image)
+    given = own_clients.with_own_clients(release, maven_repo=None, cache=tmp_path, progress=print)
+    assert given.own_clients == (Path("driver.jar"), Path("published.jar"))
+    assert asked == [
+        "org.apache.kafka:kafka-clients:4.3.1",
+        "at.yawk.lz4:lz4-java:1.10.2",
+        "org.slf4j:slf4j-api:1.7.36",
+    ]

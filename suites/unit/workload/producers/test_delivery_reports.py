@@ -1,0 +1,39 @@
+"""Times in delivery reports: which of them the leader told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
+
+from harness.workload.producers import delivery_reports
+from harness.workload.producers.delivery_reports import Times
+
+
+class Report:
+    def __init__(self, kind: int, at_ms: int) -> None:
+        self.told = kind, at_ms
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.told
+
+
+def times(monkeypatch: pytest.MonkeyPatch, *told: tuple[int, int]) -> Times:
+    monkeypatch.setattr(delivery_reports, "Message", Report)
+    reports: list[Any] = [Report(*one) for one in told]
+    return Times.of(reports)
+
+
+def test_of_one_kind_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = times(monkeypatch, (TIMESTAMP_CREATE_TIME, 5), (TIMESTAMP_CREATE_TIME, 6))
+    assert (found.types, found.at_ms.tolist()) == ("create", [5, 6])
+    assert times(monkeypatch, (TIMESTAMP_NOT_AVAILABLE, -1)).types is None
+
+
+def test_of_two_kinds_each_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = times(monkeypatch, (TIMESTAMP_CREATE_TIME, 5), (TIMESTAMP_LOG_APPEND_TIME, 6), (TIMESTAMP_CREATE_TIME, 7))
+    assert found.types == ["create", "append", "create"]
+    some = found.among(np.array([False, True, True]))
+    assert (some.types, some.at_ms.tolist()) == (["append", "create"], [6, 7])

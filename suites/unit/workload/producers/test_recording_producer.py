@@ -1,0 +1,237 @@
+"""The ledger of a client that reaches no broker: what librdkafka decides alone. Nothing is claimed about Kafka."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.evidence.writer import BundleWriter
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Producer
+from harness.workload.meters import Meters
+from harness.workload.producers.delivery_reports import only_told
+from harness.workload.producers.recording_producer import Desk, RecordingProducer, Tally, Target
+from harness.workload.producers.streams import WINDOW, Numbers
+
+PLACE = ("t", 0)
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Iterator[BundleWriter]:
+    writer = BundleWriter(tmp_path)
+    yield writer
+    writer.close()
+
+
+class Offline:
+    """A producer without a broker, and its ledger."""
+
+    def __init__(self, bundle: BundleWriter, **spec: Any) -> None:
+        self.bundle = bundle
+        desk = Desk(
+            bootstrap=NOBODY,
+            targets={"t": Target(topic="t", topic_id="id", partitions=2)},
+            numbers=Numbers(),
+            meters=Meters(),
+            ledger=self.bundle.table("ledger", "p"),
+            reservations=self.bundle.table("reservations", "p"),
+            run=1,
+            seed=1,
+        )
+        self.producer = RecordingProducer(Producer(name="p", topics=("t",), **spec), desk)
+
+    def ledger(self) -> list[dict[str, Any]]:
+        self.bundle.close()
+        rows = ds.dataset(self.bundle.path / "ledger", format="parquet").to_table().to_pylist()
+        return sorted(rows, key=lambda row: (row["stream"], row["seq"]))
+
+
+def test_sends_that_time_out_are_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
+    tally = Tally()
+    assert offline.producer.queue(PLACE, 5, tally=tally) == 5
+    offline.producer.close(10)
+    rows = offline.ledger()
+    assert [(row["seq"], row["outcome"], row["error"], row["offset"]) for row in rows] == [
+        (seq, "unknown", "_MSG_TIMED_OUT", None) for seq in range(5)
+    ]
+    assert (tally.unknown, tally.settled) == (5, True)
+    assert all(row["called_ns"] < row["returned_ns"] for row in rows)
+
+
+def test_a_purge_behind_possible_retries_is_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    offline.producer.queue(PLACE, 3)
+    offline.producer.close(0.1)
+    assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("unknown", "_PURGE_QUEUE")}
+
+
+def test_a_purge_of_what_was_never_sent_is_refused(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, idempotent=False, config={"retries": "0"})
+    offline.producer.queue(PLACE, 3)
+    offline.producer.close(0.1)
+    assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("refused", "_PURGE_QUEUE")}
+
+
+@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(
+    bundle: BundleWriter, borne: dict[str, Any]
+) -> None:
+    offline = Offline(bundle, value_bytes=5000, **borne, config={"message.max.bytes": "1000"})
+    assert offline.producer.queue(PLACE, 4) == 0
+    offline.producer.close(0.1)
+    assert [(row["seq"], row["outcome"], row["error"]) for row in offline.ledger()] == [
+        (seq, "refused", "MSG_SIZE_TOO_LARGE") for seq in range(4)
+    ]
+
+
+@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_what_a_full_queue_did_not_take_was_not_attempted(bundle: BundleWriter, borne: dict[str, Any]) -> None:
+    offline = Offline(bundle, **borne, config={"queue.buffering.max.messages": "10"})
+    assert offline.producer.queue(PLACE, 15) == 10
+    assert offline.producer.queue(PLACE, 15) == 0
+    offline.producer.close(0.1)
+    assert [row["seq"] for row in offline.ledger()] == list(range(10))
+
+
+def test_an_incarnation_that_is_given_up_leaves_its_sends_unknown(bundle: BundleWriter) -> None:
+    offline = Offline(bundle, keyed=True)
+    offline.producer.queue(PLACE, 2)
+    offline.producer.queue(("t", 1), 1)
+    offline.producer.abandon()
+    rows = offline.ledger()
+    assert {(row["outcome"], row["error"]) for row in rows} == {("unknown", "_NO_REPORT")}
+    assert [row["stream"] for row in rows] == [1, 1, 2]
+    assert all(row["key_hash"] % 2 == row["partition"] for row in rows)
+
+
+def test_a_partition_without_reports_takes_one_window(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    taken = sum(offline.producer.queue(PLACE, 1000) for _ in range(20))
+    assert taken == WINDOW
+    assert offline.producer.queue(("t", 1), 10) == 10
+
+
+def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    offline.producer.queue(PLACE, 2)
+    offline.producer.close(0.1)
+    offline.producer.open()
+    offline.producer.queue(PLACE, 1)
+    offline.producer.close(0.1)
+    assert [(row["stream"], row["seq"]) for row in offline.ledger()] == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
+    bundle: BundleWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline, told = Offline(bundle, keyed=True), [2]
+    producer = offline.producer
+    monkeypatch.setattr(producer, "_told_partitions", lambda topic: told[0])
+    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="id", partitions=3)
+    producer.take_up()
+    assert producer.places == [("t", 0), ("t", 1)]
+    assert producer.queue(("t", 2), 5) == 0
+    told[0] = 3
+    assert producer.queue(("t", 2), 5) == 5
+    assert producer.places == [("t", 0), ("t", 1), ("t", 2)]
+    producer.abandon()
+    assert all(row["key_hash"] % 3 == row["partition"] == 2 for row in offline.ledger())
+
+
+def test_a_client_that_reaches_nobody_knows_of_no_partition(bundle: BundleWriter) -> None:
+    assert Offline(bundle).producer._told_partitions("t") == 0
+
+
+def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter) -> None:
+    offline = Offline(bundle)
+    producer = offline.producer
+    producer.queue(PLACE, 3)
+    producer.renew_if_recreated()
+    assert producer.incarnations == 1
+    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="another", partitions=2)
+    producer.renew_if_recreated()
+    assert producer.incarnations == 2
+    producer.queue(PLACE, 2)
+    producer.abandon()
+    rows = [(row["stream"], row["seq"], row["topic_id"]) for row in offline.ledger()]
+    assert rows == [*((1, seq, "id") for seq in range(3)), *((2, seq, "another") for seq in range(2))]
+
+
+def test_records_without_a_value_are_told_by_their_reports_and_in_the_ledger(bundle: BundleWriter) -> None:
+    borne = {"keyed": True, "tombstones": 0.3, "empty": 0.2, "sizes": (50, 300)}
+    offline = Offline(bundle, **borne, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
+    assert offline.producer.queue(PLACE, 100) == 100
+    offline.producer.close(10)
+    rows = offline.ledger()
+    assert [(row["stream"], row["seq"], row["error"]) for row in rows] == [(1, n, "_MSG_TIMED_OUT") for n in range(100)]
+    counts = Counter(row["value"] for row in rows)
+    assert counts.keys() == {"null", "empty", None}
+    assert (round(counts["null"], -1), round(counts["empty"], -1)) == (30, 20)
+    assert all(row["key_hash"] % 2 == 0 for row in rows)
+
+
+def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
+    with pytest.raises(BadInput, match="acks=1"):
+        Offline(bundle, acks="1")
+
+
+@pytest.mark.parametrize(
+    ("reported", "told"),
+    [
+        ([], []),
+        ([5, 6, 7], [5, 6, 7]),
+        ([0, 1, 2], [0, 1, 2]),
+        ([-1, 0, 1, 2], [-1, -1, -1, -1]),
+        ([7, 8, -1, 0, 1, 9, 10], [7, 8, -1, -1, -1, 9, 10]),
+        ([-1, 0, -1, 0, 1, 40], [-1, -1, -1, -1, -1, 40]),  # two batches in a row
+        ([-1, 5, 1, 2], [-1, 5, 1, 2]),  # once broken off, the count is not taken up again
+        ([-1, 0, 2, 3], [-1, -1, 2, 3]),
+        ([-1, -1, -1], [-1, -1, -1]),  # acks=0
+    ],
+)
+def test_what_a_client_counts_on_from_no_offset_is_no_offset(reported: list[int], told: list[int]) -> None:
+    assert only_told(np.array(reported, np.int64)).tolist() == told
+
+
+@given(st.lists(st.integers(-1, 4), max_size=12))
+def test_counted_offsets_are_told_from_others_record_by_record(reported: list[int]) -> None:
+    told, expected = [], None
+    for offset in reported:
+        expected = 0 if offset < 0 else expected + 1 if offset == expected else None
+        told.append(offset if expected is None else -1)
+    assert only_told(np.array(reported, np.int64)).tolist() == told
+
+
+class Raising:
+    """librdkafka's binding raises a fatal error out of the call that serves callbacks; `error_cb` never hears of it."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self.error = error
+
+    def poll(self, _: float) -> int:
+        raise KafkaException(self.error)
+
+    flush = poll
+
+
+def test_a_fatal_error_is_noted_and_another_is_passed_on(bundle: BundleWriter) -> None:
+    producer = Offline(bundle).producer
+    producer.client = Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
+    producer.poll(0)
+    assert producer.fatal == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert not producer.flush(0)
+    producer.open()
+    producer.client = Raising(KafkaError(KafkaError._STATE, "used wrongly"))
+    with pytest.raises(KafkaException, match="used wrongly"):
+        producer.poll(0)

@@ -1,0 +1,72 @@
+"""When a live reader was given what: the first time that it got so far, and never again."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Message
+
+from harness.workload.records import observations
+from harness.workload.records.observations import Observer
+
+
+class Rows:
+    """What was written."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def append(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+
+
+def records(*offsets: int) -> list[Message]:
+    return [
+        Message(
+            topic="t", partition=0, offset=offset, key=b"", value=b"", timestamp=(1, 9), latency=0.0, leader_epoch=0
+        )
+        for offset in offsets
+    ]
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    told = list(range(100, 110))
+    monkeypatch.setattr(observations, "now_ns", lambda: told.pop(0))
+    return told
+
+
+def observer(kind: str, rows: Rows) -> Observer:
+    made = Observer(cast(Any, rows), {"t": "T"}, 1, reader="r", kind=kind, isolation="read_committed")
+    made.new_session([("t", 0)])
+    return made
+
+
+@pytest.mark.usefixtures("times")
+def test_what_is_read_again_was_given_before() -> None:
+    rows = Rows()
+    reader = observer("live", rows)
+    reader.observe(records(0, 1, 2))
+    reader.new_session([("t", 0)])
+    for again in (records(0, 1), records(2, 3), records(4)):
+        reader.observe(again)
+    assert [row["given_ns"] for row in rows.rows] == [100, None, None, 103]
+
+
+@pytest.mark.usefixtures("times")
+def test_a_topic_that_was_made_anew_begins_anew() -> None:
+    rows = Rows()
+    reader = observer("live", rows)
+    reader.observe(records(0, 1))
+    reader.rename("t", "U")
+    reader.observe(records(0))
+    assert [row["given_ns"] for row in rows.rows] == [100, 101]
+
+
+@pytest.mark.parametrize("kind", ["drain", "replica"])
+@pytest.mark.usefixtures("times")
+def test_what_is_read_back_was_given_at_no_time(kind: str) -> None:
+    rows = Rows()
+    observer(kind, rows).observe(records(0))
+    assert rows.rows[0]["given_ns"] is None

@@ -1,0 +1,98 @@
+"""A run that was to be secure: what lacks of its proof is a doubt, and TLS is covered only where nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status, Verdict
+from harness.verify.checks.tls import UNSECURED
+from suites.verify.history import BROKERS, Built, History
+from suites.verify.judging import Entered
+
+MAP = "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,DIRECT:PLAINTEXT"
+
+
+def secure(edit: Callable[[Built], Any] = lambda _: None) -> Built:
+    built = History("AAAA").build()
+    built.scenario["shape"] = {"brokers": 3, "secure": True}
+    refused = {"tls": "TLSv1.3", "cipher": "c", "plaintext": "refused", "wrong_password": "refused"}
+    scenario = built.scenario
+    clients = [f"{kind} {c['name']}" for kind in ("producer", "reader") for c in scenario.get(f"{kind}s", [])]
+    clients += [*{read["reader"] for read in built.reads}, "producer sentinel"]
+    built.run["secured"] = {
+        "protocol": "SASL_SSL",
+        "between_brokers": "SSL",
+        "listeners": [{"broker": b, "address": f"h:{b}", **refused} for b in BROKERS],
+        "clients": {name: {"sasl_ssl": 100} for name in clients},
+    }
+    told = {"inter.broker.listener.name": "REPL", "listener.security.protocol.map": MAP}
+    for snapshot in built.cluster["snapshots"]:
+        snapshot["broker_configs"] = {str(b): dict(told) for b in BROKERS}
+    edit(built)
+    return built
+
+
+def last(built: Built) -> dict[str, Any]:
+    return dict(next(s for s in built.cluster["snapshots"] if s["phase"] == "drained")["broker_configs"])
+
+
+CASES: dict[str, tuple[Built, list[str]]] = {
+    "plain": (History("AAAA").build(), []),
+    "proven": (secure(), []),
+    "nothing told": (secure(lambda b: b.run.pop("secured")), ["nothing tells by which way records went"]),
+    "a copy read in plaintext": (
+        secure(lambda b: b.run["secured"]["clients"]["replica-2-committed"].update(plaintext=1)),
+        ["client replica-2-committed went by plaintext, too"],
+    ),
+    "a drain that told nothing": (
+        secure(lambda b: b.run["secured"]["clients"].pop("leader-committed")),
+        ["no statistics of client leader-committed tell of sasl_ssl"],
+    ),
+    "sentinels that told nothing": (
+        secure(lambda b: b.run["secured"]["clients"].pop("producer sentinel")),
+        ["no statistics of client producer sentinel tell of sasl_ssl"],
+    ),
+    "a live reader that told nothing, and a producer of its name that did": (
+        secure(
+            lambda b: b.run["secured"]["clients"].update(
+                {"producer grouped": b.run["secured"]["clients"].pop("reader grouped")}
+            )
+        ),
+        ["no statistics of client reader grouped tell of sasl_ssl"],
+    ),
+    "somebody else went by plaintext": (
+        secure(lambda b: b.run["secured"]["clients"].update(replay={"plaintext": 7})),
+        ["client replay went by plaintext, too"],
+    ),
+    "a listener that answers everybody": (
+        secure(lambda b: b.run["secured"]["listeners"][1].update(plaintext="answered")),
+        ["the listener h:2 of broker 2 did not refuse a request without TLS: answered"],
+    ),
+    "brokers that copy in plaintext": (
+        secure(lambda b: last(b)["3"].update({"listener.security.protocol.map": MAP.replace("SSL", "PLAINTEXT", 1)})),
+        ["broker 3 reaches the others by PLAINTEXT and not by SSL"],
+    ),
+    "a broker that did not tell": (
+        secure(lambda b: last(b)["3"].clear()),
+        ["broker 3 reaches the others by nobody knows what and not by SSL"],
+    ),
+}
+
+ENTERED = Entered(history for history, _ in CASES.values())
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_proven_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
+    verdict, said = judged[name], CASES[name][1]
+    assert [(doubt.name, doubt.text) for doubt in verdict.doubts] == [("not_secured", text) for text in said]
+    assert verdict.status is (Status.INCONCLUSIVE if said else Status.PASS)
+    assert (UNSECURED in verdict.not_covered) == (name != "proven")

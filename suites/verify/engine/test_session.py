@@ -1,0 +1,118 @@
+"""What a Spark session is not started for, and no Java process stays behind, whatever ends us while it comes up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.model.errors import BadInput
+from harness.model.exits import Exit
+from harness.model.scratch import forsaken
+from harness.verify.engine.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[3]
+STARTS = """
+from harness.commands.exit_codes import guarded
+from harness.verify.engine.session import open_session
+raise SystemExit(int(guarded(open_session)))
+"""
+# As spark-submit before its Java listens: reads nothing, and is replaced by exec more than once.
+SUBMIT = """#!/bin/bash
+exec bash -c 'echo $$ > "$SPARK_HOME/pid.tmp"; mv "$SPARK_HOME/pid.tmp" "$SPARK_HOME/pid"; exec sleep 120'
+"""
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path) -> Path:
+    """A Spark that never comes up."""
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(SUBMIT)
+    submit.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGINT, Exit.INTERRUPTED),
+        (signal.SIGTERM, Exit.TERMINATED),
+        (signal.SIGHUP, Exit.TERMINATED),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_what_ends_us_while_spark_starts_ends_its_java(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    work = spark_home / "tmp"
+    work.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(work))
+    environment = os.environ | {"SPARK_HOME": str(spark_home), "PYTHONPATH": str(ROOT), "TMPDIR": str(work)}
+    with subprocess.Popen([sys.executable, "-c", STARTS], env=environment, preexec_fn=_default_signals) as harness:
+        java = _pid(spark_home / "pid")
+        try:
+            assert _lives(java)
+            harness.send_signal(number)
+            assert harness.wait(30) == code
+            assert _gone(java), "an orphan stayed behind"
+            assert set(work.iterdir()) == set(forsaken()), "a file stayed behind that nobody sweeps"
+        finally:
+            harness.kill()
+            if _lives(java):
+                os.kill(java, signal.SIGKILL)
+
+
+def _default_signals() -> None:
+    """A runner that was started with nohup, or in the background of a shell, hands on ignored signals."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _pid(file: Path) -> int:
+    limit_s = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < limit_s, "spark-submit was not called"
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
+def _lives(pid: int) -> bool:
+    """Whether it runs; one that nobody has reaped yet, as in a container without an init, does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
+
+
+def _gone(pid: int) -> bool:
+    limit_s = time.monotonic() + 10
+    while _lives(pid):
+        if time.monotonic() > limit_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("master", ["", " "])
+def test_an_empty_master_is_not_taken_for_none(master: str) -> None:
+    with pytest.raises(BadInput, match=r"names no Spark master: give one such as spark://host:7077, or leave --master"):
+        open_session(master)
+
+
+def test_what_plans_compile_to_has_room(spark: SparkSession) -> None:
+    """A few hundred bundles judged at once fill 48 MiB; a Java with no room for code left throws at random places."""
+    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    room_bytes = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
+    assert room_bytes >= 240 << 20

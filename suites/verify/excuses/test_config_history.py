@@ -1,0 +1,226 @@
+"""Settings that steps change under way permit what they permit while they are in force, and nothing before or after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Verdict
+from harness.verify.excuses.config_history import ALWAYS_NS, PROPAGATION_NS, Regime, regimes
+from harness.verify.excuses.retention import Size, limits_of
+from suites.verify.edits import contract, cut, start_at, taken
+from suites.verify.history import MS, START_NS, Built, History
+from suites.verify.judging import Entered, case_of_history, told
+
+SECOND_NS = 1000 * MS
+LONG = "............"  # longer than the new value of a setting may take to arrive
+Config = dict[str, Any]
+
+
+def changed(built: Built, *steps: tuple[float, Config], declared: list[Config] | None = None) -> Built:
+    """Steps that set something of the topic, by seconds; the contract declares them, or what `declared` says."""
+    built.steps[0].update(ended_ns=START_NS, healed_ns=START_NS)
+    for number, (at_s, config) in enumerate(steps):
+        at_ns = START_NS + int(at_s * SECOND_NS)
+        built.steps.append(
+            {
+                "name": f"set_{number}",
+                "do": "alter_topic",
+                "args": {"topic": "t", "config": config},
+                "started_ns": at_ns,
+                "ended_ns": at_ns + MS,
+                "healed_ns": None,
+                "is_fault": False,
+                "bite": None,
+                "events": [],
+            }
+        )
+    configs = [config for _, config in steps] if declared is None else declared
+    built.run["contract"]["changes"] = [
+        {"step": f"set_{n}", "topic": "t", "config": config} for n, config in enumerate(configs)
+    ]
+    return built
+
+
+def for_a_second(built: Built, key: str, value: Any, back: Any, **more: Any) -> Built:
+    """A setting at the third second, and its first value again at the fourth."""
+    return changed(built, (3, {key: value}), (4, {key: back}), **more)
+
+
+def seen_early(built: Built, at_s: float, start: int) -> Built:
+    """A step saw where the log began."""
+    return built.event("log_start_seen", log_start=start, at_ns=START_NS + int(at_s * SECOND_NS))
+
+
+def cut_off(built: Built, until_s: float) -> Built:
+    """A fault is open until then: whoever it kept from the controllers had not heard of the new setting."""
+    built.steps[0].update(ended_ns=START_NS, healed_ns=START_NS + int(until_s * SECOND_NS))
+    return built
+
+
+def elected(built: Built, at_s: float, log_end: int) -> Built:
+    at_ns = START_NS + int(at_s * SECOND_NS)
+    return built.event("leader_change", old_leader=1, new_leader=2, leader_epoch=1, clean=False, at_ns=at_ns)
+
+
+MS_1 = {"key": "retention.ms", "value": 1000, "back": -1}
+BYTES = {"key": "retention.bytes", "value": 100, "back": -1}
+POLICY = {"key": "cleanup.policy", "value": "compact", "back": "delete"}
+UNCLEAN = {"key": "unclean.leader.election.enable", "value": True, "back": False}
+
+
+def with_keys(built: Built) -> Built:
+    for row in built.tables["ledger"]:
+        row["key_hash"] = 5
+    return built
+
+
+def overtaken(end: int) -> History:
+    """A leader of a new epoch that begins at `end`, where the older one had gone on."""
+    history = History("AAA." + LONG + "|A")
+    history.lineage[0][1] = [1, end]
+    for offset in range(end, 3):
+        history.logs[0][offset].stream = -1
+    return history
+
+
+# name -> (history, what condemns, number of records that are excused)
+CASES: dict[str, tuple[Built, list[str], int]] = {
+    "time took what was old while it was short": (
+        for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1),
+        [],
+        0,
+    ),
+    "time took what was sent long after": (
+        for_a_second(History("A" + LONG + "A" + LONG + "A").build(start_at(2)), **MS_1),
+        ["log_start 1"],
+        0,
+    ),
+    "time took it before it was short": (
+        seen_early(for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1), 2, 1),
+        ["log_start 1"],
+        0,
+    ),
+    "time took it, and no declared step made it short": (
+        for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1, declared=[]),
+        ["log_start 1"],
+        0,
+    ),
+    "time took it, and the declared step makes it less short": (
+        for_a_second(
+            History("A" + LONG + "A").build(start_at(1)),
+            **MS_1,
+            declared=[{"retention.ms": 10**9}, {"retention.ms": -1}],
+        ),
+        ["log_start 1"],
+        0,
+    ),
+    "time took it where a broker was cut off from what had changed": (
+        cut_off(for_a_second(History("A" + LONG + "A" + LONG + "A").build(start_at(2)), **MS_1), 20),
+        [],
+        0,
+    ),
+    "size took all but what had to be kept": (
+        for_a_second(History("AAA" + LONG + "AAA").build(start_at(2)), **BYTES),
+        [],
+        0,
+    ),
+    "size took one that had to be kept, and later records fill its place": (
+        for_a_second(History("AAA" + LONG + "AAA").build(start_at(2)), "retention.bytes", 200, -1),
+        ["log_start 1"],
+        0,
+    ),
+    "size took all, and later records fill its place": (
+        for_a_second(History("AAA" + LONG + "AAA").build(start_at(3)), **BYTES),
+        ["log_start 3"],
+        0,
+    ),
+    "size took what a second, smaller limit let go": (
+        changed(
+            History("AAA" + LONG + "AAA").build(start_at(5)),
+            (3, {"retention.bytes": 100}),
+            (4, {"retention.bytes": -1}),
+            (11, {"retention.bytes": 100}),
+        ),
+        [],
+        0,
+    ),
+    "compaction took what was written again meanwhile": (
+        with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(0)), **POLICY)),
+        [],
+        1,
+    ),
+    "compaction took what was written again when it was over": (
+        with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(1)), **POLICY)),
+        ["lost 1"],
+        0,
+    ),
+    "an unclean election while it was permitted": (
+        elected(for_a_second(overtaken(1).build(), **UNCLEAN), 3.5, 1),
+        [],
+        2,
+    ),
+    "an unclean election when it was permitted no more": (
+        elected(for_a_second(overtaken(1).build(), **UNCLEAN), 12, 1),
+        ["lost 2"],
+        0,
+    ),
+    "an unclean election before it was permitted": (
+        elected(for_a_second(overtaken(1).build(), **UNCLEAN), 2, 1),
+        ["lost 2"],
+        0,
+    ),
+    "a loss while fewer had to be in sync": (
+        for_a_second(History("AAA").build(cut(2)), "min.insync.replicas", 1, 2),
+        ["lost 1"],
+        0,
+    ),
+}
+
+ENTERED = Entered(history for history, _, _ in CASES.values())
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    """The verdict on each case."""
+    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_setting_excuses_what_happened_while_it_was_in_force(name: str, judged: dict[str, Verdict]) -> None:
+    _, condemning, excused = CASES[name]
+    assert told(judged[name]) == condemning
+    assert sum(f.count for f in judged[name].findings if not f.condemns) == excused
+
+
+def test_a_finding_tells_all_that_the_setting_was(judged: dict[str, Verdict]) -> None:
+    (finding,) = judged["a loss while fewer had to be in sync"].findings
+    assert "min.insync.replicas=2, then 1, then 2" in finding.contract
+
+
+def test_a_setting_is_over_when_the_next_one_has_arrived() -> None:
+    case = case_of_history(for_a_second(History("AA").build(), **MS_1))
+    first, second = (START_NS + at_s * SECOND_NS for at_s in (3, 4))
+    assert regimes(case, "t", "retention.ms") == [
+        Regime(None, 0, first + MS + PROPAGATION_NS),
+        Regime("1000", first, second + MS + PROPAGATION_NS),
+        Regime("-1", second, ALWAYS_NS),
+    ]
+    assert regimes(case, "t", "retention.bytes") == [Regime(None, 0, ALWAYS_NS)]
+
+
+def test_a_step_that_failed_may_have_done_it_or_not() -> None:
+    built = for_a_second(History("AA").build(), **MS_1)
+    built.steps[-1]["error"] = "waited 20 s for new settings of t"
+    *_, short, back = regimes(case_of_history(built), "t", "retention.ms")
+    assert (short.until_ns, back.until_ns) == (ALWAYS_NS, ALWAYS_NS)
+
+
+def test_limits_by_size_have_their_ends() -> None:
+    built = contract(for_a_second(History("AA").build(), **BYTES), retention_bytes=500)
+    late_ns = START_NS + 60 * SECOND_NS
+    until = [(START_NS + at_s * SECOND_NS + MS + PROPAGATION_NS) // MS for at_s in (3, 4)]
+    assert limits_of(case_of_history(built), "t", late_ns).sizes == (Size(500, until[0]), Size(100, until[1]))
+    assert limits_of(case_of_history(built), "t", START_NS + SECOND_NS).sizes == (Size(500, None),)
