@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.evidence.gate import on_and_for
-from harness.model.contract.effects import Effect, told
+from harness.model.contract.effects import Effect, reported
 from harness.model.contract.promises import EVENTS
 
 Cell = Mapping[str, Any]
@@ -169,7 +169,7 @@ def _row(cell: Cell, own: tuple[str, ...], cells: Sequence[Cell]) -> Row:
         own=own,
         telling=_telling(cell, own, [c for c in cells if c["status"]]),
         promised=promised if exactly is None else f"{exactly:,} {promised}",
-        seen="not played" if cell["status"] is None else told(cell["seen"], cell["without_acks_s"]),
+        seen="not played" if cell["status"] is None else reported(cell["seen"], cell["without_acks_s"]),
         look=look(cell),
     )
 

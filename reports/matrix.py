@@ -82,28 +82,32 @@ def page(matrix: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    told = shown(matrix)
-    return environment.get_template(_TEMPLATE).render(shown=told, title=_title(told), links=links, instead=instead)
+    reported = shown(matrix)
+    return environment.get_template(_TEMPLATE).render(
+        shown=reported, title=_title(reported), links=links, instead=instead
+    )
 
 
 def markdown(matrix: Mapping[str, Any]) -> list[str]:
     """The same as Markdown, with the reasons; between headings of the third level, so that it can stand in a README."""
-    told = shown(matrix)
-    lines = [*(f"- {head} `{command}`." for head, command in told.heads), "", f"**{told.summary}.**"]
-    if told.odd:
+    reported = shown(matrix)
+    lines = [*(f"- {head} `{command}`." for head, command in reported.heads), "", f"**{reported.summary}.**"]
+    if reported.odd:
         lines += ["", "### NOT AS PROMISED", "", "| when | with | promised | came to |", "|---|---|---|---|"]
-        lines += [f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in told.odd]
+        lines += [
+            f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in reported.odd
+        ]
     lines += ["", "### What costs what, and what to set instead", ""]
     lines += ["| came to | with | when | instead, as played beside it |", "|---|---|---|---|"]
-    for words, costs in told.costs:
+    for words, costs in reported.costs:
         lines += [f"| **{words}** | | | |", *(_cost(cost) for cost in costs)]
-    for group in told.groups:
+    for group in reported.groups:
         lines += ["", f"### When {group.happens}", "", *_section(group)]
     return lines
 
 
-def _title(told: Shown) -> str:
-    return f"With these settings, what can I lose? Kafka {told.release}, as played"
+def _title(reported: Shown) -> str:
+    return f"With these settings, what can I lose? Kafka {reported.release}, as played"
 
 
 def _section(group: Group) -> Iterator[str]:

@@ -21,21 +21,21 @@ _STYLES: Final = {
 
 def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
     """Lines with their styles."""
-    told = shown(matrix)
-    yield from ((f"{head} `{command}`", "bold") for head, command in told.heads)
-    yield f"{told.summary}.", "bold red" if told.odd else ""
-    if told.odd:
+    reported = shown(matrix)
+    yield from ((f"{head} `{command}`", "bold") for head, command in reported.heads)
+    yield f"{reported.summary}.", "bold red" if reported.odd else ""
+    if reported.odd:
         yield from (("", ""), ("NOT AS PROMISED", _STYLES["odd"]))
-        for group, row in told.odd:
+        for group, row in reported.odd:
             yield f"  when {group.happens}", ""
             yield _row(row), _STYLES["odd"]
     yield from (("", ""), ("What costs what, and what to set instead", "bold"))
-    for words, costs in told.costs:
+    for words, costs in reported.costs:
         yield f"  {words}:", "bold"
         for cost in costs:
             yield f"    {cost.row.seen}: {', '.join(cost.own)}; when {cost.group.happens}", _STYLES[cost.row.look]
             yield f"      instead: {instead(cost)}", "dim"
-    for group in told.groups:
+    for group in reported.groups:
         yield from _section(group)
 
 

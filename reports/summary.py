@@ -229,20 +229,20 @@ def _operations(scores: Sequence[Score]) -> list[Line]:
 
 def _tier(figures: Sequence[dict[str, int] | None]) -> list[Line]:
     """Of scenarios with a remote tier alone: what is not read back from it says nothing of it."""
-    told = [figure for figure in figures if figure]
-    if not told:
+    reported = [figure for figure in figures if figure]
+    if not reported:
         return []
-    far, read = (sum(figure[name] for figure in told) for name in ("records", "of"))
+    far, read = (sum(figure[name] for figure in reported) for name in ("records", "of"))
     return [(f"  {far:,} of {read:,} records of its topics read back came from the remote tier", "dim")]
 
 
 def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """What was slowest, and why: of one scenario its acks, too, which do not add up over several."""
-    told = {name: v.facts["availability"] for name, v in verdicts.items() if v.facts.get("availability")}
-    stalls = {name: figures["longest_stall"] for name, figures in told.items() if figures["longest_stall"]}
+    reported = {name: v.facts["availability"] for name, v in verdicts.items() if v.facts.get("availability")}
+    stalls = {name: figures["longest_stall"] for name, figures in reported.items() if figures["longest_stall"]}
     lines: list[Line] = []
-    if len(told) == 1:
-        (figures,) = told.values()
+    if len(reported) == 1:
+        (figures,) = reported.values()
         for what, took in (("acks", figures["ack_ms"]), ("live reads", figures.get("read_ms"))):
             by_window = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in (took or {}).items()]
             if by_window:
@@ -254,7 +254,7 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
     if worst:
         named = ", ".join(
             f"{stall['s']:.1f} s {stall['place']}"
-            + (f" in {name}" if len(told) > 1 else "")
+            + (f" in {name}" if len(reported) > 1 else "")
             + (f" ({_during(stall)})" if stall["fault"] else "")
             for name, stall in worst
         )

@@ -32,10 +32,11 @@ class UnexpectedExit:
 
 
 class Links(Protocol):
-    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers), "client" and "lone".
+    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers), "client" and "isolated_client".
 
     A link is named by who opens the connection: ("b2", "b1") is follower 2 fetching from leader 1, ("client", "b1")
-    are all client connections to broker 1 but those of the "lone" party, whose clients come in by a way of their own.
+    are all client connections to broker 1 but those of the "isolated_client" party, whose clients have a listener of
+    their own.
     Requests go the way the link is named, answers come back.
     Raises BadInput for a link that nobody opens (a KRaft controller never connects to a broker).
     """
@@ -60,7 +61,7 @@ class Links(Protocol):
         """Through the hop of the link, which the caller runs where `hop` says; closes the connections that exist."""
         ...
 
-    def hop(self, src: str, dst: str) -> tuple[str, str]:
+    def frame_proxy(self, src: str, dst: str) -> tuple[str, str]:
         """Where a hop on the link listens, and whom it has to reach. BadInput for a link that has none."""
         ...
 
@@ -178,7 +179,7 @@ class Cluster(Protocol):
         """Where clients of the load start: through every fault."""
         ...
 
-    def bootstrap_lone(self) -> str:
+    def bootstrap_isolated(self) -> str:
         """Where those start that come in by a way of their own, through faults of their own; empty without such."""
         ...
 

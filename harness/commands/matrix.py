@@ -21,8 +21,8 @@ from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract.contract import ARCHIVED_AT, COMPACTION_OF
-from harness.model.contract.effects import Effect, Event, Promise, told
-from harness.model.contract.internal_topics import UNTOLD_OF
+from harness.model.contract.effects import Effect, Event, Promise, reported
+from harness.model.contract.internal_topics import ORPHANED_OF
 from harness.model.contract.promises import promises
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
@@ -46,7 +46,7 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
 }
 # Figures of a verdict, by place, that show an effect without a finding.
 _COUNTED: Final[Mapping[str, Effect]] = {
-    "given_again": Effect.DUPLICATED,
+    "redelivered": Effect.DUPLICATED,
     "shown_undecided": Effect.SHOWN,
     "returned": Effect.RETURNED,
     "deleted": Effect.DELETED,
@@ -93,7 +93,7 @@ class Cell:
         """For a reader of the matrix."""
         if self.status is None:
             return f"not played (promised: {', '.join(self.promised.effects)})"
-        words = told(self.seen, self.silent_s)
+        words = reported(self.seen, self.silent_s)
         if self.holds:
             return words
         exactly = "" if self.exactly is None else f" {self.exactly:,}"
@@ -216,7 +216,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
 def exactly_of(scenario: Scenario, topic: str) -> int | None:
     """Of how many records a topic of a column shows its effect; None where its steps do not decide that."""
     assert scenario.matrix is not None
-    lost = [loss.count for loss in scenario.permits.exact_losses if loss.topic == topic]
+    lost = [loss.count for loss in scenario.allowed_anomalies.exact_losses if loss.topic == topic]
     return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
 
 
@@ -234,15 +234,15 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 effect = Effect.DELETED
             if (finding.excused_by or "").startswith(ARCHIVED_AT):
                 effect = Effect.ARCHIVED
-            if (finding.excused_by or "").startswith(UNTOLD_OF):
+            if (finding.excused_by or "").startswith(ORPHANED_OF):
                 effect = Effect.LOST  # however it shows
             counts = finding.kind is Kind.LOST or (
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    figures = {**_COUNTED, **({"untold": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
+    figures = {**_COUNTED, **({"orphaned": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
     if promise.event.name in OF_RESETS:
-        figures = {"given_again": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
+        figures = {"redelivered": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
     if promise.event.name in OF_LATE_READERS:
         figures = {"missed": Effect.DELETED}
     for figure, effect in figures.items():

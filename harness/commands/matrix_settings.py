@@ -155,7 +155,7 @@ def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSe
 
 def _declared(scenario: Scenario) -> Contract:
     """What its settings promise, whatever its author permits beyond them."""
-    return contract_of(replace(scenario, permits=replace(scenario.permits, unclean_election=False)))
+    return contract_of(replace(scenario, allowed_anomalies=replace(scenario.allowed_anomalies, unclean_election=False)))
 
 
 def _client(producer: Producer, group: Reader | None) -> ClientSettings:

@@ -41,13 +41,13 @@ def backends_of(options: GateOptions, chosen_one: str) -> tuple[str, ...]:
     return (chosen_one, PROCESSES) if free and chosen_one != PROCESSES else (chosen_one,)
 
 
-def cast_of(
+def assign_backends(
     options: GateOptions,
     wanted: Sequence[Scenario],
     backends: Sequence[str],
     tested: Release,
     *,
-    weakened: bool = False,
+    negative_control: bool = False,
     lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend that plays each scenario, and why nobody can play the others.
@@ -60,7 +60,7 @@ def cast_of(
     cast: dict[str, str] = {}
     nobody: dict[str, str] = {}
     for scenario in wanted:
-        as_played = played(scenario, weakened)
+        as_played = played(scenario, negative_control)
         reason = _not_of(tested, as_played)
         if reason is None:
             why = next((lacking[what] for what in sorted(_asked(as_played)) if what in lacking), None)
@@ -88,8 +88,8 @@ def otherwise(cast: Mapping[str, str], backend: str) -> list[str]:
     return [f"backend: {by} for {name}, which {backend} cannot play" for name, by in others.items()]
 
 
-def played(scenario: Scenario, weakened: bool) -> Scenario:
-    return scenarios.weakened(scenario) if weakened else scenario
+def played(scenario: Scenario, negative_control: bool) -> Scenario:
+    return scenarios.negative_control(scenario) if negative_control else scenario
 
 
 def _not_of(tested: Release, scenario: Scenario) -> str | None:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
+class BatchVerdicts:
     """What became of each bundle. refused: what is wrong with it; crashed: how we broke on it, in one sentence each."""
 
     verdicts: Mapping[Path, Verdict] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Judged:
     """What `verify` came to. summary: of what was judged, and nothing else."""
 
     summary: GateSummary
-    each: Each
+    each: BatchVerdicts
     single: bool = False
 
     @property
@@ -88,7 +88,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
     bundles, refused = _opened(paths)
     if not bundles and len(refused | lost) == 1:
         raise BadEvidence(next(iter(refused.values())))
-    each = judge_each(bundles, master, progress)
+    each = judge_batch(bundles, master, progress)
     each = replace(each, refused={**refused, **lost, **each.refused})
     return Judged(summary=_summary(evidence, each), each=each, single=single)
 
@@ -122,23 +122,23 @@ def _opened(paths: list[Path]) -> tuple[list[Bundle], dict[Path, str]]:
     return bundles, refused
 
 
-def judge_each(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> Each:
+def judge_batch(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:
     """All at once, which is much faster; one by one when that breaks, for no verdict is lost to a neighbour.
 
     A bundle that is alone raises what is wrong with it.
     """
     if not bundles:
-        return Each()
+        return BatchVerdicts()
     try:
         verdicts = judge_bundles(bundles, master, progress)
-        return Each(verdicts={b.path: verdict for b, verdict in zip(bundles, verdicts, strict=True)})
+        return BatchVerdicts(verdicts={b.path: verdict for b, verdict in zip(bundles, verdicts, strict=True)})
     except Exception as error:
         if len(bundles) == 1 or not _is_of_a_bundle(error):
             raise
     return _one_by_one(bundles, master, progress)
 
 
-def _one_by_one(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> Each:
+def _one_by_one(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:
     verdicts: dict[Path, Verdict] = {}
     refused: dict[Path, str] = {}
     crashed: dict[Path, str] = {}
@@ -154,7 +154,7 @@ def _one_by_one(bundles: Sequence[Bundle], master: str | None, progress: Progres
             log.exception("judging %s failed", bundle.path)
             said = next(iter(str(error).splitlines()), "")
             crashed[bundle.path] = f"{bundle.path}: the harness failed on it: {type(error).__name__}: {said}"[:300]
-    return Each(verdicts=verdicts, refused=refused, crashed=crashed)
+    return BatchVerdicts(verdicts=verdicts, refused=refused, crashed=crashed)
 
 
 def _is_of_a_bundle(error: BaseException) -> bool:
@@ -181,7 +181,7 @@ def use_fitting_java() -> None:
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
-def _summary(evidence: Path, each: Each) -> GateSummary:
+def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
     """Of what was judged. In gate.json a bundle that was not keeps what it came to while it could be read."""
     judged = {path.name: (v.scenario, v.status) for path, v in each.verdicts.items()}
     if not (evidence / GATE).is_file():

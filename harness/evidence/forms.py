@@ -72,7 +72,7 @@ _CONTRACT: Final = {
 
 _RUN: Final = {
     "finished": "bool",
-    "weakened?": "string",
+    "negative_control?": "string",
     "contract": _CONTRACT,
     "started_ns?": "int",
     "ended_ns?": "int",

@@ -145,9 +145,9 @@ def read_gate(out: Path) -> GateSummary:
     )
 
 
-def on_and_for(told: Mapping[str, Any]) -> str:
+def on_and_for(reported: Mapping[str, Any]) -> str:
     """ ", on processes, in 35 min 12 s": of what has `backends` and `took_s`, as far as it tells them."""
-    words, took_s = " and ".join(told.get("backends") or ()), told.get("took_s")
+    words, took_s = " and ".join(reported.get("backends") or ()), reported.get("took_s")
     minutes, seconds = divmod(round(took_s or 0), 60)
     lasted = "" if took_s is None else f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
     return (f", on {words}" if words else "") + lasted

@@ -81,9 +81,9 @@ def at_line(file: Path, number: int, wrong: str) -> str:
 
 def nulls_in(part: pq.ParquetFile, column: str) -> int:
     """Nulls of a column: as the part's own statistics say, else as they stand there."""
-    told = _statistics(part, column)
-    if all(s is not None and s.has_null_count for s in told):
-        return sum(s.null_count for s in told)
+    reported = _statistics(part, column)
+    if all(s is not None and s.has_null_count for s in reported):
+        return sum(s.null_count for s in reported)
     return sum(batch.column(0).null_count for batch in part.iter_batches(_BATCH_ROWS, columns=[column]))
 
 
@@ -122,9 +122,9 @@ def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
 def _least(file: Path, column: str) -> int | None:
     """The smallest value: as the part's own statistics say, else as it stands there."""
     with opened(file) as part:
-        told = _statistics(part, column)
-        if all(s is not None and s.has_min_max for s in told):
-            return min((s.min for s in told), default=None)
+        reported = _statistics(part, column)
+        if all(s is not None and s.has_min_max for s in reported):
+            return min((s.min for s in reported), default=None)
         least = [pc.min(b.column(0)).as_py() for b in part.iter_batches(_BATCH_ROWS, columns=[column])]
     return min((n for n in least if n is not None), default=None)
 

@@ -15,7 +15,7 @@ class Kind(StrEnum):
     DUPLICATED = "duplicated"  # one record at two offsets
     REORDERED = "reordered"  # within one stream, a later sequence at a lower offset
     CORRUPT = "corrupt"  # the payload is not what was sent
-    DISPLACED = "displaced"  # the release's own client was told another offset than the record stands at
+    WRONG_ACK_OFFSET = "wrong_ack_offset"  # the release's own client was told another offset than the record stands at
     MISROUTED = "misrouted"  # right record, wrong topic or partition
     PHANTOM = "phantom"  # never sent, or refused
     CONFLICTING = "conflicting"  # two readers, different records at one offset

@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.model.outcome import Did, Outcome, TxnOutcome
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 Columns = dict[str, str]
 
@@ -184,7 +184,7 @@ EPOCH_ENDS: Final[Columns] = {
     "topic_id": "string",
     "partition": "int32",
     "epoch": "int32",
-    "told_epoch": "int32?",  # the largest one up to that; null = the leader knows of none, or an error
+    "reported_epoch": "int32?",  # the largest one up to that; null = the leader knows of none, or an error
     "end_offset": "int64?",  # where the log leaves it
     "error": "string?",  # of Kafka, or that nobody answered
 }
@@ -203,7 +203,7 @@ PROBES: Final[Columns] = {
     "log_start": "int64?",  # by the leader, before any was asked, and after all
     "log_start_after": "int64?",
     "records": "int32",  # so many it was given
-    "told": "string",  # how it ended
+    "reported": "string",  # how it ended
     "end_offset": "int64?",  # the next offset, when it was told that there is no more
     "asked_ns": "int64",
     "at_ns": "int64",
@@ -317,7 +317,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "admin_views": {"phase": PHASES},
     "lookups": {},
     "epoch_ends": {},
-    "probes": {"why": PROBE_REASONS, "isolation": ISOLATIONS, "told": PROBE_ENDS},
+    "probes": {"why": PROBE_REASONS, "isolation": ISOLATIONS, "reported": PROBE_ENDS},
     "tier_metadata": {"kind": TIER_KINDS},
     "tier_objects": {"look": LOOKS},
     "tier_replicas": {"look": LOOKS},

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView, Seen
+from harness.model.entities import MetadataEntity, Operation, Sort, legal, standing_topics
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin, Scenario
-from harness.model.things import Operation, Sort, Thing, legal, standing_topics
 
 # By when every node has learned what the controllers agreed on: it takes milliseconds, and a starved machine's margin.
 LOOK_DEADLINE_S: Final = 30.0
@@ -30,7 +30,7 @@ class Operating(Protocol):
     def operations(self) -> list[Operation]: ...
 
 
-class AdminLooks:
+class AdminProbe:
     """Writes `admin_views`. What a thing is at the first look it may be until an operation on it is acknowledged."""
 
     def __init__(self, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
@@ -62,7 +62,7 @@ class AdminLooks:
     def _last_look(self, spec: Admin, operations: Sequence[Operation], deadline_s: float) -> list[Seen]:
         give_up_at = time.monotonic() + deadline_s
         while True:
-            seen = self._admin.things(spec)
+            seen = self._admin.entities(spec)
             if self._settled(seen, operations, self._before.get(spec.name)) or time.monotonic() >= give_up_at:
                 return seen
             time.sleep(_INTERVAL_S)
@@ -71,15 +71,15 @@ class AdminLooks:
         self, seen: Sequence[Seen], operations: Sequence[Operation], before: Mapping[str, set[str | None]] | None
     ) -> bool:
         """Every broker told of every thing, all tell the same, and none tells what no operation explains."""
-        told: dict[str, list[Seen]] = defaultdict(list)
+        reported: dict[str, list[Seen]] = defaultdict(list)
         for row in seen:
-            told[row.thing.text].append(row)
+            reported[row.metadata_entity.text].append(row)
         of_entity: dict[str, list[Operation]] = defaultdict(list)
         for op in operations:
             of_entity[op.entity].append(op)
-        if of_entity.keys() - told.keys() or not told:
+        if of_entity.keys() - reported.keys() or not reported:
             return False
-        for entity, rows in told.items():
+        for entity, rows in reported.items():
             brokers = sum(row.node <= self._brokers for row in rows)
             if brokers < self._brokers or len({row.value for row in rows}) > 1:
                 return False
@@ -96,7 +96,7 @@ class AdminLooks:
                 {
                     "phase": phase,
                     "node": [row.node for row in seen],
-                    "entity": [row.thing.text for row in seen],
+                    "entity": [row.metadata_entity.text for row in seen],
                     "value": [row.value for row in seen],
                     "asked_ns": [row.asked_ns for row in seen],
                     "at_ns": [row.at_ns for row in seen],
@@ -108,16 +108,18 @@ class AdminLooks:
 def _values(seen: Iterable[Seen]) -> dict[str, set[str | None]]:
     values: dict[str, set[str | None]] = defaultdict(set)
     for row in seen:
-        values[row.thing.text].add(row.value)
+        values[row.metadata_entity.text].add(row.value)
     return values
 
 
 def clear(admin: AdminView, scenario: Scenario) -> None:
     """Unmakes what the admins of a scenario left, so that the next one begins with the same cluster."""
     for spec in scenario.admin:
-        there: dict[Thing, None] = {row.thing: None for row in admin.things(spec) if row.value is not None}
-        for thing in there:
-            if thing.sort in _UNDONE:
-                admin.carry_out(_UNDONE[thing.sort], thing, None)
-        topics = {thing.name for thing in there if thing.sort is Sort.TOPIC}
+        there: dict[MetadataEntity, None] = {
+            row.metadata_entity: None for row in admin.entities(spec) if row.value is not None
+        }
+        for metadata_entity in there:
+            if metadata_entity.sort in _UNDONE:
+                admin.carry_out(_UNDONE[metadata_entity.sort], metadata_entity, None)
+        topics = {metadata_entity.name for metadata_entity in there if metadata_entity.sort is Sort.TOPIC}
         admin.delete_topics(sorted(topics | {topic.name for topic in standing_topics(spec)}))

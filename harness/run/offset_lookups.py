@@ -45,9 +45,9 @@ def look_up(
     table, patience = bundle.table("lookups", "end"), _Patience(holed)
     for time_ms in _times_ms(started_ns, ended_ns):
         asked_ns, asked = now_ns(), dict.fromkeys(ids, time_ms)
-        told = patience.answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
+        reported = patience.answers(partial(admin.offsets_by_time, asked), ids, TimedOffset(None, None, None, SILENT))
         for (topic, partition), topic_id in sorted(ids.items()):
-            answer = told[topic, partition]
+            answer = reported[topic, partition]
             table.append(
                 {
                     "asked_ns": [asked_ns],
@@ -77,9 +77,9 @@ def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter
     for epoch in _epochs(max((state.leader_epoch for state in states), default=-1)):
         of = {(s.topic, s.partition): s.topic_id for s in states if epoch <= s.leader_epoch}
         asked_ns, asked = now_ns(), dict.fromkeys(of, epoch)
-        told = patience.answers(partial(admin.offsets_by_epoch, asked), of, EpochEnd(None, None, SILENT))
+        reported = patience.answers(partial(admin.offsets_by_epoch, asked), of, EpochEnd(None, None, SILENT))
         for (topic, partition), topic_id in sorted(of.items()):
-            answer = told[topic, partition]
+            answer = reported[topic, partition]
             table.append(
                 {
                     "asked_ns": [asked_ns],
@@ -87,7 +87,7 @@ def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter
                     "topic_id": topic_id,
                     "partition": partition,
                     "epoch": epoch,
-                    "told_epoch": answer.leader_epoch,
+                    "reported_epoch": answer.leader_epoch,
                     "end_offset": answer.end_offset,
                     "error": answer.error,
                 }
@@ -113,14 +113,14 @@ class _Patience:
 
     def answers(self, ask: Callable[[], Mapping[Place, A]], places: Iterable[Place], silent: A) -> dict[Place, A]:
         """Asked once, and again until nobody answers with an error or patience is at its end."""
-        told: dict[Place, A] = {}
+        reported: dict[Place, A] = {}
 
         def wrong() -> dict[Place, str]:
-            told.update(dict.fromkeys(places, silent))
-            told.update(ask())
+            reported.update(dict.fromkeys(places, silent))
+            reported.update(ask())
             return {
                 place: answer.error
-                for place, answer in told.items()
+                for place, answer in reported.items()
                 if answer.error and not self._for_good(place, answer.error)
             }
 
@@ -128,4 +128,4 @@ class _Patience:
         with suppress(HarnessTimeout):  # its rows say so
             wait_for(wrong, until=lambda left: not left, deadline_s=self._left_s, what="answers about offsets")
         self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
-        return told
+        return reported

@@ -102,11 +102,11 @@ def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequen
     return seen
 
 
-def not_told(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
+def not_reported(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
     """Partitions that there are and that a snapshot does not know; empty when it knows them all."""
-    told = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
+    reported = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
     wanted = ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
-    return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in told)
+    return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in reported)
 
 
 def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:

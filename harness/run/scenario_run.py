@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
-from harness.faults.steps import step_runner as conducting
+from harness.faults.steps import step_runner as step_runner
 from harness.faults.steps.step_context import Stage
 from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
@@ -23,14 +23,14 @@ from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.tier_rules import SEGMENTS_MIN
 from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
-from harness.run.admin_probe import AdminLooks
+from harness.run.admin_probe import AdminProbe
 from harness.run.fault_windows import Windows, targets_of, windows_of
 from harness.run.offset_lookups import look_up, look_up_epochs
-from harness.run.tier_probe import TierLooks
+from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.drain import DrainPlan, drain
-from harness.workload.drain.probe_places import COMMIT, Ask, aloof_groups, asks_of, logs_of
+from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
 from harness.workload.drain.probes import probe
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load import Load
@@ -52,7 +52,7 @@ class Task:
 
     scenario: Scenario
     contract: Contract
-    weakened: str | None
+    negative_control: str | None
     seed: int
     run: int  # marks the payloads
     records: int
@@ -139,7 +139,7 @@ class _Record:
             "run.json",
             {
                 "finished": finished,
-                "weakened": self.task.weakened,
+                "negative_control": self.task.negative_control,
                 "contract": self.task.contract.as_dict(),
                 "started_ns": self.started_ns,
                 "ended_ns": self.ended_ns,
@@ -170,13 +170,13 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     task, cluster, scenario = record.task, record.cluster, record.scenario
     topics = [topic.name for topic in scenario.topics]
     topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
-    looks = AdminLooks(admin, scenario, record.bundle)
+    looks = AdminProbe(admin, scenario, record.bundle)
     looks.begin(TOPICS_DEADLINE_S)
-    tier = TierLooks(cluster, admin, scenario, record.bundle)
+    tier = TierProbe(cluster, admin, scenario, record.bundle)
     load = Load(
         scenario,
         bootstrap=cluster.bootstrap(),
-        bootstrap_lone=cluster.bootstrap_lone(),
+        bootstrap_isolated=cluster.bootstrap_isolated(),
         access=record.access,
         topic_ids=topic_ids,
         bundle=record.bundle,
@@ -204,7 +204,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     record.finished = True
 
 
-def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierLooks, say: Say) -> None:
+def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: Say) -> None:
     scenario = record.scenario
     load.wait_flowing(FLOWING_DEADLINE_S)
     _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
@@ -219,9 +219,9 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierLooks, 
         internal=internal_topics(scenario.shape),
         say=say,
     )
-    record.on_steps(conducting.conduct(stage, scenario.steps, record.on_steps))
+    record.on_steps(step_runner.run_steps(stage, scenario.steps, record.on_steps))
     record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
-    for name, text in conducting.doubts(record.steps):
+    for name, text in step_runner.doubts(record.steps):
         record.doubt(name, text)
     record.cluster.heal()
     say("waiting for the cluster to recover")
@@ -267,8 +267,8 @@ def _settle_and_drain(
     record: _Record,
     admin: AdminView,
     load: Load,
-    looks: AdminLooks,
-    tier: TierLooks,
+    looks: AdminProbe,
+    tier: TierProbe,
     groups: Sequence[str],
     say: Say,
 ) -> None:
@@ -283,7 +283,7 @@ def _settle_and_drain(
     tier.look("healed")
     record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups))
     looks.look("healed", load.admins)
-    if unseen := recovery.not_told(record.snapshots[-1], record.scenario.topics):
+    if unseen := recovery.not_reported(record.snapshots[-1], record.scenario.topics):
         record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
     plan = DrainPlan(
         bootstrap=_way_of_records(record),
@@ -308,9 +308,9 @@ def _settle_and_drain(
         record.doubt("disk_damage", damage)
     _read_from_anywhere(record, load, reads, say)
     said = {"snapshots": record.snapshots, "lineages": disks.lineages}
-    told = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
-    told["share_groups"] = record.share_groups
-    bundle.document("cluster.json", said | told)
+    reported = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
+    reported["share_groups"] = record.share_groups
+    bundle.document("cluster.json", said | reported)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))
 
@@ -325,18 +325,18 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
     asks = asks_of(logs, bundle.path, Random(f"{record.task.seed}/{record.scenario.name}/probes"))
-    desk = ReadingDesk(
+    context = ReadContext(
         bootstrap=_way_of_records(record), targets=load.targets, run=record.task.run, access=record.access
     )
     groups: dict[str, list[str]] = {}
-    aloof = aloof_groups(record.scenario)
+    non_committing = non_committing_groups(record.scenario)
     for row in record.snapshots[-1]["groups"]:
         place = row["topic"], row["partition"]
         if row["offset"] is None or place not in logs.starts:
             continue
-        if row["group"] in aloof:
+        if row["group"] in non_committing:
             asks.setdefault(place, []).append(Ask(place, row["offset"], COMMIT))
         elif row["topic"] not in groups.setdefault(row["group"], []):
             groups[row["group"]].append(row["topic"])
-    for silence in probe(asks, groups, logs, desk, bundle):
+    for silence in probe(asks, groups, logs, context, bundle):
         record.doubt("probe_unanswered", silence)

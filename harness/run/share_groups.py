@@ -42,10 +42,10 @@ def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s
 
     def left() -> dict[str, Any]:
         asked_ns = now_ns()
-        told = admin.share_offsets(group, _ASK_S)
+        reported = admin.share_offsets(group, _ASK_S)
         at_ns = now_ns()
         for place in places:
-            at = told.get(place)
+            at = reported.get(place)
             last[place] = {
                 "group": group,
                 "topic": place[0],

@@ -46,7 +46,7 @@ _METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots_
 Place = tuple[str, int]
 
 
-class TierLooks:
+class TierProbe:
     """Writes `tier_metadata`, `tier_objects` and `tier_replicas`; of a scenario without a tier nothing."""
 
     def __init__(self, cluster: Cluster, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
@@ -105,8 +105,8 @@ class TierLooks:
 
     def _still_there(self) -> set[str]:
         """Topics that no step has taken out of the tier for good."""
-        told = self._admin.topic_configs(self._names)
-        return {name for name in self._names if told.get(name, {}).get(REMOTE) != "false"}
+        reported = self._admin.topic_configs(self._names)
+        return {name for name in self._names if reported.get(name, {}).get(REMOTE) != "false"}
 
     def _in_the_tier(self) -> Counter[Place]:
         """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
@@ -137,23 +137,23 @@ class TierLooks:
     def _underway(self) -> str:
         if not self._topics:
             return ""
-        told = self._admin.tiered_replicas(self._names)
+        reported = self._admin.tiered_replicas(self._names)
         names = self._still_there()
         wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
-        silent = wanted - {(topic, partition) for topic, partition, _ in told}
+        silent = wanted - {(topic, partition) for topic, partition, _ in reported}
         pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
         leaders = {(state.topic, state.partition): state.leader for state in self._admin.partitions(self._names)}
         for broker in self._cluster.brokers:
             for replica in partition_directories(self._cluster.log_directories(broker), names):
                 place, bases = (replica.topic, replica.partition), _bases(replica)
-                mine, leader = told.get((*place, broker)), leaders.get(place, broker)
+                mine, leader = reported.get((*place, broker)), leaders.get(place, broker)
                 where = f"{replica.topic}-{replica.partition} of broker {broker}"
                 if mine is None or not bases:
                     pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
                 elif leader == broker:
                     pending += self._of_leader(where, replica.topic, mine.highest_tiered, bases)
                 else:
-                    theirs = told.get((*place, leader))
+                    theirs = reported.get((*place, leader))
                     highest = theirs.highest_tiered if theirs else None
                     pending += self._of_follower(where, replica.topic, mine.highest_tiered, highest, bases)
         return "; ".join(pending[:5])
@@ -208,14 +208,14 @@ class TierLooks:
 
     def _look_at_replicas(self, look: str) -> None:
         table = self._bundle.table("tier_replicas", look)
-        looked_ns, told = now_ns(), self._admin.tiered_replicas(self._names)
+        looked_ns, reported = now_ns(), self._admin.tiered_replicas(self._names)
         ids = {(s.topic, s.partition): s.topic_id for s in self._admin.partitions(self._names)}
         lineages = {
             (replica.topic, replica.partition, broker): _lineage(replica.path)
             for broker in self._cluster.brokers
             for replica in partition_directories(self._cluster.log_directories(broker), self._names)
         }
-        for (topic, partition, broker), replica in sorted(told.items()):
+        for (topic, partition, broker), replica in sorted(reported.items()):
             table.append(
                 {
                     "look": [look],

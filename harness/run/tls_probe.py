@@ -26,7 +26,7 @@ Answer = tuple[str, str]  # REFUSED, ANSWERED or UNANSWERED, and what was told
 def look(cluster: Cluster) -> list[dict[str, Any]]:
     """A row a listener: what it speaks, and what it says to who speaks plainly and to who has a wrong password."""
     settings = cluster.client_settings()
-    ways = [cluster.bootstrap(), cluster.bootstrap_lone()]
+    ways = [cluster.bootstrap(), cluster.bootstrap_isolated()]
     listeners = [pair for way in ways if way for pair in zip(cluster.brokers, way.split(","), strict=True)]
     with ThreadPoolExecutor(len(listeners), thread_name_prefix="secured") as pool:
         return list(pool.map(lambda at: _listener(at[0], at[1], settings), listeners))

@@ -13,7 +13,7 @@ from harness.model.scenario import toml
 from harness.model.scenario.scenario import SETS, Scenario
 
 KNOWN_BUG = "known-bug"  # open in every release: it fails, and rightly
-TRIAL = "trial"  # not seen yet both to pass on a release and to fail under its weakening
+TRIAL = "trial"  # not seen yet both to pass on a release and to fail under its negative control
 
 
 @cache
@@ -105,6 +105,6 @@ def _text_of(path: Path, spec: str) -> str:
         raise BadInput(f"scenario {spec} cannot be read ({error.strerror}); make it readable for you") from error
 
 
-def weakened(scenario: Scenario) -> Scenario:
+def negative_control(scenario: Scenario) -> Scenario:
     """The twin that must FAIL when it is judged by the contract of `scenario`; BadInput when none is named."""
-    return toml.weakened(scenario, check_steps)
+    return toml.negative_control(scenario, check_steps)

@@ -155,8 +155,8 @@ def _shared(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict
     for stall in stalls:
         if fault := _fault_of(stall, steps):
             by_fault[fault].append(stall)
-    told = {fault: _also_open(its, steps) for fault, its in by_fault.items()}
-    return {fault: others for fault, others in told.items() if others}
+    reported = {fault: _also_open(its, steps) for fault, its in by_fault.items()}
+    return {fault: others for fault, others in reported.items() if others}
 
 
 def _reads(given: Prepared) -> DataFrame:

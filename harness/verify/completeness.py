@@ -68,8 +68,8 @@ def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
     filled = {log["broker"] for log in logs if log["log_end"] > log["log_start"]}
     if not counts.disks:
         yield Doubt("no_batches", "the disks could be read, and nobody read them")
-    elif unread := sorted(filled - counts.disks):
-        yield Doubt("no_batches", f"nobody read the disks of brokers {unread}")
+    elif not_read := sorted(filled - counts.disks):
+        yield Doubt("no_batches", f"nobody read the disks of brokers {not_read}")
 
 
 def _contract(case: Case, counts: Counts) -> Iterator[Doubt]:

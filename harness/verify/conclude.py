@@ -21,11 +21,11 @@ from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import AFTERTHOUGHTS, DISPLACED
+from harness.verify.engine.rows import AFTERTHOUGHTS, WRONG_ACK_OFFSET
 from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excuses.delete_records import back_after_kill, returned
 from harness.verify.excuses.offset_loss import stopped
-from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, untold
+from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
 from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import promise, seen
@@ -70,9 +70,9 @@ class Seen:
 def conclude(known: Seen) -> Verdict:
     """The verdict on one case."""
     case = known.case
-    told = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
+    reported = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
-    of_records = (*(_finding(run, case, known.tier) for run in told), *_cut_off(told))
+    of_records = (*(_finding(run, case, known.tier) for run in reported), *_cut_off(reported))
     gaps = absence_excused(case, gaps_excused(case, known.tier, seam.findings))
     findings = (
         *standing(case),
@@ -82,8 +82,8 @@ def conclude(known: Seen) -> Verdict:
         *of_records,
     )
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
-    doubts += holes(case, [*untold(case, known.tier), *deleted(case, known.tier)])
-    lost, excused = _losses(told)
+    doubts += holes(case, [*orphaned(case, known.tier), *deleted(case, known.tier)])
+    lost, excused = _losses(reported)
     promised = known.counts.total("promised")
     return Verdict(
         scenario=case.scenario.get("name", case.name),
@@ -104,7 +104,7 @@ def conclude(known: Seen) -> Verdict:
             *_own_client(case),
             *([] if tiered(case) else [UNTIERED]),
             *([] if secured(case) else [UNSECURED]),
-            *_untried(case),
+            *_not_covered(case),
             *([] if operations.standing else [UNOPERATED]),
         ),
         facts=_facts(known),
@@ -125,9 +125,9 @@ def _own_client(case: Case) -> list[str]:
     return [OWN_CLIENT.format(f"but for Kafka Streams, {said}" if STREAMS in clients["producers"] else said)]
 
 
-def _untried(case: Case) -> list[str]:
+def _not_covered(case: Case) -> list[str]:
     """Of what some scenarios try, that in which no step of this run has bitten."""
-    bitten = {step["do"] for step in case.steps if step["is_fault"] and (step["bite"] or {}).get("held")}
+    bitten = {step["do"] for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")}
     return [what for what, steps in _COVERED_BY.items() if not bitten & steps]
 
 
@@ -156,7 +156,7 @@ def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
         step=step_at(case.steps, run["returned_first_ns"]),
         reader=run["reader"],
         detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
-        contract=promise(run["kind"], run["topic"], run["producer"], case.contract, run["how"]),
+        contract=promise(run["kind"], run["topic"], run["producer"], case.contract, run["reason"]),
         excused_by=run["excused_by"],
         explained_by=run["explained_by"],
     )
@@ -205,11 +205,11 @@ def _notes(known: Seen) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
     notes += back_after_kill(case)
-    moved = [run for run in runs if run["kind"] == DISPLACED]
+    moved = [run for run in runs if run["kind"] == WRONG_ACK_OFFSET]
     if moved:
         places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})
         notes.append(
-            f"displaced: {moved[0]['all_records']} records stand at another offset than was acknowledged "
+            f"wrong_ack_offset: {moved[0]['all_records']} records stand at another offset than was acknowledged "
             f"({', '.join(places[:5])}); librdkafka was seen to report such offsets on correct brokers"
         )
     condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
@@ -224,20 +224,20 @@ def _facts(known: Seen) -> dict[str, Any]:
         "release": case.manifest.get("release"),
         "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
-        "weakened": case.run.get("weakened"),
+        "negative_control": case.run.get("negative_control"),
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
         "availability": figures(case, counts.waits, counts.sent),
         "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
-        "given_again": counts.again,
+        "redelivered": counts.again,
         "missed": counts.missed,
         "stopped": stopped(case),
         "shown_undecided": counts.undecided,
         "deleted": _below_log_start(case),
         "returned": returned(case),
-        "untold": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},
+        "orphaned": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
-        "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "bite")} for step in case.steps],
+        "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "effect")} for step in case.steps],
     }
 
 

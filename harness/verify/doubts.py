@@ -17,7 +17,7 @@ from harness.verify.completeness import thin
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import UNJUDGED, UNPROCESSED, UNREAD, UNSHARED
+from harness.verify.engine.rows import NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED
 from harness.verify.excuses.excuses import without_lineage
 from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.progress import progress
@@ -62,25 +62,25 @@ def _of_the_run(case: Case) -> Iterator[Doubt]:
 
 def _bites(case: Case) -> Iterator[Doubt]:
     """A fault that did nothing to the data path tested nothing. The run may have said so already."""
-    said = [row["text"] for row in case.run.get("doubts") or [] if row["name"] == "no_bite"]
+    said = [row["text"] for row in case.run.get("doubts") or [] if row["name"] == "no_effect"]
     for step in case.steps:
-        bite = step["bite"] or {}
+        effect = step["effect"] or {}
         name = step["name"]
-        if step["is_fault"] and not bite.get("held") and not any(f"step {name} " in text for text in said):
-            because = bite.get("because") or "nothing proves that it did anything"
-            yield Doubt("no_bite", f"step {name} did not bite: {because}")
+        if step["is_fault"] and not effect.get("held") and not any(f"step {name} " in text for text in said):
+            because = effect.get("because") or "nothing proves that it did anything"
+            yield Doubt("no_effect", f"step {name} did not bite: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     """Reads that stopped short, unless what they did not reach is in no log at all."""
     if not any(kind == "drain" for kind, _, _ in counts.read):
         yield Doubt("empty_drain", "the read after healing saw nothing at all")
-    unread: Counter[str] = Counter()
+    not_read: Counter[str] = Counter()
     unshared: Counter[tuple[str, str]] = Counter()
     for run in runs:
         place = f"{run['topic']}/{run['partition']}"
-        if run["kind"] == UNREAD:
-            unread[place] += run["count"]
+        if run["kind"] == NOT_READ:
+            not_read[place] += run["count"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
             why = "neither batch sizes nor where it started before the run say whether it may"
@@ -95,8 +95,8 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
         yield Doubt("unshared", f"{text}, which may be archived after deliveries that nobody saw")
     for text in undrained(case):
         yield Doubt("share_undrained", text)
-    for place, records in unread.items():
-        yield Doubt("unread", f"{records} acknowledged records of {place} were not reached by any read")
+    for place, records in not_read.items():
+        yield Doubt("not_read", f"{records} acknowledged records of {place} were not reached by any read")
     for read in case.reads:
         if not read["reached"] or read["position"] < read["target"]:
             why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
@@ -105,11 +105,11 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
         elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
             yield Doubt("served_by_another", f"the read {what} was served by brokers {read['served_by']}")
-    yield from _unread_places(case, counts)
-    yield from _unread_copies(case)
+    yield from _places_not_read(case, counts)
+    yield from _copies_not_read(case)
 
 
-def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
+def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
     known, gone = {facts.place: facts for facts in places_of(case)}, deleted(case)
     live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
     copies = {place_of(read) for read in case.reads if read["isolation"] == UNCOMMITTED}
@@ -130,7 +130,7 @@ def _unread_places(case: Case, counts: Counts) -> Iterator[Doubt]:
             yield Doubt("replica_silent", f"not every replica of {name} told where its log ends")
 
 
-def _unread_copies(case: Case) -> Iterator[Doubt]:
+def _copies_not_read(case: Case) -> Iterator[Doubt]:
     """This harness reads the leader's copy with both isolations, and a follower's too where there are transactions.
 
     Without them any copy will do as read_uncommitted: who led while it was read need not lead any more. What others
@@ -142,10 +142,11 @@ def _unread_copies(case: Case) -> Iterator[Doubt]:
     for p in case.last_snapshot["partitions"]:
         for isolation in (COMMITTED, UNCOMMITTED):
             everybody = isolation == COMMITTED or p["topic"] in case.transactional_topics
-            unread = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
-            if unread and (everybody or unread == p["replicas"]):
+            not_read = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
+            if not_read and (everybody or not_read == p["replicas"]):
                 yield Doubt(
-                    "copy_unread", f"nobody read the copies of {p['topic']}/{p['partition']} on {unread} as {isolation}"
+                    "copy_not_read",
+                    f"nobody read the copies of {p['topic']}/{p['partition']} on {not_read} as {isolation}",
                 )
 
 
@@ -189,7 +190,7 @@ _SETTINGS: Mapping[str, str] = {
 def _configs(case: Case) -> Iterator[Doubt]:
     """The cluster's settings as the run found them, against those that the contract was derived from."""
     snapshots = case.cluster["snapshots"]
-    if case.run.get("weakened") or not snapshots:
+    if case.run.get("negative_control") or not snapshots:
         return
     actual = snapshots[0].get("topic_configs") or {}
     for topic, contract in case.contract.topics.items():

@@ -24,7 +24,7 @@ from harness.verify.checks.tier_state import Tier
 from harness.verify.conclude import Seen, conclude
 from harness.verify.engine.case import Case, case_of, lacking
 from harness.verify.engine.counts import counts
-from harness.verify.engine.deduplicate import by_fate, once_for_all_readers, with_sends, without_echoes
+from harness.verify.engine.deduplicate import deduplicate, once_for_all_readers, reclassify_aborted, with_sends
 from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
 from harness.verify.engine.prepared import Prepared, prepare
@@ -160,9 +160,9 @@ def _settled(
 
 def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows of all checks as they stand in the verdict: with their sends, excused or not, and each thing said once."""
-    named = by_fate(with_sends(rows.localCheckpoint(), given)).localCheckpoint()
-    told = explained(excused(named, given), given).localCheckpoint()
-    return once_for_all_readers(without_echoes(told)).localCheckpoint()
+    named = reclassify_aborted(with_sends(rows.localCheckpoint(), given)).localCheckpoint()
+    reported = explained(excused(named, given), given).localCheckpoint()
+    return once_for_all_readers(deduplicate(reported)).localCheckpoint()
 
 
 def _words(error: Exception) -> str:

@@ -18,7 +18,7 @@ def _span(run: Run, what: str) -> str:
 
 def _where(run: Run) -> str:
     """The place that a check has put behind its word."""
-    return str(run["how"]).partition(" in ")[2]
+    return str(run["reason"]).partition(" in ")[2]
 
 
 # What was seen, by kind and the check's word for the circumstances.
@@ -39,10 +39,10 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.CORRUPT, "payload"): "the payload does not certify itself",
     (Kind.CORRUPT, "timestamp"): lambda run: f"not of the time of its send, {_span(run, 'timestamp')} ms",
     (Kind.CORRUPT, "timestamp_type"): "timestamps on disk are of another type than the topic's message.timestamp.type",
-    (Kind.CORRUPT, "time_told"): lambda run: f"not of the time that it was sent with, {_span(run, 'timestamp')} ms",
+    (Kind.CORRUPT, "time_reported"): lambda run: f"not of the time that it was sent with, {_span(run, 'timestamp')} ms",
     (Kind.CORRUPT, "time_back"): lambda run: f"of before a batch in front of it, {_span(run, 'timestamp')} ms",
     (Kind.CORRUPT, "codec"): "batches on disk are packed otherwise than the topic's compression.type says",
-    (Kind.DISPLACED, ""): lambda run: f"the release's own client was told {_span(run, 'offset')}",
+    (Kind.WRONG_ACK_OFFSET, ""): lambda run: f"the release's own client was told {_span(run, 'offset')}",
     (Kind.MISROUTED, ""): lambda run: f"its stream belongs to another place, {_span(run, 'partition')}",
     (Kind.PHANTOM, "never_sent"): "nobody reserved, let alone sent it",
     (Kind.PHANTOM, "refused"): "the send was refused for certain",
@@ -125,7 +125,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
 _PROMISES: Final[dict[str, str]] = {
     Kind.VANISHED: "what consumers were given lies below the high watermark and stays (unclean elections aside)",
     Kind.CORRUPT: "a record is served as it was sent, or not at all",
-    Kind.DISPLACED: "an acknowledgement names the offset at which the record stands (RecordMetadata)",
+    Kind.WRONG_ACK_OFFSET: "an acknowledgement names the offset at which the record stands (RecordMetadata)",
     Kind.MISROUTED: "a record stands in the partition that it was sent to, and in no other",
     Kind.PHANTOM: "a log holds what producers sent, and nothing else",
     Kind.CONFLICTING: "an offset below the high watermark holds one record for good",
@@ -157,15 +157,15 @@ _OF_SHARES: Final = frozenset({"never given", "unaccepted", "answered again"})
 
 def seen(run: Run) -> str:
     """What was seen, in one sentence without its figures of place and count."""
-    found = _SEEN.get((run["kind"], str(run["how"]).partition(" in ")[0]), str(run["how"]))
+    found = _SEEN.get((run["kind"], str(run["reason"]).partition(" in ")[0]), str(run["reason"]))
     return found(run) if callable(found) else found
 
 
-def promise(kind: str, topic: str | None, producer: str | None, contract: Contract, how: str = "") -> str:
+def promise(kind: str, topic: str | None, producer: str | None, contract: Contract, reason: str = "") -> str:
     """The promise that a finding of this kind breaks, with the settings that make it."""
-    if how.partition(" in ")[0] in _OF_WORK:
+    if reason.partition(" in ")[0] in _OF_WORK:
         return "what is read by who commits in the transactions of what it writes has its effect once (KIP-98, KIP-447)"
-    if how in _OF_SHARES:
+    if reason in _OF_SHARES:
         return "a share group is given each record until it is accepted, rejected or archived at its limit (KIP-932)"
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")

@@ -23,10 +23,10 @@ class Ways:
 
     def note(self, client: str, statistics: str) -> None:
         """Of one incarnation of a client; of several the highest figure stays."""
-        told = bytes_by_protocol(statistics)
+        reported = bytes_by_protocol(statistics)
         with self._lock:
             seen = self._bytes[client]
-            for protocol, count in told.items():
+            for protocol, count in reported.items():
                 seen[protocol] = max(count, seen.get(protocol, 0))
 
     def of(self, client: str) -> dict[str, int]:
@@ -37,7 +37,7 @@ class Ways:
     def seen(self) -> dict[str, dict[str, int]]:
         """The same of every client, by its name."""
         with self._lock:
-            return {client: dict(told) for client, told in sorted(self._bytes.items())}
+            return {client: dict(reported) for client, reported in sorted(self._bytes.items())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter
 from harness.model.contract.contract import contract_of
+from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.scenario.scenario import CLIENTS, Admin, Moment, Producer, Reader, Scenario
-from harness.model.things import Operation, Thing
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admins.admin_load import AdminLoop
 from harness.workload.consumers.catch_up import let_catch_up
 from harness.workload.consumers.consumer_group import GroupReader, behind
-from harness.workload.consumers.crashing_consumer import Death, MortalReader
+from harness.workload.consumers.crashing_consumer import CrashingReader, Death
 from harness.workload.consumers.lagging_reader import Replay
-from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.consumers.live_readers import LiveReader, ReadContext
 from harness.workload.consumers.processing import ProcessorDeath, process_all
 from harness.workload.consumers.reader_of import reader_of
 from harness.workload.consumers.share_group import ShareReader
@@ -29,7 +29,7 @@ from harness.workload.java.java_process import JavaClients
 from harness.workload.meters import Mark, Meters, Place
 from harness.workload.producers.loop_of import Loop, ProcessingLoop, loop_of
 from harness.workload.producers.loops import BurstLoop, BurstResult
-from harness.workload.producers.recording_producer import Desk, Target
+from harness.workload.producers.recording_producer import ProducerContext, Target
 from harness.workload.producers.stepped_transactions import SteppedTransactionLoop
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import TransactionLoop
@@ -49,7 +49,7 @@ class Load:
         scenario: Scenario,
         *,
         bootstrap: str,
-        bootstrap_lone: str = "",
+        bootstrap_isolated: str = "",
         access: Access | None = None,
         topic_ids: Mapping[str, str],
         bundle: BundleWriter,
@@ -71,7 +71,7 @@ class Load:
         self._scenario = scenario
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
-        self._bootstrap_lone = bootstrap_lone
+        self._bootstrap_isolated = bootstrap_isolated
         self._access = access or Access()
         self._bundle = bundle
         self._doubts: list[dict[str, str]] = []
@@ -286,9 +286,9 @@ class Load:
         """How many operations of an admin were begun since then and have ended: all, or those of one outcome."""
         return self.admins[admin].ended(since_ns, outcome)
 
-    def thing(self, admin: str, entity: str) -> Thing:
+    def metadata_entity(self, admin: str, entity: str) -> MetadataEntity:
         """What an operation of an admin was about."""
-        return self.admins[admin].thing(entity)
+        return self.admins[admin].metadata_entity(entity)
 
     def behind(self, group: str, acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
         """How many offsets up to these a group was not given yet, or has not committed yet, or is not done with if it
@@ -302,17 +302,17 @@ class Load:
         """Has the only member of a group die once it was given so many records, or one of a share group."""
         return self._in(group)[0].die(records)
 
-    def _in(self, group: str) -> list[MortalReader | ShareReader]:
-        mortal = (r for r in self._readers.values() if isinstance(r, MortalReader | ShareReader))
-        return [member for member in mortal if member.spec.group == group]
+    def _in(self, group: str) -> list[CrashingReader | ShareReader]:
+        crashing = (r for r in self._readers.values() if isinstance(r, CrashingReader | ShareReader))
+        return [member for member in crashing if member.spec.group == group]
 
-    def fellows(self, reader: str) -> dict[str, MortalReader]:
+    def other_members(self, reader: str) -> dict[str, CrashingReader]:
         """The members of a reader's group by name, itself among them."""
         return self.members(self._readers[reader].spec.group)
 
-    def members(self, group: str | None) -> dict[str, MortalReader]:
+    def members(self, group: str | None) -> dict[str, CrashingReader]:
         """The readers of a group by name, also while they are away."""
-        return {n: r for n, r in self._readers.items() if isinstance(r, MortalReader) and r.spec.group == group}
+        return {n: r for n, r in self._readers.items() if isinstance(r, CrashingReader) and r.spec.group == group}
 
     def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
         """Has the processor of a group die while it works on what it is given."""
@@ -342,7 +342,7 @@ class Load:
         }
 
     def _producer(self, spec: Producer) -> Loop:
-        desk = Desk(
+        context = ProducerContext(
             bootstrap=self._way_in(spec),
             targets=self.targets,
             numbers=self.numbers,
@@ -354,30 +354,30 @@ class Load:
             access=self._access,
             java=self._java if spec.client != CLIENTS[0] else None,
         )
-        return loop_of(spec, desk, self._bundle, self._scenario)
+        return loop_of(spec, context, self._bundle, self._scenario)
 
     def _reader(self, spec: Reader) -> LiveReader:
-        desk = ReadingDesk(
+        context = ReadContext(
             bootstrap=self._way_in(spec),
             targets=self._read,
             run=self.run,
             access=self._access,
             java=self._java if spec.client != CLIENTS[0] else None,
         )
-        return reader_of(spec, desk, self._bundle, self._scenario, self.highest_acked)
+        return reader_of(spec, context, self._bundle, self._scenario, self.highest_acked)
 
     def _admin(self, spec: Admin) -> AdminLoop:
         rng = Random(f"{self.seed}/{self._scenario.name}/admin/{spec.name}")
         return AdminLoop(spec, self._bootstrap, self._bundle.table("admin_ops", spec.name), rng)
 
     def _way_in(self, spec: Producer | Reader) -> str:
-        return self._bootstrap_lone if spec.lone else self._bootstrap
+        return self._bootstrap_isolated if spec.isolated_client else self._bootstrap
 
-    def lone_places(self) -> set[Place]:
+    def isolated_places(self) -> set[Place]:
         """Partitions that nobody writes to but clients which can be cut off alone."""
         of: dict[bool, set[str]] = {True: set(), False: set()}
         for producer in self._scenario.producers:
-            of[producer.lone].update(producer.topics)
+            of[producer.isolated_client].update(producer.topics)
         return {(topic, p) for topic in of[True] - of[False] for p in range(self.targets[topic].partitions)}
 
     def _spec(self, name: str) -> Producer:

@@ -20,10 +20,10 @@ from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import Producer, Topic
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.replica_reads import Copy, CopyReader, Patience
 from harness.workload.meters import Meters
-from harness.workload.producers.recording_producer import CHUNK, Desk, RecordingProducer, Target
+from harness.workload.producers.recording_producer import CHUNK, ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import WINDOW, Numbers
 from harness.workload.records.payload import Payloads
 from harness.workload.settings import consumer_settings, producer_settings
@@ -77,7 +77,7 @@ class Bench:
 
     def our_send(self, topic: str) -> float:
         bundle = BundleWriter(self.path / topic / "load")
-        desk = Desk(
+        context = ProducerContext(
             bootstrap=self.bootstrap,
             targets=self.target(topic),
             numbers=Numbers(),
@@ -87,7 +87,7 @@ class Bench:
             run=1,
             seed=1,
         )
-        producer = RecordingProducer(self.spec(topic), desk)
+        producer = RecordingProducer(self.spec(topic), context)
 
         def send() -> None:
             sent = 0
@@ -101,7 +101,7 @@ class Bench:
             bundle.close()
 
         seconds = measured(send)
-        assert desk.meters.total_acked() == RECORDS
+        assert context.meters.total_acked() == RECORDS
         return seconds
 
     def bare_read(self, topic: str) -> float:
@@ -124,8 +124,8 @@ class Bench:
             for (topic, partition, leader), (_, end) in self.admin.replica_offsets([topic]).items()
             if leader == self.leaders(topic)[partition]
         ]
-        desk = ReadingDesk(bootstrap=self.bootstrap, targets=self.target(topic), run=1)
-        reader = CopyReader(desk, copies, {}, isolation="read_uncommitted", broker=None, patience=Patience())
+        context = ReadContext(bootstrap=self.bootstrap, targets=self.target(topic), run=1)
+        reader = CopyReader(context, copies, {}, isolation="read_uncommitted", broker=None, patience=Patience())
         seconds = measured(lambda: reader.run(bundle.table("observations", reader.name)))
         assert all(read.reached for read in reader.reads.values())
         return seconds

@@ -32,7 +32,7 @@ def test_a_large_run_needs_little_memory(
     scenario = Scenario(
         name="memory",
         title="",
-        guards="",
+        property="",
         topics=topics,
         producers=tuple(Producer(name=f"flat-{name}", topics=(name,)) for name in names),
         readers=(Reader(name="live", topics=names), Reader(name="grouped", topics=names, group="readers")),

@@ -76,7 +76,7 @@ def living(backend: str, directory: Path) -> list[Any]:
     try:
         wanted = {"label": f"{RUN_LABEL}={directory.name}"}
         containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
-        return [thing.name for thing in (*containers, *client.networks.list(filters=wanted))]
+        return [metadata_entity.name for metadata_entity in (*containers, *client.networks.list(filters=wanted))]
     finally:
         client.close()
 

@@ -16,7 +16,7 @@ from harness.evidence import BundleWriter
 from harness.faults.steps.effect import with_recent_acks
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
@@ -54,7 +54,7 @@ class Play:
         plan = tuple(Step(do=args["do"], name=name, args=_without_do(args)) for name, args in every)
         scenario = written_out(Scenario(**{**plain(self.scenario), "steps": plan}), "play")
         check_steps(scenario)
-        return conduct(self.stage, scenario.steps)
+        return run_steps(self.stage, scenario.steps)
 
     def without_load(self) -> None:
         """Stops the producers; what they were acknowledged last is no recent load any more afterwards."""
@@ -69,7 +69,7 @@ class Play:
     def doubt(self, *steps: tuple[str, dict[str, Any]]) -> str:
         """Why the only one of the steps that did not bite did not."""
         ((name, text),) = doubts(self.rows(*steps))
-        assert name == "no_bite"
+        assert name == "no_effect"
         return text
 
 
@@ -105,7 +105,7 @@ def playing(
 ) -> Iterator[Play]:
     """A load of these on new topics, and the stage for steps; afterwards everything is healed."""
     scenario = Scenario(
-        name="play", title="", guards="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
+        name="play", title="", property="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
     )
     with broker_state.observer(cluster) as admin:
         admin.delete_topics([t.name for t in topics])
@@ -126,7 +126,7 @@ def playing(
 def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter) -> Load:
     ids = admin.create_topics(scenario.topics)
     run = secrets.randbits(60)
-    ways = {"bootstrap": cluster.bootstrap(), "bootstrap_lone": cluster.bootstrap_lone()}
+    ways = {"bootstrap": cluster.bootstrap(), "bootstrap_lone": cluster.bootstrap_isolated()}
     access = Access(cluster.client_settings())
     load = Load(scenario, **ways, access=access, topic_ids=ids, bundle=bundle, run=run, seed=1)
     load.start()

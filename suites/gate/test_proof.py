@@ -1,4 +1,4 @@
-"""A gate that says PASS must be shown to say FAIL: every scenario is convicted under its weakening."""
+"""A gate that says PASS must be shown to say FAIL: every scenario is convicted under its negative_control."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def weakened(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
-    """Every weakened twin, run in a row and judged by the contract of the scenario as declared."""
-    names = [s.name for s in chosen(request.config) if s.weakening]
+def negative_control(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
+    """Every negative control, run in a row and judged by the contract of the scenario as declared."""
+    names = [s.name for s in chosen(request.config) if s.negative_control]
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-proof"
-    return run_gate(names, out, weakened=True)
+    return run_gate(names, out, negative_control=True)
 
 
-def test_weakened_twin_fails_with_its_kind(scenario: str, weakened: GateResult) -> None:
+def test_weakened_twin_fails_with_its_kind(scenario: str, negative_control: GateResult) -> None:
     declared = scenarios.load(scenario)
-    weakening = declared.weakening
-    assert weakening is not None, "a scenario without a weakening is no coverage"
-    outcome = next(r for r in weakened.summary.results if r.name == scenario)
+    negative_control = declared.negative_control
+    assert negative_control is not None, "a scenario without a negative control is no coverage"
+    outcome = next(r for r in negative_control.summary.results if r.name == scenario)
     if outcome.bundle is None:
         raise HarnessFailure(f"{scenario}: {outcome.error}")
-    verdict = read_verdict(weakened.out / outcome.bundle)
+    verdict = read_verdict(negative_control.out / outcome.bundle)
     kinds = {finding.kind.value for finding in verdict.findings if finding.condemns}
-    said = f"{weakening.what}: {verdict.status.name}, {sorted(kinds)}, doubts {[d.text for d in verdict.doubts]}"
+    said = f"{negative_control.what}: {verdict.status.name}, {sorted(kinds)}, doubts {[d.text for d in verdict.doubts]}"
     assert verdict.status is Status.FAIL, said
-    assert set(weakening.expect) <= kinds, said
+    assert set(negative_control.expect) <= kinds, said
     if declared.matrix is not None:
         made = {topic for p in declared.producers if p.processes for topic in p.topics}
         at = {finding.topic for finding in verdict.findings if finding.condemns}

@@ -56,7 +56,7 @@ def _task(scenario: Scenario, release: Release, out: Path) -> Task:
     return Task(
         scenario=scenario,
         contract=contract_of(scenario),
-        weakened=None,
+        negative_control=None,
         seed=SEED,
         run=SEED,
         records=RECORDS,

@@ -42,14 +42,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """All of it: what is not listed must not be said. `displaced`: that many records are in the note of that name."""
+    """All that a verdict must say, and nothing else. `wrong_ack_offset`: the number of records in that note."""
 
     status: Status
     broken: frozenset[Broken] = frozenset()
     excused: frozenset[Broken] = frozenset()
     explained: frozenset[Broken] = frozenset()
     doubts: frozenset[str] = frozenset()
-    displaced: int = 0
+    wrong_ack_offset: int = 0
     counted: bool = True  # False: too much is broken to list it
     by_documents: bool = False  # True: documents show it, and no record is named in findings.parquet
 
@@ -64,18 +64,27 @@ def of(kind: Kind, *records: Record) -> list[Broken]:
 
 
 def fails(
-    *broken: Iterable[Broken], doubts: Iterable[str] = (), displaced: int = 0, by_documents: bool = False
+    *broken: Iterable[Broken], doubts: Iterable[str] = (), wrong_ack_offset: int = 0, by_documents: bool = False
 ) -> Expected:
     """FAIL for these and nothing else."""
     every = frozenset(one for part in broken for one in part)
     return Expected(
-        status=Status.FAIL, broken=every, doubts=frozenset(doubts), displaced=displaced, by_documents=by_documents
+        status=Status.FAIL,
+        broken=every,
+        doubts=frozenset(doubts),
+        wrong_ack_offset=wrong_ack_offset,
+        by_documents=by_documents,
     )
 
 
-def passes(*, displaced: int = 0, excused: Iterable[Broken] = (), explained: Iterable[Broken] = ()) -> Expected:
+def passes(*, wrong_ack_offset: int = 0, excused: Iterable[Broken] = (), explained: Iterable[Broken] = ()) -> Expected:
     """PASS, with no finding that condemns and no doubt."""
-    return Expected(status=Status.PASS, displaced=displaced, excused=frozenset(excused), explained=frozenset(explained))
+    return Expected(
+        status=Status.PASS,
+        wrong_ack_offset=wrong_ack_offset,
+        excused=frozenset(excused),
+        explained=frozenset(explained),
+    )
 
 
 def doubtful(*doubts: str) -> Expected:

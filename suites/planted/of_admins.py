@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from harness.model.entities import FIRST_PAIR, Operation, settled
 from harness.model.finding import Kind
 from harness.model.outcome import Did
-from harness.model.things import FIRST_PAIR, Operation, settled
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, doubtful, fails, passes
 from suites.planted.plants import plant

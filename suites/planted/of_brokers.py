@@ -323,9 +323,15 @@ def _no_acks(copy: Copy, isr: list[int]) -> None:
     )
     since_ns = first["returned_ns"] - 40 * 10**9
     copy.change("ledger", {"called_ns": since_ns}, stream=first["stream"], seq=first["seq"])
-    told = {"kind": "no_acks", "topic": "plain", "partition": 0, "since_ns": since_ns, "at_ns": first["returned_ns"]}
+    reported = {
+        "kind": "no_acks",
+        "topic": "plain",
+        "partition": 0,
+        "since_ns": since_ns,
+        "at_ns": first["returned_ns"],
+    }
     with copy.document("steps") as steps:
-        steps[-1]["events"].append({**told, "leader": 1, "isr": isr, "beside": {"plain/1": 500}})
+        steps[-1]["events"].append({**reported, "leader": 1, "isr": isr, "beside": {"plain/1": 500}})
 
 
 def _recovered(copy: Copy, ok: bool, last_seen: str) -> None:

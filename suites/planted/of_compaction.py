@@ -23,12 +23,12 @@ def _keys(original: Original, *, deleted: bool) -> list[Record]:
     for record in records(original, "keys", 0):
         of_key.setdefault(rows[record.stream, record.seq]["key_hash"], []).append(record)
     probed = {row["offset"] for row in original.rows("observations", topic="keys", partition=0, kind="probe")}
-    told = named(original, "keys", 0)
+    reported = named(original, "keys", 0)
     last = min(_last_batch(original, broker) for broker in _BROKERS)
     for found in of_key.values():
         dead = [rows[r.stream, r.seq]["value"] == "null" for r in found]
         offsets = [r.offset for r in found]
-        if len(found) < 3 or told & {*offsets} or probed & {*offsets[-2:]} or offsets[-1] >= last:
+        if len(found) < 3 or reported & {*offsets} or probed & {*offsets[-2:]} or offsets[-1] >= last:
             continue
         if dead[-2:] == [False, deleted]:
             return found

@@ -105,7 +105,7 @@ def epoch_lookup_beyond(copy: Copy) -> Expected:
 @plant
 def epoch_lookup_finds_none(copy: Copy) -> Expected:
     first, _ = _first_epoch(copy)
-    copy.change("epoch_ends", {"told_epoch": None, "end_offset": None}, **_PLAIN, epoch=first)
+    copy.change("epoch_ends", {"reported_epoch": None, "end_offset": None}, **_PLAIN, epoch=first)
     offset = min(row["offset"] for row in copy.original.rows("observations", **_PLAIN, **_READ))
     return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, offset)])
 
@@ -113,13 +113,13 @@ def epoch_lookup_finds_none(copy: Copy) -> Expected:
 @plant
 def near_epoch_lookup_below_retention(copy: Copy) -> Expected:
     """Of what retention has taken since epochs may be known, or not."""
-    copy.change("epoch_ends", {"told_epoch": None, "end_offset": None}, topic="sized", partition=0)
+    copy.change("epoch_ends", {"reported_epoch": None, "end_offset": None}, topic="sized", partition=0)
     return passes()
 
 
 @plant
 def epochs_that_nobody_answered(copy: Copy) -> Expected:
-    nothing = {"told_epoch": None, "end_offset": None, "error": "NOT_LEADER_OR_FOLLOWER"}
+    nothing = {"reported_epoch": None, "end_offset": None, "error": "NOT_LEADER_OR_FOLLOWER"}
     copy.change("epoch_ends", nothing, **_PLAIN)
     return doubtful("lookup_unanswered")
 

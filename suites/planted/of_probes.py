@@ -48,7 +48,7 @@ def skipped_read_by_a_member_that_goes_on(copy: Copy) -> Expected:
 def skipped_read_of_an_offset_that_is_denied(copy: Copy) -> Expected:
     probe, _ = _read(copy)
     copy.drop("observations", **_of(probe))
-    copy.change("probes", {"told": "out_of_range", "records": 0}, **_of(probe))
+    copy.change("probes", {"reported": "out_of_range", "records": 0}, **_of(probe))
     return fails(_broken(Kind.SKIPPED_READ, probe))
 
 
@@ -57,7 +57,7 @@ def skipped_read_before_an_end_that_is_none(copy: Copy) -> Expected:
     """It is told that there is no more, and there is one record."""
     probe, given = _read(copy)
     copy.drop("observations", **_of(probe), offset=[row["offset"] for row in given[-1:]])
-    copy.change("probes", {"told": "end", "end_offset": given[-1]["offset"] + 1}, **_of(probe))
+    copy.change("probes", {"reported": "end", "end_offset": given[-1]["offset"] + 1}, **_of(probe))
     return fails(_broken(Kind.SKIPPED_READ, given[-1]))
 
 
@@ -74,7 +74,7 @@ def near_skipped_read_that_was_not_to_the_end(copy: Copy) -> Expected:
     """Its time was over: what it was given is right, and what follows it was not told."""
     probe, given = _read(copy)
     copy.drop("observations", **_of(probe), offset=[row["offset"] for row in given[2:]])
-    copy.change("probes", {"told": "silent", "records": 2, "end_offset": None}, **_of(probe))
+    copy.change("probes", {"reported": "silent", "records": 2, "end_offset": None}, **_of(probe))
     return passes()
 
 
@@ -100,7 +100,7 @@ def log_start_below_which_records_are_served(copy: Copy) -> Expected:
     probe, deleted = _below(copy)
     served = deleted | {"kind": "probe", "given_ns": None} | _of(probe)
     copy.add("observations", [served | {"isolation": probe["isolation"]}])
-    copy.change("probes", {"told": "silent", "records": 1}, **_of(probe))
+    copy.change("probes", {"reported": "silent", "records": 1}, **_of(probe))
     return fails(_broken(Kind.LOG_START, deleted))
 
 
@@ -110,5 +110,5 @@ def near_log_start_that_a_read_below_it_is_sent_to(copy: Copy) -> Expected:
     probe, _ = _below(copy)
     there = copy.original.rows("observations", topic="sized", kind="drain", isolation=probe["isolation"])[:3]
     copy.add("observations", [row | {"kind": "probe", "replica": None} | _of(probe) for row in there])
-    copy.change("probes", {"told": "silent", "records": 3}, **_of(probe))
+    copy.change("probes", {"reported": "silent", "records": 3}, **_of(probe))
     return passes()

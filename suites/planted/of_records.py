@@ -179,7 +179,7 @@ def corrupt_for_one_live_reader(copy: Copy) -> Expected:
 def reordered_for_everybody(copy: Copy) -> Expected:
     first, second = middle(copy.original, count=2)
     _exchange(copy, first, second, EVERYBODY)
-    return fails(of(Kind.REORDERED, second.moved(first.offset)), displaced=2)
+    return fails(of(Kind.REORDERED, second.moved(first.offset)), wrong_ack_offset=2)
 
 
 @plant
@@ -187,7 +187,9 @@ def reordered_in_the_drains(copy: Copy) -> Expected:
     """By necessity live readers and followers show something else at both offsets."""
     first, second = middle(copy.original, count=2)
     _exchange(copy, first, second, ["drain"])
-    return fails(of(Kind.REORDERED, second.moved(first.offset)), of(Kind.CONFLICTING, first, second), displaced=2)
+    return fails(
+        of(Kind.REORDERED, second.moved(first.offset)), of(Kind.CONFLICTING, first, second), wrong_ack_offset=2
+    )
 
 
 @plant
@@ -195,7 +197,7 @@ def near_reordered_two_streams(copy: Copy) -> Expected:
     """There is no order between streams. That each stands where the other was acked is for the note to say."""
     first, second = border(copy.original)
     _exchange(copy, first, second, EVERYBODY)
-    return passes(displaced=2)
+    return passes(wrong_ack_offset=2)
 
 
 def _exchange(copy: Copy, first: Record, second: Record, kinds: Any) -> None:
@@ -279,10 +281,10 @@ def near_misrouted_to_another_offset(copy: Copy) -> Expected:
     last = records(copy.original, "plain", 1)[-1]
     append(copy, last)
     forget(copy, last, kinds=AFTERWARDS)
-    return passes(displaced=1)
+    return passes(wrong_ack_offset=1)
 
 
-# --- displaced ---
+# --- wrong_ack_offset ---
 
 
 @plant
@@ -292,7 +294,7 @@ def displaced_for_the_release_s_own_client(copy: Copy) -> Expected:
     there = append(copy, last)
     forget(copy, last, kinds=AFTERWARDS)
     _by_own_client(copy, last)
-    return fails(of(Kind.DISPLACED, there))
+    return fails(of(Kind.WRONG_ACK_OFFSET, there))
 
 
 @plant

@@ -41,15 +41,15 @@ def doubt_replica_read_not_reached(copy: Copy) -> Expected:
 @plant
 def doubt_fault_that_did_not_bite(copy: Copy) -> Expected:
     with copy.document("steps") as steps:
-        next(step for step in steps if step["is_fault"])["bite"]["held"] = False
-    return doubtful("no_bite")
+        next(step for step in steps if step["is_fault"])["effect"]["held"] = False
+    return doubtful("no_effect")
 
 
 @plant
 def doubt_fault_without_proof(copy: Copy) -> Expected:
     with copy.document("steps") as steps:
-        next(step for step in steps if step["is_fault"])["bite"] = None
-    return doubtful("no_bite")
+        next(step for step in steps if step["is_fault"])["effect"] = None
+    return doubtful("no_effect")
 
 
 @plant
@@ -118,7 +118,7 @@ def doubt_ledger_emptied(copy: Copy) -> Expected:
 def drain_emptied(copy: Copy) -> Expected:
     """Every read claims to have come to its end, and not one row is there."""
     copy.drop("observations", kind="drain")
-    return Expected(status=Status.FAIL, doubts=frozenset({"empty_drain", "tier_unread"}), counted=False)
+    return Expected(status=Status.FAIL, doubts=frozenset({"empty_drain", "tier_not_read"}), counted=False)
 
 
 @plant
@@ -126,7 +126,7 @@ def doubt_observations_emptied_and_no_reads(copy: Copy) -> Expected:
     copy.drop("observations")
     with copy.document("reads") as reads:
         reads.clear()
-    return doubtful("empty_drain", "no_drain", "reader_saw_nothing", "tier_unread", "unread")
+    return doubtful("empty_drain", "no_drain", "reader_saw_nothing", "tier_not_read", "not_read")
 
 
 @plant
@@ -139,7 +139,7 @@ def doubt_place_not_drained(copy: Copy) -> Expected:
             for read in reads
             if (read["kind"], read["isolation"], read["topic"], read["partition"]) != ("drain", COMMITTED, "paid", 1)
         ]
-    return doubtful("no_drain", "unread")
+    return doubtful("no_drain", "not_read")
 
 
 @plant
@@ -165,8 +165,8 @@ def lost_though_doubtful(copy: Copy) -> Expected:
     gone = middle(copy.original)
     forget(copy, *gone)
     with copy.document("steps") as steps:
-        next(step for step in steps if step["is_fault"])["bite"]["held"] = False
-    return fails(of(Kind.LOST, *gone), doubts=["no_bite"])
+        next(step for step in steps if step["is_fault"])["effect"]["held"] = False
+    return fails(of(Kind.LOST, *gone), doubts=["no_effect"])
 
 
 def _die(copy: Copy) -> None:

@@ -156,7 +156,7 @@ def tier_that_nobody_read(copy: Copy) -> Expected:
     copy.drop("tier_metadata")
     copy.drop("tier_objects")
     copy.drop("tier_replicas")
-    return doubtful("tier_unread")
+    return doubtful("tier_not_read")
 
 
 @plant
@@ -215,9 +215,9 @@ def _copied_again(copy: Copy, segment: Row) -> Row:
     new = {"segment_id": "planted-again"}
     objects = copy.original.rows("tier_objects", segment_id=segment["segment_id"])
     copy.add("tier_objects", [row | new for row in objects])
-    told = copy.original.rows("tier_metadata", segment_id=segment["segment_id"])
+    reported = copy.original.rows("tier_metadata", segment_id=segment["segment_id"])
     at = copy.next("tier_metadata", "offset")
-    copy.add("tier_metadata", [row | new | {"offset": at + n} for n, row in enumerate(told)])
+    copy.add("tier_metadata", [row | new | {"offset": at + n} for n, row in enumerate(reported)])
     return segment | new
 
 

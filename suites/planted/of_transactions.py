@@ -184,15 +184,15 @@ def vanished_of_an_aborted_transaction(copy: Copy) -> Expected:
 
 @plant
 def commit_regressed_by_one(copy: Copy) -> Expected:
-    told = _tell(copy, READERS, "plain", 0, -1)
-    return fails(_regressed("plain", told))
+    reported = _tell(copy, READERS, "plain", 0, -1)
+    return fails(_regressed("plain", reported))
 
 
 @plant
 def commit_regressed_to_an_earlier_commit(copy: Copy) -> Expected:
     commits = _commits(copy, READERS, "plain")
-    earlier = max({row["offset"] for row in commits} - {_told(copy, READERS, "plain")})
-    _tell(copy, READERS, "plain", 0, earlier - _told(copy, READERS, "plain"))
+    earlier = max({row["offset"] for row in commits} - {_reported(copy, READERS, "plain")})
+    _tell(copy, READERS, "plain", 0, earlier - _reported(copy, READERS, "plain"))
     return fails(_regressed("plain", earlier))
 
 
@@ -219,9 +219,9 @@ def commit_regressed_inside_a_transaction(copy: Copy) -> Expected:
 @plant
 def commit_row_removed(copy: Copy) -> Expected:
     """What the group tells is then an offset that nobody committed."""
-    told = _told(copy, READERS, "plain")
-    copy.drop("offset_commits", group=READERS, topic="plain", partition=0, offset=told)
-    return fails(_regressed("plain", told))
+    reported = _reported(copy, READERS, "plain")
+    copy.drop("offset_commits", group=READERS, topic="plain", partition=0, offset=reported)
+    return fails(_regressed("plain", reported))
 
 
 @plant
@@ -292,9 +292,9 @@ def _delete(copy: Copy, group: str) -> None:
 def _elected(copy: Copy, partition: int) -> int:
     """After the last commit a partition of __consumer_offsets was given a leader that was not in sync; the offset of an
     earlier commit that is told then."""
-    told = _told(copy, READERS, "plain")
-    earlier = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {told})
-    _tell(copy, READERS, "plain", 0, earlier - told)
+    reported = _reported(copy, READERS, "plain")
+    earlier = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
+    _tell(copy, READERS, "plain", 0, earlier - reported)
     since_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
     event = {"kind": "internal_leader_change", "topic": OFFSETS, "partition": partition, "clean": False}
     leaders = {"old_leader": 1, "new_leader": 2, "leader_epoch": 9}
@@ -315,7 +315,7 @@ def _commits(copy: Copy, group: str, topic: str) -> list[Row]:
     return sorted(rows, key=lambda row: row["called_ns"])
 
 
-def _told(copy: Copy, group: str, topic: str) -> int:
+def _reported(copy: Copy, group: str, topic: str) -> int:
     groups = copy.original.documents["cluster"]["snapshots"][-1]["groups"]
     (row,) = [g for g in groups if (g["group"], g["topic"], g["partition"]) == (group, topic, 0)]
     return int(row["offset"])

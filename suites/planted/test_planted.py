@@ -45,10 +45,10 @@ def _differences(expected: Expected, verdict: Verdict) -> Iterator[str]:
         if said(findings) != sorted(wanted, key=sort_key):
             details = [f"{f.detail} ({f.reader or 'no reader'})" for f in findings]
             yield f"{what}: {said(findings)} instead of {sorted(wanted, key=sort_key)}: {details}"
-    displaced = [note for note in verdict.notes if note.startswith("displaced:")]
-    wanted_note = [f"displaced: {expected.displaced} records"] if expected.displaced else []
-    if [" ".join(note.split()[:3]) for note in displaced] != wanted_note:
-        yield f"notes {displaced} instead of {wanted_note}"
+    wrong_ack_offset = [note for note in verdict.notes if note.startswith("wrong_ack_offset:")]
+    wanted_note = [f"wrong_ack_offset: {expected.wrong_ack_offset} records"] if expected.wrong_ack_offset else []
+    if [" ".join(note.split()[:3]) for note in wrong_ack_offset] != wanted_note:
+        yield f"notes {wrong_ack_offset} instead of {wanted_note}"
 
 
 def _in_parquet(found: Judged) -> set[Broken]:

@@ -10,13 +10,13 @@ def built(*texts: str, **how: object) -> Built:
     return History(*texts, **how).build()  # type: ignore[arg-type]
 
 
-def answered(history: Built, told: int | None, *, after: int | None, took_ns: int = 0) -> Built:
+def answered(history: Built, reported: int | None, *, after: int | None, took_ns: int = 0) -> Built:
     """While the run goes on the coordinator is asked, right after its answer to the commit of an offset, or at once."""
     commits = {row["offset"]: row["returned_ns"] for row in history.tables["offset_commits"]}
     asked_ns = START_NS if after is None else commits[after] + 1000
     place = {"group": "g", "topic": "t", "partition": 0}
     history.cluster["group_answers"] = [
-        place | {"offset": told, "asked_ns": asked_ns, "at_ns": asked_ns + took_ns},
+        place | {"offset": reported, "asked_ns": asked_ns, "at_ns": asked_ns + took_ns},
     ]
     return history
 
@@ -44,26 +44,26 @@ def retention_while_read(history: Built, late: str) -> Built:
     return contract(history, retention_bytes=200)
 
 
-def group_of_old(history: Built, told: int | None, group: str = "old") -> Built:
+def group_of_old(history: Built, reported: int | None, group: str = "old") -> Built:
     """A group that had an offset before the run, and what its coordinator tells after it."""
     place = {"group": group, "topic": "t", "partition": 0}
     history.cluster["snapshots"][0]["groups"] = [place | {"offset": 1}]
     rows = [row for row in history.drained["groups"] if row["group"] != group]
-    history.drained["groups"] = rows + ([] if told is None else [place | {"offset": told}])
+    history.drained["groups"] = rows + ([] if reported is None else [place | {"offset": reported}])
     return history
 
 
-def overlapping(history: Built, told: int) -> Built:
+def overlapping(history: Built, reported: int) -> Built:
     """The next to last commit is answered after the last one was sent."""
     first, last = history.rows("offset_commits")
     first["returned_ns"] = last["called_ns"] + 1
-    history.drained["groups"][0]["offset"] = told
+    history.drained["groups"][0]["offset"] = reported
     return history
 
 
-def unstable(history: Built, told: int) -> Built:
+def unstable(history: Built, reported: int) -> Built:
     """The coordinator did not answer with stable offsets, and so was asked without."""
-    history.drained["groups"] = [history.drained["groups"][0] | {"offset": told, "stable": False}]
+    history.drained["groups"] = [history.drained["groups"][0] | {"offset": reported, "stable": False}]
     return history
 
 
@@ -157,8 +157,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "an answer before the last commit": (answered(built("AAAA"), 2, after=2), []),
     "an answer while the last commit is on its way": (answered(built("AAAA"), 4, after=2, took_ns=MS), []),
     "a group that begins has no offset": (answered(built("AAAA"), None, after=None), []),
-    "two commits at once, and the first stands": (overlapping(built("AAAA"), told=2), []),
-    "two commits at once, and none stands": (overlapping(built("AAAA"), told=1), ["commit_regressed 1"]),
+    "two commits at once, and the first stands": (overlapping(built("AAAA"), reported=2), []),
+    "two commits at once, and none stands": (overlapping(built("AAAA"), reported=1), ["commit_regressed 1"]),
     "a group that nobody asked for": (
         by_hand(built("AAAA").copy("offset_commits", {"group": "h"}, offset=4)),
         [],
@@ -171,18 +171,18 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         by_hand(built("AAAA", "AA")),
         ["commit_regressed 1"],
     ),
-    "offsets of an old group expire": (group_of_old(built("AAAA"), told=None), []),
-    "offsets of an old group stand": (group_of_old(built("AAAA"), told=1), []),
-    "offsets of an old group change by themselves": (group_of_old(built("AAAA"), told=0), ["commit_regressed 1"]),
+    "offsets of an old group expire": (group_of_old(built("AAAA"), reported=None), []),
+    "offsets of an old group stand": (group_of_old(built("AAAA"), reported=1), []),
+    "offsets of an old group change by themselves": (group_of_old(built("AAAA"), reported=0), ["commit_regressed 1"]),
     "an old group commits and stands where it stood": (
-        group_of_old(built("AAAA"), told=1, group="g"),
+        group_of_old(built("AAAA"), reported=1, group="g"),
         ["commit_regressed 1"],
     ),
     "an old group commits and has nothing": (
-        group_of_old(built("AAAA"), told=None, group="g"),
+        group_of_old(built("AAAA"), reported=None, group="g"),
         ["commit_regressed 1"],
     ),
-    "offsets that are not stable": (unstable(built("AAAA", "AA"), told=2), []),
+    "offsets that are not stable": (unstable(built("AAAA", "AA"), reported=2), []),
     "a commit of an aborted transaction": (built("AAAA[A]"), ["commit_regressed 1"]),
 }
 

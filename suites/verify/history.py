@@ -342,7 +342,7 @@ class History:
         return {
             "finished": True,
             "groups_resume": True,
-            "weakened": None,
+            "negative_control": None,
             "contract": {"topics": {"t": topic}, "producers": {"p": producer}, "exact_losses": []},
             "started_ns": START_NS,
             "ended_ns": self.now_ns,
@@ -370,7 +370,7 @@ class History:
             "ended_ns": self.now_ns,
             "healed_ns": self.now_ns,
             "is_fault": True,
-            "bite": {"held": True, "because": "it did", "seen": {}},
+            "effect": {"held": True, "because": "it did", "seen": {}},
             "events": [],
         }
 

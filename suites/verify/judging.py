@@ -92,6 +92,6 @@ def frames_of(spark: SparkSession, histories: Sequence[Built]) -> Frames:
     return frames
 
 
-def told(verdict: Verdict) -> list[str]:
+def reported(verdict: Verdict) -> list[str]:
     """What condemns, as short texts: kind, and how many records."""
     return sorted(f"{f.kind.value} {f.count}" for f in verdict.findings if f.condemns)

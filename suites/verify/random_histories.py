@@ -79,10 +79,10 @@ def _commits(rng: Random, built: Built, partition: int) -> None:
     first, last = built.rows("offset_commits", partition=partition)
     if rng.random() < 0.3:
         last["outcome"] = "unknown"
-        told = rng.choice([first["offset"], last["offset"]])
+        reported = rng.choice([first["offset"], last["offset"]])
         for row in built.drained["groups"]:
             if row["partition"] == partition:
-                row["offset"] = told
+                row["offset"] = reported
 
 
 # --- one thing wrong ----------------------------------------------------------------------------------------------

@@ -32,14 +32,14 @@ def broken(history: Built, *faults: tuple[str, float, float]) -> Built:
         "during": [[a, b] for _, a, b in spans],
         "after": [spans[-1][2], START_NS + 100 * S],
     }
-    bite = {"held": True, "because": "", "seen": {}}
+    effect = {"held": True, "because": "", "seen": {}}
     history.steps = [
-        *({**_STEP, "name": n, "started_ns": a, "ended_ns": a, "healed_ns": b, "bite": bite} for n, a, b in spans)
+        *({**_STEP, "name": n, "started_ns": a, "ended_ns": a, "healed_ns": b, "effect": effect} for n, a, b in spans)
     ]
     return history
 
 
-def told(spark: SparkSession, entered: Entered) -> dict[str, Any]:
+def reported(spark: SparkSession, entered: Entered) -> dict[str, Any]:
     (verdict,) = entered.verdicts(spark)
     found: dict[str, Any] = verdict.facts["availability"]
     return found
@@ -57,7 +57,7 @@ BY_WINDOW = Entered([broken(ACKED, ("kill", 1, 3))])
 
 
 def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(spark: SparkSession) -> None:
-    assert told(spark, BY_WINDOW)["ack_ms"] == {
+    assert reported(spark, BY_WINDOW)["ack_ms"] == {
         "before": {"acks": 3, "p50": 4.0, "p99": 4.0},
         "during": {"acks": 1, "p50": 1600.0, "p99": 1600.0},
         "after": {"acks": 2, "p50": 4.0, "p99": 100.0},
@@ -81,7 +81,7 @@ READS_BY_WINDOW = Entered([broken(GIVEN, ("kill", 1, 3))])
 
 
 def test_reads_are_told_by_window_too(spark: SparkSession) -> None:
-    assert told(spark, READS_BY_WINDOW)["read_ms"] == {
+    assert reported(spark, READS_BY_WINDOW)["read_ms"] == {
         "before": {"records": 2, "p50": 20.0, "p99": 40.0},
         "during": {"records": 1, "p50": 30.0, "p99": 30.0},
         "after": {"records": 2, "p50": 10.0, "p99": 10.0},
@@ -94,7 +94,7 @@ WITHOUT_TIMES = Entered([SET_BY_NOBODY])
 
 
 def test_times_that_no_client_set_say_nothing_of_reads(spark: SparkSession) -> None:
-    assert told(spark, WITHOUT_TIMES)["read_ms"] == {}
+    assert reported(spark, WITHOUT_TIMES)["read_ms"] == {}
 
 
 FAULTS = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
@@ -102,7 +102,7 @@ AMONG_FAULTS = Entered([broken(waited(acked_at(0.1, 0.9, 4.0, 4.1, 6.0), {2: 0.9
 
 
 def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
-    found = told(spark, AMONG_FAULTS)
+    found = reported(spark, AMONG_FAULTS)
     others = ["slow", "cut", "flap"]
     assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill", "also_open": others}
     none = {fault: {"t/0": 0.0} for fault in others}
@@ -115,7 +115,7 @@ ALONE = Entered([broken(waited(acked_at(0.1, 0.9, 4.0), {2: 0.95}), *NOT_OPEN)])
 
 
 def test_what_was_over_or_had_not_begun_was_not_open(spark: SparkSession) -> None:
-    found = told(spark, ALONE)
+    found = reported(spark, ALONE)
     assert (found["longest_stall"]["also_open"], found["also_open"]) == ([], {})
     assert found["without_acks_s"] == {"over": {"t/0": 0.0}, "kill": {"t/0": 3.05}, "later": {"t/0": 0.0}}
 
@@ -128,7 +128,7 @@ GIVEN_UP = Entered([broken(waited(UNANSWERED, {3: 7.0}), ("kill", 1, 8.5))])
 def test_who_was_given_up_on_had_waited_too(spark: SparkSession) -> None:
     """Nothing is acknowledged for eight seconds; what was sent at their beginning was given up on, and not what ended
     them. What is sent in a pause is another matter."""
-    found = told(spark, GIVEN_UP)
+    found = reported(spark, GIVEN_UP)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill", "also_open": []}
     assert found["without_acks_s"] == {"kill": {"t/0": 8.0}}
 
@@ -138,7 +138,7 @@ IDLE = Entered([broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3))])
 
 def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
     """Bursts with pauses between them: the partition is idle, not unavailable."""
-    found = told(spark, IDLE)
+    found = reported(spark, IDLE)
     assert (found["longest_stall"], found["without_acks_s"]) == (None, {"kill": {"t/0": 0.0}})
 
 
@@ -148,7 +148,7 @@ GIVEN_UP_AT_THE_END = Entered([broken(REFUSED, ("kill", 1, 8))])
 
 
 def test_what_is_given_up_on_at_the_end_was_waited_for(spark: SparkSession) -> None:
-    found = told(spark, GIVEN_UP_AT_THE_END)
+    found = reported(spark, GIVEN_UP_AT_THE_END)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill", "also_open": []}
 
 
@@ -160,7 +160,7 @@ def _without_windows(windows: Any) -> Entered:
 
 @pytest.mark.parametrize("entered", [_without_windows(None), _without_windows({})], ids=["none", "empty"])
 def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, entered: Entered) -> None:
-    found = told(spark, entered)
+    found = reported(spark, entered)
     assert (found["ack_ms"], found["longest_stall"]["s"]) == ({}, 2.8)
 
 
@@ -169,7 +169,7 @@ def _tier_caught_up() -> Built:
     for fault in history.steps[1:]:
         fault["do"] = "tier_outage"
     history.steps += [
-        {"do": "wait_tiered", "name": name, "is_fault": False, "resolved": {}, "events": [], "bite": None}
+        {"do": "wait_tiered", "name": name, "is_fault": False, "resolved": {}, "events": [], "effect": None}
         | {"started_ns": START_NS + int(a * S), "ended_ns": START_NS + int(b * S), "healed_ns": None}
         for name, a, b in (("meanwhile", 2, 2.5), ("caught_up", 3.5, 5), ("later", 5.5, 6))
     ]
@@ -180,7 +180,7 @@ CAUGHT_UP = Entered([_tier_caught_up()])
 
 
 def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: SparkSession) -> None:
-    assert told(spark, CAUGHT_UP)["tier_caught_up_s"] == {"away": 2.0}
+    assert reported(spark, CAUGHT_UP)["tier_caught_up_s"] == {"away": 2.0}
 
 
 MINUTE = Entered([waited(History("AA").build(), {1: 0})])
@@ -210,8 +210,8 @@ IN_TIME = Entered([committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))])
 
 def test_a_group_waits_from_when_it_has_something_to_commit(spark: SparkSession) -> None:
     """The record at offset 2 was acknowledged a second after 2 was committed, and the commit of it came at 8 s."""
-    assert told(spark, HELD_UP)["without_commits_s"] == {"kill": {"t/0": 6.0}}
+    assert reported(spark, HELD_UP)["without_commits_s"] == {"kill": {"t/0": 6.0}}
 
 
 def test_a_group_that_has_committed_everything_does_not_wait(spark: SparkSession) -> None:
-    assert told(spark, IN_TIME)["without_commits_s"] == {}
+    assert reported(spark, IN_TIME)["without_commits_s"] == {}

@@ -16,7 +16,7 @@ from harness.model.errors import BadEvidence
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
 from suites.unit.evidence_examples import write_example
-from suites.verify.judging import told
+from suites.verify.judging import reported
 
 
 def example(folder: Path, *, whole: bool = False) -> Path:
@@ -50,7 +50,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dic
 
 
 def test_bundles_are_told_apart_wherever_they_lie(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
-    assert {name: told(v) for name, (_, v) in judged.items() if told(v)} == {LOSSY: ["lost 1"]}
+    assert {name: reported(v) for name, (_, v) in judged.items() if reported(v)} == {LOSSY: ["lost 1"]}
     assert [v.facts["records"]["acked"] for _, v in judged.values()] == [3] * len(NAMES)
 
 

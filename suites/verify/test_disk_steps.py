@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from harness.verify.conclude import _COVERED_BY, _untried
+from harness.verify.conclude import _COVERED_BY, _not_covered
 
 
 def step(do: str, *, held: bool = True, **args: Any) -> dict[str, Any]:
-    return {"do": do, "args": args, "is_fault": True, "bite": {"held": held}, "started_ns": 5}
+    return {"do": do, "args": args, "is_fault": True, "effect": {"held": held}, "started_ns": 5}
 
 
 def case(*steps: dict[str, Any]) -> Any:
@@ -18,9 +18,9 @@ def case(*steps: dict[str, Any]) -> Any:
 
 def test_only_what_bit_was_tried() -> None:
     everything = list(_COVERED_BY)
-    assert _untried(case(step("kill"))) == everything
-    assert _untried(case(step("damage", held=False))) == everything
+    assert _not_covered(case(step("kill"))) == everything
+    assert _not_covered(case(step("damage", held=False))) == everything
     for tried in (["damage"], ["damage", "disk_full"], ["power_loss", "disk_filled"], ["disk_stalled"], ["roll"]):
         left = [what for what, steps in _COVERED_BY.items() if not steps & set(tried)]
         assert len(left) == len(everything) - len(tried)
-        assert _untried(case(*map(step, tried))) == left
+        assert _not_covered(case(*map(step, tried))) == left

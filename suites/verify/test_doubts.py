@@ -84,11 +84,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: [row.update(stable=False) for row in b.drained["groups"]]),
         ["no_group_offsets"],
     ),
-    "no bite": (changed(lambda b: b.steps[0].update(bite={"held": False, "because": "no", "seen": {}})), ["no_bite"]),
-    "no bite at all": (changed(lambda b: b.steps[0].update(bite=None)), ["no_bite"]),
-    "an action need not bite": (changed(lambda b: b.steps[0].update(bite=None, is_fault=False)), []),
+    "no bite": (
+        changed(lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}})),
+        ["no_effect"],
+    ),
+    "no bite at all": (changed(lambda b: b.steps[0].update(effect=None)), ["no_effect"]),
+    "an action need not bite": (changed(lambda b: b.steps[0].update(effect=None, is_fault=False)), []),
     "unfinished": (run_finished(History("AAAA").build(), finished=False), ["unfinished"]),
-    "the read sticks": (stuck(History("AAAA").build(), 2), ["unread", "not_reached", "not_reached"]),
+    "the read sticks": (stuck(History("AAAA").build(), 2), ["not_read", "not_reached", "not_reached"]),
     "a replica's read sticks": (
         changed(lambda b: b.reads[3].update(reached=False, stuck_reason="broker 1 served it")),
         ["not_reached"],
@@ -97,7 +100,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "nothing was acked": (History("uu").build(), ["empty_ledger", "reader_saw_nothing", "empty_drain"]),
     "nobody drained": (
         changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
-        ["empty_drain", "unread", "no_drain", "copy_unread", "copy_unread"],
+        ["empty_drain", "not_read", "no_drain", "copy_not_read", "copy_not_read"],
     ),
     "nobody drained as a live reader reads": (
         changed(
@@ -117,7 +120,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
                 [r.update(isolation="read_uncommitted") for r in b.reads if r["kind"] == "replica"],
             )
         ),
-        ["reader_saw_nothing", "no_drain", "copy_unread"],
+        ["reader_saw_nothing", "no_drain", "copy_not_read"],
     ),
     "by hand, nobody read the replicas": (
         changed(
@@ -131,7 +134,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "nobody read the replicas": (
         changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
-        ["copy_unread"],
+        ["copy_not_read"],
     ),
     "the leader moved when its copy had been read": (
         changed(lambda b: b.drained["partitions"][0].update(leader=2)),
@@ -145,7 +148,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
                 b.scenario.update(producers=[{"name": "p", "topics": ["t"], "transactions": {"records": 10}}]),
             )
         ),
-        ["no_transaction", "copy_unread", "copy_unread"],
+        ["no_transaction", "copy_not_read", "copy_not_read"],
     ),
     "the leader served a replica's read": (
         changed(lambda b: b.reads[2].update(served_by=[1])),
@@ -186,11 +189,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "settings as declared": (configured(min_insync_replicas="2", retention_bytes="-1"), []),
     "another setting than declared": (configured(min_insync_replicas="1"), ["configs_differ"]),
     "unclean elections than declared": (configured(unclean_leader_election_enable="true"), ["configs_differ"]),
-    "another setting in a weakened run": (
+    "another setting in a negative control": (
         changed(
             lambda b: (
                 b.cluster["snapshots"][0].update(topic_configs={"t": {"min.insync.replicas": "1"}}),
-                b.run.update(weakened="min.insync.replicas=1"),
+                b.run.update(negative_control="min.insync.replicas=1"),
             )
         ),
         [],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import reported, verdicts
 from suites.verify.random_histories import legal, spoiled
 
 HISTORIES = 200
@@ -31,7 +31,7 @@ def test_legal_histories_are_never_accused(spark: SparkSession, seeds: list[int]
     histories = [legal(Random(seed)) for seed in seeds]
     judged = verdicts(spark, histories)
     accused = {
-        (seed, history.name): (told(verdict), [doubt.name for doubt in verdict.doubts])
+        (seed, history.name): (reported(verdict), [doubt.name for doubt in verdict.doubts])
         for seed, history, verdict in zip(seeds, histories, judged, strict=True)
         if verdict.status is not Status.PASS
     }
@@ -44,7 +44,7 @@ def test_one_thing_wrong_is_always_found_and_nothing_else(spark: SparkSession, s
     histories = [spoiled(Random(seed)) for seed in seeds]
     judged = verdicts(spark, [history for _, history, _ in histories])
     wrong = {
-        (seed, what, history.name): (told(verdict), kinds)
+        (seed, what, history.name): (reported(verdict), kinds)
         for seed, (what, history, kinds), verdict in zip(seeds, histories, judged, strict=True)
         if {finding.kind.value for finding in verdict.findings if finding.condemns} != kinds
     }

@@ -21,14 +21,14 @@ DOUBT = Doubt("floor_after", "3 acks")
 
 
 def step(name: str, start: int, end: int | None, *, fault: bool = True, held: bool = True) -> dict[str, Any]:
-    bite = {"held": held, "because": "", "seen": {}}
+    effect = {"held": held, "because": "", "seen": {}}
     return {
         "name": name,
         "started_ns": start,
         "ended_ns": start + 1,
         "healed_ns": end,
         "is_fault": fault,
-        "bite": bite if fault else None,
+        "effect": effect if fault else None,
     }
 
 
@@ -93,7 +93,7 @@ def test_a_step_may_loosen_retention_unless_the_run_is_weakened() -> None:
     before, after = limits_of(case, "t", START_NS - 1), limits_of(case, "t", START_NS + 2000 * MS)
     assert before.young_ms == (START_NS - 1) // MS - 604_800_000
     assert after.young_ms == START_NS // MS + 1000
-    built.run["weakened"] = "a step shortens retention"
+    built.run["negative_control"] = "a step shortens retention"
     assert limits_of(case, "t", START_NS + 2000 * MS).young_ms == START_NS // MS + 2000 - 604_800_000
 
 

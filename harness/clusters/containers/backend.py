@@ -23,7 +23,7 @@ from harness.clusters.containers.subnets import Subnets
 from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes.clocks import library
-from harness.clusters.nodes.jvm_cluster import TOXIPROXY, JvmCluster, Means
+from harness.clusters.nodes.jvm_cluster import TOXIPROXY, BackendResources, JvmCluster
 from harness.clusters.nodes.launch import EntryLaunch, ImageLaunch, JavaLaunch, Launch
 from harness.clusters.nodes.node_files import Site
 from harness.clusters.nodes.s3_server import S3_SERVER, S3Server
@@ -138,7 +138,7 @@ def _cluster(
             security=security,
         )
         sites[which] = _by_entry_point(site, cache, progress) or with_fast_start(site, cache, progress)
-    means = Means(
+    resources = BackendResources(
         runner=runner,
         plan=plan,
         toxiproxy=ToxiproxyClient(*plan.api),
@@ -147,7 +147,7 @@ def _cluster(
         disks=disks,
         memory=runner,
     )
-    return JvmCluster(sites, state, means, write_nodes(sites))
+    return JvmCluster(sites, state, resources, write_nodes(sites))
 
 
 def _by_entry_point(site: Site, cache: Cache, progress: Progress) -> Site | None:

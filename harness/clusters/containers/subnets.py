@@ -47,7 +47,7 @@ class Subnets(Plan):
     def of(cls, slot: int, shape: ClusterShape) -> Subnets:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        plan = cls(slot, brokers, controllers, shape.lone, shape.tier == "s3")
+        plan = cls(slot, brokers, controllers, shape.isolated_client, shape.tier == "s3")
         if (links := len(plan._pairs)) > LINKS_MAX:
             raise BadInput(f"a cluster of containers has at most {LINKS_MAX} links between nodes, not {links}")
         return plan
@@ -97,15 +97,15 @@ class Subnets(Plan):
         """See `Plan`."""
         return f"0.0.0.0:{_CLIENTS + broker}"
 
-    def hop(self, broker: int) -> tuple[str, int]:
+    def frame_proxy(self, broker: int) -> tuple[str, int]:
         """See `Plan`. A bridge has an address on its machine even where it leads nowhere."""
         return self._address(1), _HOPS + broker
 
-    def lone(self, broker: int) -> tuple[str, int]:
+    def isolated_client(self, broker: int) -> tuple[str, int]:
         """See `Plan`."""
         return "127.0.0.1", self.published[_LONE + broker]
 
-    def lone_proxy(self, broker: int) -> str:
+    def isolated_proxy(self, broker: int) -> str:
         """See `Plan`."""
         return f"0.0.0.0:{_LONE + broker}"
 
@@ -135,7 +135,7 @@ class Subnets(Plan):
     @property
     def ports(self) -> tuple[int, ...]:
         """Of the proxy container, to be published."""
-        ways_in = [_CLIENTS, _LONE] if self.has_lone else [_CLIENTS]
+        ways_in = [_CLIENTS, _LONE] if self.has_isolated else [_CLIENTS]
         clients = (way + broker for way in ways_in for broker in self.brokers)
         tier = (_S3_DIRECT,) if self.has_s3 else ()
         return (TOXIPROXY_PORT, *clients, *(_OBSERVERS + node for node in self.nodes), *tier)

@@ -12,7 +12,7 @@ from harness.kafka.settings.node_settings import (
     CLIENT_PORT,
     CONTROLLER_PORT,
     DIRECT_PORT,
-    LONE_PORT,
+    ISOLATED_PORT,
     REPLICATION_PORT,
     host_name,
 )
@@ -28,7 +28,7 @@ class Link:
     dst: str
     listen: str
     upstream: str
-    hop: str | None = None  # where a hop of ours listens that toxiproxy can be told to forward to
+    frame_proxy: str | None = None  # where a hop of ours listens that toxiproxy can be told to forward to
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Plan(ABC):
     slot: int
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
-    has_lone: bool = False
+    has_isolated: bool = False
     has_s3: bool = False  # the server of a remote tier
 
     @property
@@ -67,15 +67,15 @@ class Plan(ABC):
         """What that proxy listens on."""
 
     @abstractmethod
-    def hop(self, broker: int) -> tuple[str, int]:
+    def frame_proxy(self, broker: int) -> tuple[str, int]:
         """Where the harness can listen so that the proxy of clients reaches it in the place of that broker."""
 
     @abstractmethod
-    def lone(self, broker: int) -> tuple[str, int]:
+    def isolated_client(self, broker: int) -> tuple[str, int]:
         """Where clients that are to be cut off alone reach a broker: through a proxy of their own."""
 
     @abstractmethod
-    def lone_proxy(self, broker: int) -> str:
+    def isolated_proxy(self, broker: int) -> str:
         """What that proxy listens on."""
 
     @abstractmethod
@@ -90,9 +90,9 @@ class Plan(ABC):
         """Where clients of the load start."""
         return ",".join("{}:{}".format(*self.client(broker)) for broker in self.brokers)
 
-    def bootstrap_lone(self) -> str:
+    def bootstrap_isolated(self) -> str:
         """Where those start that are to be cut off alone; empty where there are none."""
-        return ",".join("{}:{}".format(*self.lone(broker)) for broker in self.brokers if self.has_lone)
+        return ",".join("{}:{}".format(*self.isolated_client(broker)) for broker in self.brokers if self.has_isolated)
 
     @property
     @abstractmethod
@@ -118,9 +118,9 @@ class Plan(ABC):
             yield Link(party(src), TIER, self.s3_proxy(src), "{}:{}".format(*self.s3))
         for dst in self.brokers:
             upstream = f"{self.node(dst)}:{CLIENT_PORT}"
-            yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.hop(dst)))
-            if self.has_lone:
-                yield Link("lone", party(dst), self.lone_proxy(dst), f"{self.node(dst)}:{LONE_PORT}")
+            yield Link("client", party(dst), self.client_proxy(dst), upstream, "{}:{}".format(*self.frame_proxy(dst)))
+            if self.has_isolated:
+                yield Link("isolated_client", party(dst), self.isolated_proxy(dst), f"{self.node(dst)}:{ISOLATED_PORT}")
             for src in self.brokers:
                 if src != dst:
                     yield self._link(src, dst, REPLICATION_PORT)

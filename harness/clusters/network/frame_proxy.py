@@ -65,7 +65,7 @@ class HeldFrame:
         return asdict(self) | {"errors": None if self.errors is None else list(self.errors)}
 
 
-class FrameHop:
+class FrameProxy:
     """Listens for each link and forwards to its broker. A context manager: leaving it lets go of everything.
 
     listen: by the link's name, where this listens and whom it reaches.
@@ -81,7 +81,7 @@ class FrameHop:
         self._passages: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
 
-    def __enter__(self) -> FrameHop:
+    def __enter__(self) -> FrameProxy:
         self._thread.start()
         try:
             self._do(self._open(), _START_S)
@@ -172,7 +172,7 @@ class FrameHop:
 class _Passage:
     """One connection of a client, and the one to the broker that belongs to it."""
 
-    hop: FrameHop
+    frame_proxy: FrameProxy
     link: str
     client_in: asyncio.StreamReader
     client_out: asyncio.StreamWriter
@@ -206,7 +206,7 @@ class _Passage:
         try:
             async for frame in _frames(self.client_in):
                 head = head_of(frame)
-                held = self.hop.hold(self.link, head, self.any_held) if head else None
+                held = self.frame_proxy.hold(self.link, head, self.any_held) if head else None
                 if head and held:
                     self.any_held = True
                     self.held[head.correlation] = head, held
@@ -222,21 +222,21 @@ class _Passage:
     ) -> None:
         while (item := await queue.get()) is not None:
             frame, held = item
-            if held and not self.hop.holding.answers:
-                await self.hop.released.wait()
+            if held and not self.frame_proxy.holding.answers:
+                await self.frame_proxy.released.wait()
                 held.released_ns = now_ns()
             broker.write(LENGTH.pack(len(frame)) + frame)
             await broker.drain()
         if self.held:
-            await asyncio.wait_for(self.settled.wait(), None if self.hop.holding.answers else _ANSWER_S)
+            await asyncio.wait_for(self.settled.wait(), None if self.frame_proxy.holding.answers else _ANSWER_S)
 
     async def _answer(self, broker: asyncio.StreamReader) -> None:
         async for frame in _frames(broker):
             if waited := self.held.get(correlation_of(frame) or 0):
                 head, held = waited
                 held.errors, held.answered_ns = errors_of(head, frame), now_ns()
-                if self.hop.holding.answers:
-                    await self.hop.released.wait()
+                if self.frame_proxy.holding.answers:
+                    await self.frame_proxy.released.wait()
                     held.released_ns = now_ns()
                 del self.held[head.correlation]
                 if not self.held:
@@ -260,9 +260,9 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         yield frame
 
 
-def addresses(hops: Sequence[tuple[str, str, str]]) -> dict[str, tuple[Address, Address]]:
+def addresses(frame_proxies: Sequence[tuple[str, str, str]]) -> dict[str, tuple[Address, Address]]:
     """(link, where the hop listens, whom it reaches), as `FrameHop` takes them."""
-    return {link: (_address(listen), _address(upstream)) for link, listen, upstream in hops}
+    return {link: (_address(listen), _address(upstream)) for link, listen, upstream in frame_proxies}
 
 
 def _address(text: str) -> Address:

@@ -78,18 +78,18 @@ class ToxiproxyLinks:
 
     def divert(self, src: str, dst: str) -> None:
         """See `base.Links`."""
-        name, (listen, _) = self._named(src, dst), self.hop(src, dst)
+        name, (listen, _) = self._named(src, dst), self.frame_proxy(src, dst)
         with self._lock:
             self._note(src, dst, _DIVERTED, "goes through a hop")
             self._client.set_upstream(name, listen)
 
-    def hop(self, src: str, dst: str) -> tuple[str, str]:
+    def frame_proxy(self, src: str, dst: str) -> tuple[str, str]:
         """See `base.Links`."""
         self._named(src, dst)
         link = self._links[src, dst]
-        if link.hop is None:
+        if link.frame_proxy is None:
             raise BadInput(f"no hop can stand between {src} and {dst}: only links of clients have one")
-        return link.hop, link.upstream
+        return link.frame_proxy, link.upstream
 
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
         """See `base.Links`."""

@@ -33,7 +33,7 @@ _GONE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class BackendResources:
     """What a backend gives a cluster: who runs its processes, and where everybody listens."""
 
     runner: Runner
@@ -49,23 +49,23 @@ class JvmCluster:
     """Implements `base.Cluster`. Made by a backend. Usable as a context manager that ends in `close()`."""
 
     def __init__(
-        self, sites: Mapping[str, Site], state: RunState, means: Means, nodes: Mapping[int, NodeFiles]
+        self, sites: Mapping[str, Site], state: RunState, resources: BackendResources, nodes: Mapping[int, NodeFiles]
     ) -> None:
         self.releases: Mapping[str, Release] = {which: site.release for which, site in sites.items()}
         self.release = self.releases[TESTED]
         self.shape: ClusterShape = sites[TESTED].shape
         self.state = state
         self.directory = state.directory
-        self.capabilities = means.capabilities
-        self.brokers = means.plan.brokers
-        self.controllers = means.plan.controllers
-        self.disks: Disks | None = means.disks
+        self.capabilities = resources.capabilities
+        self.brokers = resources.plan.brokers
+        self.controllers = resources.plan.controllers
+        self.disks: Disks | None = resources.disks
         self.tier_store = store_of(state.directory) if self.shape.tier else None
         self.tier_server: TierServer | None = None  # a backend has it
-        self.links: Links = ToxiproxyLinks(means.toxiproxy, means.plan.links())
+        self.links: Links = ToxiproxyLinks(resources.toxiproxy, resources.plan.links())
         self._security = sites[TESTED].security
-        self._means = means
-        self._runner = means.runner
+        self._means = resources
+        self._runner = resources.runner
         self._sites = sites
         self._nodes = dict(nodes)
         self._runs = dict.fromkeys(nodes, START if START in sites else TESTED)
@@ -80,9 +80,9 @@ class JvmCluster:
         """See `base.Cluster`."""
         return self._means.plan.bootstrap()
 
-    def bootstrap_lone(self) -> str:
+    def bootstrap_isolated(self) -> str:
         """See `base.Cluster`."""
-        return self._means.plan.bootstrap_lone()
+        return self._means.plan.bootstrap_isolated()
 
     def bootstrap_direct(self) -> str:
         """See `base.Cluster`."""

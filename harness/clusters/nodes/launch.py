@@ -149,16 +149,16 @@ class EntryLaunch:
     def _as_variables(self, properties: Mapping[str, str]) -> dict[str, str]:
         """All of them. A controller may not be told what it advertises: its listener bears that name then, which it
         resolves to itself and others to the proxy before it."""
-        told = dict(properties)
-        if _is_controller(told) and "advertised.listeners" in told:
-            told["listeners"] = told.pop("advertised.listeners")
-        named = {key: variable_of(key) for key in told}
+        reported = dict(properties)
+        if _is_controller(reported) and "advertised.listeners" in reported:
+            reported["listeners"] = reported.pop("advertised.listeners")
+        named = {key: variable_of(key) for key in reported}
         if lost := sorted(key for key, variable in named.items() if variable is None):
             raise BadInput(
                 f"{self.image.spec} takes settings as variables, and {', '.join(lost)} cannot be written as one: leave "
                 f"it away, or give the release as a version"
             )
-        return {variable: escaped(told[key]) for key, variable in named.items() if variable}
+        return {variable: escaped(reported[key]) for key, variable in named.items() if variable}
 
 
 def _is_controller(properties: Mapping[str, str]) -> bool:

@@ -129,7 +129,9 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
 
 
 def _advertised(broker: int, plan: Plan) -> Advertised:
-    return Advertised(plan.client(broker), plan.direct(broker), plan.lone(broker) if plan.has_lone else None)
+    return Advertised(
+        plan.client(broker), plan.direct(broker), plan.isolated_client(broker) if plan.has_isolated else None
+    )
 
 
 def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:

@@ -87,7 +87,7 @@ class Security:
 
 def _addresses(broker: int, plan: Plan) -> list[str]:
     """Where others look for it: clients by any way, brokers behind a proxy and without one."""
-    ways = [plan.client(broker), plan.direct(broker), *([plan.lone(broker)] if plan.has_lone else [])]
+    ways = [plan.client(broker), plan.direct(broker), *([plan.isolated_client(broker)] if plan.has_isolated else [])]
     return ["127.0.0.1", plan.node(broker), *(address for address, _ in ways)]
 
 

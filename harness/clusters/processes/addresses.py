@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.clusters.network.address_plan import Plan, nodes_of
-from harness.kafka.settings.node_settings import CLIENT_PORT, LONE_PORT
+from harness.kafka.settings.node_settings import CLIENT_PORT, ISOLATED_PORT
 from harness.model.scenario.scenario import ClusterShape
 
 TOXIPROXY_PORT = 21099
@@ -34,7 +34,7 @@ class Addresses(Plan):
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
         """Raises BadInput for a shape that has no address plan."""
         brokers, controllers = nodes_of(shape)
-        return cls(slot, brokers, controllers, shape.lone, shape.tier == "s3")
+        return cls(slot, brokers, controllers, shape.isolated_client, shape.tier == "s3")
 
     def _address(self, third: int, fourth: int) -> str:
         return f"127.{_FIRST_OCTET + self.slot}.{third}.{fourth}"
@@ -55,17 +55,17 @@ class Addresses(Plan):
         """See `Plan`."""
         return "{}:{}".format(*self.client(broker))
 
-    def hop(self, broker: int) -> tuple[str, int]:
+    def frame_proxy(self, broker: int) -> tuple[str, int]:
         """See `Plan`."""
         return self._address(4, broker), CLIENT_PORT
 
-    def lone(self, broker: int) -> tuple[str, int]:
+    def isolated_client(self, broker: int) -> tuple[str, int]:
         """See `Plan`."""
-        return self._address(5, broker), LONE_PORT
+        return self._address(5, broker), ISOLATED_PORT
 
-    def lone_proxy(self, broker: int) -> str:
+    def isolated_proxy(self, broker: int) -> str:
         """See `Plan`."""
-        return "{}:{}".format(*self.lone(broker))
+        return "{}:{}".format(*self.isolated_client(broker))
 
     @property
     def s3(self) -> tuple[str, int]:

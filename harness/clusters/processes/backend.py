@@ -13,7 +13,7 @@ from harness.clusters.choosing import able, refuse_as_processes
 from harness.clusters.disks import unmount
 from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
-from harness.clusters.nodes.jvm_cluster import TOXIPROXY, JvmCluster, Means, proxy_log
+from harness.clusters.nodes.jvm_cluster import TOXIPROXY, BackendResources, JvmCluster, proxy_log
 from harness.clusters.nodes.launch import JavaLaunch
 from harness.clusters.nodes.node_files import Site, environment
 from harness.clusters.nodes.s3_server import S3Server
@@ -70,7 +70,7 @@ def start_processes(
         addresses = Addresses.of(state.slot, shape)
         state = replace(state, bootstrap=addresses.bootstrap())
         state.save()
-        means = Means(
+        resources = BackendResources(
             runner=supervision,
             plan=addresses,
             toxiproxy=ToxiproxyClient(addresses.toxiproxy, TOXIPROXY_PORT),
@@ -80,15 +80,15 @@ def start_processes(
         )
         make_store(state.directory, shape)
         security = Security.of(state.directory, shape)
-        _start_toxiproxy(proxy_binary, state.directory, means)
+        _start_toxiproxy(proxy_binary, state.directory, resources)
         server = S3Server(s3_binary, state.directory, addresses, supervision, environment()) if s3_binary else None
         if server:
             server.admit()
         sites = {
-            which: with_fast_start(_site(build, shape, means, state.directory, security), Cache(cache), progress)
+            which: with_fast_start(_site(build, shape, resources, state.directory, security), Cache(cache), progress)
             for which, build in builds.items()
         }
-        cluster = JvmCluster(sites, state, means, write_nodes(sites))
+        cluster = JvmCluster(sites, state, resources, write_nodes(sites))
         cluster.tier_server = server
         cluster.bring_up()
     except BaseException as error:
@@ -110,17 +110,19 @@ def _built(release: Release, shape: ClusterShape, java: Java, cache: Cache, prog
     return _Build(release, java, formatted(release, shape, java_tool(release, java), cache, progress))
 
 
-def _site(build: _Build, shape: ClusterShape, means: Means, directory: Path, security: Security | None) -> Site:
+def _site(
+    build: _Build, shape: ClusterShape, resources: BackendResources, directory: Path, security: Security | None
+) -> Site:
     java = build.java
     return Site(
         release=build.release,
         shape=shape,
-        plan=means.plan,
+        plan=resources.plan,
         launch=JavaLaunch(str(java.executable), machine_of(java), build.release.classpath, environment()),
-        runner=means.runner,
+        runner=resources.runner,
         formatted=build.formatted,
         directory=directory,
-        disks=means.disks,
+        disks=resources.disks,
         host=lambda _: socket.gethostname(),
         security=security,
     )
@@ -170,11 +172,11 @@ def abandon(state: RunState, supervision: Supervision, error: BaseException) -> 
         error.add_note(str(late))
 
 
-def _start_toxiproxy(binary: Path, directory: Path, means: Means) -> None:
+def _start_toxiproxy(binary: Path, directory: Path, resources: BackendResources) -> None:
     config, log = directory / "toxiproxy.json", proxy_log(directory)
-    config.write_text(means.plan.toxiproxy_config(), "utf-8")
-    address = ["-host", means.toxiproxy.host, "-port", str(means.toxiproxy.port)]
-    means.runner.start(
+    config.write_text(resources.plan.toxiproxy_config(), "utf-8")
+    address = ["-host", resources.toxiproxy.host, "-port", str(resources.toxiproxy.port)]
+    resources.runner.start(
         TOXIPROXY,
         [str(binary), *address, "-config", str(config)],
         cwd=directory,

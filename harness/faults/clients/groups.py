@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.steps.step import Action, Bite, Done, Fault, GroupRef, Injection
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import DELETE_GROUP, READER_AWAY
 from harness.model.errors import BadInput, HarnessTimeout
@@ -23,7 +23,7 @@ BACK_DEADLINE_S: Final = 60.0
 _NOBODY: Final = ("Empty", "Dead", "")
 
 
-def _of_readers(plan: Foresight, group: str) -> None:
+def _of_readers(plan: StepValidation, group: str) -> None:
     """BadInput for a group that no reader of the scenario is in, or that commits nothing."""
     if not any(reader.group == group for reader in plan.scenario.readers):
         raise BadInput(f"group: no reader is in {group}; name the group of one")
@@ -46,7 +46,7 @@ class ReaderAway(Fault):
         """Nobody that a process of the cluster runs for."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         _of_readers(plan, self.group)
 
@@ -55,12 +55,12 @@ class ReaderAway(Fault):
         members, from_ns = stage.load.members(self.group), now_ns()
         absences = {name: member.leave() for name, member in members.items()}
 
-        def probe() -> Bite:
-            told = stage.admin.group_state(stage.group_id(self.group))
-            seen = {"members": sorted(members), "state": told}
-            if told not in _NOBODY:
-                return Bite(False, f"the coordinator says that group {self.group} is {told}", seen)
-            return Bite(True, f"{', '.join(sorted(members))} left, and nobody is in group {self.group}", seen)
+        def probe() -> EffectProof:
+            reported = stage.admin.group_state(stage.group_id(self.group))
+            seen = {"members": sorted(members), "state": reported}
+            if reported not in _NOBODY:
+                return EffectProof(False, f"the coordinator says that group {self.group} is {reported}", seen)
+            return EffectProof(True, f"{', '.join(sorted(members))} left, and nobody is in group {self.group}", seen)
 
         try:
             wait_for(
@@ -100,7 +100,7 @@ class ReaderPaused(Fault):
         """Nobody that a process of the cluster runs for."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         _of_readers(plan, self.group)
         if own := [r.name for r in plan.scenario.readers if r.group == self.group and r.client == JAVA]:
@@ -112,16 +112,18 @@ class ReaderPaused(Fault):
         rebalances = {name: member.rebalances for name, member in members.items()}
         pauses = {name: member.pause() for name, member in members.items()}
 
-        def probe() -> Bite:
-            told = stage.admin.group_state(stage.group_id(self.group))
-            seen = {"members": sorted(members), "state": told}
+        def probe() -> EffectProof:
+            reported = stage.admin.group_state(stage.group_id(self.group))
+            seen = {"members": sorted(members), "state": reported}
             moved = sorted(name for name, member in members.items() if member.rebalances != rebalances[name])
-            if moved or told in _NOBODY:
+            if moved or reported in _NOBODY:
                 gone = (
-                    f"{', '.join(moved)} had to join again" if moved else f"group {self.group} is {told or 'unknown'}"
+                    f"{', '.join(moved)} had to join again"
+                    if moved
+                    else f"group {self.group} is {reported or 'unknown'}"
                 )
-                return Bite(False, f"it did not stay as it was: {gone}", seen)
-            return Bite(True, f"{', '.join(sorted(members))} paused, and stayed in group {self.group}", seen)
+                return EffectProof(False, f"it did not stay as it was: {gone}", seen)
+            return EffectProof(True, f"{', '.join(sorted(members))} paused, and stayed in group {self.group}", seen)
 
         try:
             wait_for(
@@ -149,7 +151,7 @@ class DeleteGroup(Action):
     do: ClassVar[str] = DELETE_GROUP
     group: GroupRef
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         away = [kind for kind in plan.earlier.values() if isinstance(kind, ReaderAway) and kind.group == self.group]
         if not away:

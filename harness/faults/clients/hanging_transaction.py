@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.produce import transactional
-from harness.faults.steps.step import Action, Bite, Done, PartitionExpr, Place, ProducerRef
+from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, Place, ProducerRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin.wire import Unanswered
@@ -34,13 +34,13 @@ class WaitEnded(Action):
     producer: ProducerRef
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         transactional(plan, self.producer)
 
     def perform(self, stage: Stage) -> Done:
-        told = _await_ended(stage, self.producer, self.deadline_s)
-        return Done(resolved={"state": told.state, "producer_id": told.producer_id})
+        reported = _await_ended(stage, self.producer, self.deadline_s)
+        return Done(resolved={"state": reported.state, "producer_id": reported.producer_id})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class AbortTransaction(Action):
     on: PartitionExpr
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         transactional(plan, self.producer)
         topic, _ = place_of(self.on)
@@ -66,16 +66,16 @@ class AbortTransaction(Action):
 
     def perform(self, stage: Stage) -> Done:
         place = place_of(self.on)
-        told = _await_ended(stage, self.producer, self.deadline_s)
+        reported = _await_ended(stage, self.producer, self.deadline_s)
         high, stable = self._marks(stage, place)
         state = stage.partition(place)
         known = stage.admin.producers([place[0]])
-        mine = [p for p in known if (p.topic, p.partition, p.producer_id) == (*place, told.producer_id)]
+        mine = [p for p in known if (p.topic, p.partition, p.producer_id) == (*place, reported.producer_id)]
         hanging = next((p for p in mine if p.txn_start_offset is not None), None)
         if hanging is None:
-            seen = {"high_watermark": high, "last_stable_offset": stable, "coordinator": told.state}
-            return Done(bite=Bite(False, f"nothing of {self.producer} hangs on {self.on}", seen))
-        self._abort(stage, state.leader, state.topic_id, told, hanging)
+            seen = {"high_watermark": high, "last_stable_offset": stable, "coordinator": reported.state}
+            return Done(effect=EffectProof(False, f"nothing of {self.producer} hangs on {self.on}", seen))
+        self._abort(stage, state.leader, state.topic_id, reported, hanging)
         after = wait_for(
             lambda: self._marks(stage, place),
             until=lambda marks: marks[1] >= high,
@@ -89,10 +89,10 @@ class AbortTransaction(Action):
         }
         stood = stable == hanging.txn_start_offset and stable < high
         because = f"the last stable offset of {self.on} stood at {stable} of {high} and is {after[1]} now"
-        return Done(resolved=seen, bite=Bite(stood, because, seen))
+        return Done(resolved=seen, effect=EffectProof(stood, because, seen))
 
     def _abort(
-        self, stage: Stage, leader: int, topic_id: str, told: TransactionState, hanging: ProducerOnPartition
+        self, stage: Stage, leader: int, topic_id: str, reported: TransactionState, hanging: ProducerOnPartition
     ) -> None:
         asked_ns, outcome = now_ns(), Outcome.UNKNOWN
         try:
@@ -113,7 +113,7 @@ class AbortTransaction(Action):
                 producer_epoch=hanging.producer_epoch,
                 start_offset=hanging.txn_start_offset,
                 leader=leader,
-                coordinator=told.state,
+                coordinator=reported.state,
                 outcome=outcome.value,
                 asked_ns=asked_ns,
             )
@@ -122,7 +122,7 @@ class AbortTransaction(Action):
         """High watermark and last stable offset, once the leader tells them."""
         marks = wait_for(
             lambda: stage.admin.watermarks([place[0]]).get(place),
-            until=lambda told: told is not None,
+            until=lambda reported: reported is not None,
             deadline_s=self.deadline_s,
             what=f"the leader of {self.on} to tell its offsets",
         )
@@ -133,11 +133,11 @@ class AbortTransaction(Action):
 def _await_ended(stage: Stage, producer: str, deadline_s: float) -> TransactionState:
     """What a coordinator says of a producer's last transaction, once that is over for it."""
     asked = stage.transactional_id(producer)
-    told: TransactionState | None = wait_for(
+    reported: TransactionState | None = wait_for(
         lambda: stage.admin.transactions([asked]).get(asked),
-        until=lambda told: told is not None and told.state in ENDED,
+        until=lambda reported: reported is not None and reported.state in ENDED,
         deadline_s=deadline_s,
         what=f"the last transaction of {producer} to be over",
     )
-    assert told is not None
-    return told
+    assert reported is not None
+    return reported

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness.faults.steps.step import Bite, Fault, GroupRef, Injection
+from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import STREAMS, Count, Moment, Processing
 
@@ -39,7 +39,7 @@ class ProcessorDies(Fault):
         """Nobody that a process of the cluster runs for."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         found: list[Processing] = [p.processes for p in plan.scenario.producers if p.processes]
         if self.group not in [p.group for p in found]:
@@ -62,7 +62,7 @@ class ProcessorDies(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         death = stage.load.let_process_and_die(self.group, self.at, self.records, zombie=self.zombie)
         try:
-            yield Injection(resolved={"records": self.records}, probe=lambda: self._bite(death))
+            yield Injection(resolved={"records": self.records}, probe=lambda: self._effect(death))
         finally:
             death.called_off = True
             for (topic, partition), (first, end) in sorted((death.between or {}).items()):
@@ -76,15 +76,17 @@ class ProcessorDies(Fault):
                     before_offset=end,
                 )
 
-    def _bite(self, death: Any) -> Bite:
+    def _effect(self, death: Any) -> EffectProof:
         if death.between is None:
-            return Bite(False, f"the processor of {self.group} was given {death.held} of {self.records} records")
+            return EffectProof(False, f"the processor of {self.group} was given {death.held} of {self.records} records")
         between = {f"{t}/{p}": list(span) for (t, p), span in sorted(death.between.items())}
         count = sum(end - first for first, end in death.between.values())
         if death.unlogged:
-            return Bite(False, f"the processor of {self.group} died before {death.unlogged} records were in a log")
+            return EffectProof(
+                False, f"the processor of {self.group} died before {death.unlogged} records were in a log"
+            )
         if self.zombie and death.fenced not in _FENCED:
-            told = "could commit" if death.fenced == "" else f"was told {death.fenced}"
-            return Bite(False, f"the zombie of {self.group} was not fenced: it {told}")
+            reported = "could commit" if death.fenced == "" else f"was told {death.fenced}"
+            return EffectProof(False, f"the zombie of {self.group} was not fenced: it {reported}")
         fenced = f", and its zombie was fenced ({death.fenced})" if self.zombie else ""
-        return Bite(True, f"the processor of {self.group} died with {count} records in work{fenced}", between)
+        return EffectProof(True, f"the processor of {self.group} died with {count} records in work{fenced}", between)

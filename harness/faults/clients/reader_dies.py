@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.steps.step import Bite, Fault, GroupRef, Injection
+from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Count
 
@@ -32,7 +32,7 @@ class ReaderDies(Fault):
         """Nobody that a process of the cluster runs for."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if self.group in plan.scenario.share_groups:
             return
@@ -46,14 +46,16 @@ class ReaderDies(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         death = stage.load.let_die(self.group, self.records)
 
-        def probe() -> Bite:
+        def probe() -> EffectProof:
             if death.refused:
-                return Bite(False, f"what group {self.group} was to commit before it died was not acknowledged")
+                return EffectProof(False, f"what group {self.group} was to commit before it died was not acknowledged")
             if death.between is None:
-                return Bite(False, f"group {self.group} was given {len(death.held)} of {self.records} records")
+                return EffectProof(False, f"group {self.group} was given {len(death.held)} of {self.records} records")
             between = {f"{t}/{p}": list(span) for (t, p), span in sorted(death.between.items())}
             count = sum(end - first for first, end in death.between.values())
-            return Bite(True, f"group {self.group} died with {count} offsets between commit and processing", between)
+            return EffectProof(
+                True, f"group {self.group} died with {count} offsets between commit and processing", between
+            )
 
         try:
             yield Injection(resolved={"records": self.records}, probe=probe)

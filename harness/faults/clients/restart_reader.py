@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from harness.faults.steps.step import Action, Bite, Done, Place, ReaderRef
+from harness.faults.steps.step import Action, Done, EffectProof, Place, ReaderRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
@@ -20,7 +20,7 @@ class RestartReader(Action):
 
     A static member that keeps its protocol has to come back to the very partitions that it had, and no other member may
     be given or lose any (KIP-345). With `at_end` it does not go by what was committed, and leaves out what came while
-    it was away: for weakenings.
+    it was away: for negative controls.
     """
 
     do: ClassVar[str] = "restart_reader"
@@ -30,7 +30,7 @@ class RestartReader(Action):
     at_end: bool = False
     deadline_s: Deadline = 60.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         spec = next(r for r in plan.scenario.readers if r.name == self.reader)
         if spec.group is None:
@@ -39,7 +39,7 @@ class RestartReader(Action):
             raise BadInput(f"reader: {self.reader} is in a share group, which hands out no partitions; see reader_dies")
 
     def perform(self, stage: Stage) -> Done:
-        members = stage.load.fellows(self.reader)
+        members = stage.load.other_members(self.reader)
         me, others = members[self.reader], {n: m for n, m in members.items() if n != self.reader}
         wait_for(
             lambda: sorted(name for name, member in members.items() if not member.places),
@@ -64,32 +64,34 @@ class RestartReader(Action):
         )
         seen = {"had": _texts(had), "has": _texts(me.places), "protocol": me.protocol}
         if me.protocol != protocol or not me.spec.static:
-            bite = _of_protocol(stage.admin.group_type(me.spec.group), members, seen)
+            effect = _of_protocol(stage.admin.group_type(me.spec.group), members, seen)
         else:
             moved = [name for name, stands in _standing(others).items() if stands != before[name]]
-            bite = _in_its_place(me.places == had, moved, seen)
-        return Done(resolved={"group": me.spec.group, "protocol": me.protocol}, bite=bite)
+            effect = _in_its_place(me.places == had, moved, seen)
+        return Done(resolved={"group": me.spec.group, "protocol": me.protocol}, effect=effect)
 
 
 def _standing(members: Mapping[str, Any]) -> dict[str, tuple[int, frozenset[Place]]]:
     return {name: (member.rebalances, member.places) for name, member in members.items()}
 
 
-def _of_protocol(told: str, members: Mapping[str, Any], seen: dict[str, Any]) -> Bite:
+def _of_protocol(reported: str, members: Mapping[str, Any], seen: dict[str, Any]) -> EffectProof:
     """A group goes by the newer protocol as long as one of its members does (KIP-848)."""
     wanted = "consumer" if any(member.protocol == "consumer" for member in members.values()) else "classic"
-    seen = {**seen, "group_type": told}
-    if told not in (wanted, ""):  # before 3.8 nobody tells
-        return Bite(False, f"the coordinator has a {told} group, and its members make it a {wanted} one", seen)
-    return Bite(True, f"it commits again, in a {told or wanted} group", seen)
+    seen = {**seen, "group_type": reported}
+    if reported not in (wanted, ""):  # before 3.8 nobody tells
+        return EffectProof(
+            False, f"the coordinator has a {reported} group, and its members make it a {wanted} one", seen
+        )
+    return EffectProof(True, f"it commits again, in a {reported or wanted} group", seen)
 
 
-def _in_its_place(same: bool, moved: Sequence[str], seen: dict[str, Any]) -> Bite:
+def _in_its_place(same: bool, moved: Sequence[str], seen: dict[str, Any]) -> EffectProof:
     if moved:
-        return Bite(False, f"the group was rebalanced: {', '.join(sorted(moved))} got or lost partitions", seen)
+        return EffectProof(False, f"the group was rebalanced: {', '.join(sorted(moved))} got or lost partitions", seen)
     if not same:
-        return Bite(False, "it came back to other partitions than it had", seen)
-    return Bite(True, "it took its own place again, and nobody else was given or lost a partition", seen)
+        return EffectProof(False, "it came back to other partitions than it had", seen)
+    return EffectProof(True, "it took its own place again, and nobody else was given or lost a partition", seen)
 
 
 def _texts(places: Iterable[Place]) -> list[str]:

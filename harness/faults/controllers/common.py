@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from harness.faults.steps.step import Bite
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
 
@@ -15,7 +15,7 @@ COMMITTED_DEADLINE_S: Final = 30.0
 REJOINED_DEADLINE_S: Final = 60.0
 
 
-def foresee(plan: Foresight) -> None:
+def validate(plan: StepValidation) -> None:
     """BadInput for a scenario of which no majority of controllers would be left without one."""
     if plan.scenario.shape.controllers < CONTROLLERS_MIN:
         raise BadInput(f"a majority has to be left meanwhile; set controllers = {CONTROLLERS_MIN} in [shape]")
@@ -37,13 +37,13 @@ def committed_without(stage: Stage, node: int, before: Any, why: str) -> int:
     return int(after.high_watermark)
 
 
-def caught_up(stage: Stage, node: int, mark: int, began: str) -> Bite:
+def caught_up(stage: Stage, node: int, mark: int, began: str) -> EffectProof:
     """Whether a controller, of which `began` tells what it was, has what was committed without it."""
     end = stage.admin.quorum().voters.get(node, -1)
     seen = {"log_end": end, "committed_without_it": mark}
     if end < mark:
-        return Bite(False, f"controller {node} {began} and is at {end} of {mark}", seen)
-    return Bite(True, f"controller {node} {began} and caught up to {end}", seen)
+        return EffectProof(False, f"controller {node} {began} and is at {end} of {mark}", seen)
+    return EffectProof(True, f"controller {node} {began} and caught up to {end}", seen)
 
 
 def rejoin(stage: Stage, node: int) -> None:

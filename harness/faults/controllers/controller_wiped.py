@@ -17,9 +17,9 @@ from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, the_only
 from harness.faults.nodes.process import injection, restart
 from harness.faults.steps.effect import IDLE, Probe, under_load
-from harness.faults.steps.step import Bite, Fault, Injection, OneControllerExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneControllerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
 
@@ -36,9 +36,9 @@ class ControllerWiped(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart", "disk.write"})
     node: OneControllerExpr = "controller_follower"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        controllers.foresee(plan)
+        controllers.validate(plan)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -69,13 +69,13 @@ class ControllerWiped(Fault):
 def _caught_up(stage: Stage, node: int, mark: int, since: LogSince, busy: bool) -> Probe:
     """It began with nothing, and has again what was committed while it was away."""
 
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         if not busy:
-            return Bite(False, IDLE)
+            return EffectProof(False, IDLE)
         loaded = since.find(_LOADED)
         if loaded is None or int(loaded[1]) > 0:
             began = "has not said where its log ends" if loaded is None else f"still had a log up to {loaded[1]}"
-            return Bite(False, f"controller {node} {began}")
+            return EffectProof(False, f"controller {node} {began}")
         return controllers.caught_up(stage, node, mark, "began with nothing")
 
     return asked

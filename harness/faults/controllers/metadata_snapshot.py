@@ -12,9 +12,9 @@ from harness.faults.disks.common import LogSince
 from harness.faults.nodes import process
 from harness.faults.nodes.process import injection, restart
 from harness.faults.steps.effect import IDLE, Probe, under_load
-from harness.faults.steps.step import Bite, ControllersExpr, Fault, Injection, Place
+from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
@@ -35,10 +35,10 @@ class MetadataSnapshot(Fault):
     node: ControllersExpr = "controllers"
     deadline_s: Deadline = 60.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`. With all of them gone, that they come back from a snapshot is what shows."""
         if plan.reach(self.node).count < plan.scenario.shape.controllers:
-            process.foresee(plan, self.node)
+            process.validate(plan, self.node)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -87,8 +87,8 @@ class Metadata:
             if of_now is None:
                 return f"nobody answers about {topic}/{partition}"
             if of_now[0] != replicas or of_now[1] < isr or of_now[2] < epoch:
-                told = f"replicas {list(of_now[0])}, ISR {sorted(of_now[1])}, leader epoch {of_now[2]}"
-                return f"{topic}/{partition} has {told}; it had {list(replicas)}, {sorted(isr)}, {epoch}"
+                reported = f"replicas {list(of_now[0])}, ISR {sorted(of_now[1])}, leader epoch {of_now[2]}"
+                return f"{topic}/{partition} has {reported}; it had {list(replicas)}, {sorted(isr)}, {epoch}"
         return ""
 
 
@@ -119,18 +119,18 @@ def _loaded(
 ) -> Probe:
     """Each began from a snapshot at least as new, under load, and what they had agreed on is what it was."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not busy:
-            return Bite(False, IDLE)
+            return EffectProof(False, IDLE)
         said = {node: log.find(_LOADED) for node, log in since.items()}
         loaded = {node: int(match[1]) if match else -1 for node, match in said.items()}
         late = [node for node, offset in loaded.items() if offset < snapshots[node]]
         seen: dict[str, Any] = {"loaded": {str(node): offset for node, offset in loaded.items()}}
         if late:
-            return Bite(False, f"{late} did not begin from the snapshots that they had written", seen)
+            return EffectProof(False, f"{late} did not begin from the snapshots that they had written", seen)
         if difference := known.differs(Metadata.of(stage)):
-            return Bite(False, difference, seen)
-        return Bite(
+            return EffectProof(False, difference, seen)
+        return EffectProof(
             True, f"{list(loaded)} began from snapshots up to {min(loaded.values())}, and all was as before", seen
         )
 

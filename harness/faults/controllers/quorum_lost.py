@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, Literal
 
 from harness.faults.nodes.process import injection, restart
 from harness.faults.steps.effect import IDLE, Probe, named, under_load
-from harness.faults.steps.step import Bite, ControllersExpr, Fault, Injection
+from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput, HarnessTimeout
 
 # A quorum of its own accord writes twice a second (KIP-835), and elects within two seconds.
@@ -30,7 +30,7 @@ class QuorumLost(Fault):
     node: ControllersExpr = "controller_majority"
     how: Literal["kill", "pause"] = "kill"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         controllers = plan.scenario.shape.controllers
         left = controllers - plan.reach(self.node).count
@@ -67,22 +67,22 @@ def _nobody_decides(stage: Stage, victims: Collection[int]) -> Probe:
     controllers = stage.cluster.controllers
     left = sorted(set(controllers) - set(victims))
 
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         seen: dict[str, Any] = {"active_controller": [before.leader, -1]}
         if not busy:
-            return Bite(False, IDLE, seen)
+            return EffectProof(False, IDLE, seen)
         if len(left) > len(controllers) // 2:
-            return Bite(False, f"{left} are a majority without the victims", seen)
+            return EffectProof(False, f"{left} are a majority without the victims", seen)
         try:
             first = stage.admin.quorum(NO_LEADER_S)
             time.sleep(NO_COMMIT_S)
             second = stage.admin.quorum(NO_LEADER_S)
         except HarnessTimeout:
             because = f"{before.leader} led the controllers, and for {NO_LEADER_S:g} s none says that it does"
-            return Bite(True, f"{because}; {named(busy)} had acks in the last second", seen)
+            return EffectProof(True, f"{because}; {named(busy)} had acks in the last second", seen)
         seen |= {"active_controller": [before.leader, second.leader], "committed": second.high_watermark}
         if second.high_watermark > first.high_watermark:
-            return Bite(False, f"controller {second.leader} leads a majority", seen)
-        return Bite(True, f"controller {second.leader} committed nothing for {NO_COMMIT_S:g} s", seen)
+            return EffectProof(False, f"controller {second.leader} leads a majority", seen)
+        return EffectProof(True, f"controller {second.leader} committed nothing for {NO_COMMIT_S:g} s", seen)
 
     return asked

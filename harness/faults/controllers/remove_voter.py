@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final
 from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, the_only
 from harness.faults.steps.effect import IDLE, Probe, under_load
-from harness.faults.steps.step import Bite, Fault, Injection, OneControllerExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneControllerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 
 CHANGED_DEADLINE_S: Final = 30.0
@@ -30,11 +30,11 @@ class RemoveVoter(Fault):
     do: ClassVar[str] = "remove_voter"
     node: OneControllerExpr = "controller"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if plan.scenario.shape.voters != "dynamic":
             raise BadInput('voters are those of the settings and cannot change; set voters = "dynamic" in [shape]')
-        controllers.foresee(plan)
+        controllers.validate(plan)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -63,26 +63,30 @@ def _removed(stage: Stage, node: int, before: Any, since: Mapping[int, LogSince]
     """Each controller has read of voters without it, none but they lead, and they commit."""
     mark = max(before.high_watermark, *before.voters.values())
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not busy:
-            return Bite(False, IDLE)
+            return EffectProof(False, IDLE)
         now = stage.admin.quorum()
-        told = {controller: _last_voters(log) for controller, log in since.items()}
+        reported = {controller: _last_voters(log) for controller, log in since.items()}
         seen: dict[str, Any] = {
             "voters": [sorted(before.voters), sorted(now.voters)],
             "leader": [before.leader, now.leader],
             "committed": [mark, now.high_watermark],
-            "told": {str(controller): voters for controller, voters in told.items()},
+            "reported": {str(controller): voters for controller, voters in reported.items()},
         }
         if node in now.voters or now.leader == node:
-            return Bite(False, f"controller {now.leader} leads {sorted(now.voters)}: {node} is still among them", seen)
-        ignorant = [controller for controller, voters in told.items() if voters != sorted(now.voters)]
+            return EffectProof(
+                False, f"controller {now.leader} leads {sorted(now.voters)}: {node} is still among them", seen
+            )
+        ignorant = [controller for controller, voters in reported.items() if voters != sorted(now.voters)]
         if ignorant:
-            return Bite(False, f"{ignorant} have not read of voters {sorted(now.voters)}", seen)
+            return EffectProof(False, f"{ignorant} have not read of voters {sorted(now.voters)}", seen)
         if now.high_watermark <= mark:
-            return Bite(False, f"nothing was committed without {node}", seen)
+            return EffectProof(False, f"nothing was committed without {node}", seen)
         led = f"; {now.leader} leads in place of {node}" if before.leader == node else ""
-        return Bite(True, f"voters are {sorted(now.voters)} to each of {sorted(told)}, and they commit{led}", seen)
+        return EffectProof(
+            True, f"voters are {sorted(now.voters)} to each of {sorted(reported)}, and they commit{led}", seen
+        )
 
     return probe
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from harness.faults.nodes.process import restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, DisksView, PartitionView, Place
+from harness.faults.steps.step import DisksView, EffectProof, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import INTERNAL_TOPICS, POLL_S
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
@@ -59,7 +59,7 @@ class LogSince:
         return (int(match[1]), int(match[2])) if match else None
 
 
-def foresee_own_disks(plan: Foresight, what: str) -> None:
+def foresee_own_disks(plan: StepValidation, what: str) -> None:
     """BadInput where brokers have no disk that can be broken without breaking the machine's."""
     if not plan.scenario.shape.disk:
         raise BadInput(f'{what} breaks disks of the brokers\' own: set disk = "xfs" or "ext4" in [shape]')
@@ -87,17 +87,17 @@ def mend(stage: Stage, nodes: Iterable[int]) -> None:
 def ended_of_disk(stage: Stage, node: int, since: LogSince, missed: Probe) -> Probe:
     """The broker is gone, said that it was its disk, and was missed."""
 
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         gone = not stage.cluster.running(node)
         said = gone and _of_disk(since)
         seen: Mapping[str, object] = {"gone": gone, "said_why": said}
         if not gone:
-            return Bite(False, f"broker {node} runs on: nothing that it wrote was refused", {**seen})
+            return EffectProof(False, f"broker {node} runs on: nothing that it wrote was refused", {**seen})
         if not said:
-            return Bite(False, f"broker {node} ended, and not because of its log directory", {**seen})
-        bite = missed()
-        return Bite(
-            bite.held, f"broker {node} gave its log directory up and ended; {bite.because}", {**bite.seen, **seen}
+            return EffectProof(False, f"broker {node} ended, and not because of its log directory", {**seen})
+        effect = missed()
+        return EffectProof(
+            effect.held, f"broker {node} gave its log directory up and ended; {effect.because}", {**effect.seen, **seen}
         )
 
     return asked

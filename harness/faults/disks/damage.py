@@ -26,9 +26,9 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
-from harness.faults.steps.step import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.storage import damage as disk
 from harness.kafka.storage.log_directory import (
@@ -111,9 +111,10 @@ class Damage(Fault):
     `of` is the partition whose files change; wiped has none, and start_offset_checkpoint is one file of the disk, which
     must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
     index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
-    a checkpoint that does not parse is put right by healing. `unnoticed` is for weakenings: a bit that flips after a
-    clean stop, which no broker looks for. `alone`: what is nowhere else, or nowhere else in sync, goes with a disk that
-    is wiped; with start_offset_checkpoint, which is for weakenings, where a log began that nobody else has.
+    a checkpoint that does not parse is put right by healing. `unnoticed` is for negative controls: a bit that flips
+    after a clean stop, which no broker looks for. `alone`: what is nowhere else, or nowhere else in sync, is lost
+    with a disk that is wiped; with start_offset_checkpoint, which is for negative controls, where a log
+    began that nobody else has.
     """
 
     do: ClassVar[str] = "damage"
@@ -159,7 +160,7 @@ class Damage(Fault):
         """Whether the broker does not come back before the file is put right."""
         return self.by is not None and self.what in CHECKPOINTS
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if self._refused and plan.scenario.shape.log_dirs > 1:
             raise BadInput("by: with another log directory the broker comes up without this one; leave out log_dirs")
@@ -178,16 +179,18 @@ class Damage(Fault):
             holders = ", ".join(map(str, sorted(plan.holders(place) or ())))
             raise BadInput(f"node: {self.node} has no replica of {self.of}; name one of {holders}")
 
-    def _foresee_disk(self, plan: Foresight) -> None:
+    def _foresee_disk(self, plan: StepValidation) -> None:
         named = plan.reach(self.node).brokers
-        permitted = {(loss.topic, loss.partition) for loss in plan.scenario.permits.exact_losses}
+        permitted = {(loss.topic, loss.partition) for loss in plan.scenario.allowed_anomalies.exact_losses}
         for topic in plan.scenario.topics:
             places = [(topic.name, p) for p in range(topic.partitions) if topic.replicas == 1]
             only = {place for place in places if named & (plan.holders(place) or frozenset())}
             if (only and not self.alone) or plan.scenario.shape.brokers == 1:
                 raise BadInput(f"node: {self.node} may have the only replica of {topic.name}; give it 2 or more")
             if self.alone and set(places) - permitted:
-                raise BadInput(f"alone: how many records of {topic.name} go with it? say so in permits.exact_losses")
+                raise BadInput(
+                    f"alone: how many records of {topic.name} go with it? say so in allowed_anomalies.exact_losses"
+                )
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:
@@ -204,14 +207,14 @@ class Damage(Fault):
             scene = _scene(stage, node, place)
             change = self._change(stage, scene)
             scene = _gone(stage, scene, only) if change is not None and self.what == "wiped" else scene
-            told = change.told if change else "there was nothing on it to damage"
-            refused = self._refused and change is not None and refuses(stage, node, scene.since, _unread(change))
+            reported = change.reported if change else "there was nothing on it to damage"
+            refused = self._refused and change is not None and refuses(stage, node, scene.since, _not_read(change))
             # Nobody need wait for a bite that cannot come.
             hopeless = self.unnoticed or change is None or not felt.held or refused != self._refused
             injected = injection(stage, (node,), self._probe(stage, felt, scene, change, refused=refused))
             yield replace(
                 injected,
-                resolved={**injected.resolved, "changed": told},
+                resolved={**injected.resolved, "changed": reported},
                 after_heal=True,
                 deadline_s=HOPELESS_DEADLINE_S if hopeless else WHOLE_DEADLINE_S,
             )
@@ -257,20 +260,22 @@ class Damage(Fault):
         return disk.flip_first(path) if self.by == "flip" else disk.cut(path)
 
     def _probe(
-        self, stage: Stage, felt: Bite, scene: _Scene, change: disk.Change | None, *, refused: bool = False
+        self, stage: Stage, felt: EffectProof, scene: _Scene, change: disk.Change | None, *, refused: bool = False
     ) -> Probe:
         """Its going was missed, its disk did change, it noticed, and its copies are whole again."""
 
-        def asked() -> Bite:
+        def asked() -> EffectProof:
             if not felt.held or change is None:
-                return felt if change else Bite(False, "there was nothing on the disk to damage", felt.seen)
-            seen = {**felt.seen, "changed": change.told, "file": change.path.name}
+                return felt if change else EffectProof(False, "there was nothing on the disk to damage", felt.seen)
+            seen = {**felt.seen, "changed": change.reported, "file": change.path.name}
             noticed = ("it did not start" if refused else "") if self._refused else self._noticed(scene, change)
             if not noticed:
-                return Bite(False, f"{change.told}, and nothing shows that broker {scene.node} noticed", seen)
+                return EffectProof(
+                    False, f"{change.reported}, and nothing shows that broker {scene.node} noticed", seen
+                )
             if behind := not_whole(stage, scene.node, scene.ends):
-                return Bite(False, f"{change.told}; {noticed}; not whole again: {behind}", seen)
-            return Bite(True, f"{change.told}; {noticed}; its copy is whole again", seen)
+                return EffectProof(False, f"{change.reported}; {noticed}; not whole again: {behind}", seen)
+            return EffectProof(True, f"{change.reported}; {noticed}; its copy is whole again", seen)
 
         return asked
 
@@ -301,7 +306,7 @@ class Damage(Fault):
         return "the broker wrote it anew" if anew else ""
 
 
-def _unread(change: disk.Change) -> tuple[str, ...]:
+def _not_read(change: disk.Change) -> tuple[str, ...]:
     return ("Error while reading checkpoint file", str(change.path))
 
 

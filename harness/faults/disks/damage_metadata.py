@@ -20,9 +20,9 @@ from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, await_done_without, not_whole, refuses, replica_folder
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, isr_lost, under_load
-from harness.faults.steps.step import Bite, Fault, Injection, NodesExpr, PartitionExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionExpr, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import BROKERS, CONTROLLERS, Foresight
+from harness.faults.steps.step_validation import BROKERS, CONTROLLERS, StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.storage import damage as disk
 from harness.kafka.storage.log_directory import METADATA_LOG
@@ -86,13 +86,13 @@ class DamageMetadata(Fault):
         if bool(self.of) != (self.what == "partition_metadata"):
             raise BadInput(f"{self.what} {'is of a node: leave out' if self.of else 'needs'} `of`")
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         found = plan.reach(self.node)
         if found.count > 1:
             raise BadInput(f"node: {self.node!r} names {found.count} {found.role}, and this step takes one")
         if found.role == CONTROLLERS:
-            controllers.foresee(plan)
+            controllers.validate(plan)
         if not self.of:
             return
         if found.role != BROKERS:
@@ -119,11 +119,11 @@ class DamageMetadata(Fault):
             missed = felt()
             scene = self._changed(stage, node, place, mark)
             refused = self._refused(stage, scene) if self.what in REFUSED and scene.change else ""
-            told = scene.change.told if scene.change else "there was nothing to damage"
+            reported = scene.change.reported if scene.change else "there was nothing to damage"
             injected = injection(stage, (node,), self._probe(stage, missed, scene, refused))
             yield replace(
                 injected,
-                resolved={**injected.resolved, "changed": told},
+                resolved={**injected.resolved, "changed": reported},
                 after_heal=True,
                 deadline_s=WHOLE_DEADLINE_S if missed.held and scene.change else 1.0,
             )
@@ -138,7 +138,7 @@ class DamageMetadata(Fault):
             led = await_recent_acks(stage, lambda s: node in s.isr and place in (None, (s.topic, s.partition)))
             return isr_lost(stage, [node], led)
         busy = bool(under_load(stage))
-        return lambda: Bite(busy, "" if busy else IDLE)
+        return lambda: EffectProof(busy, "" if busy else IDLE)
 
     def _changed(self, stage: Stage, node: int, place: Place | None, mark: int) -> _Scene:
         directories = stage.cluster.log_directories(node)
@@ -182,23 +182,25 @@ class DamageMetadata(Fault):
             return ""
         return "it did not start" if ends else "it was let in by nobody"
 
-    def _probe(self, stage: Stage, missed: Bite, scene: _Scene, refused: str) -> Probe:
+    def _probe(self, stage: Stage, missed: EffectProof, scene: _Scene, refused: str) -> Probe:
         """It was missed, its disk did change, it noticed, and it has again what the others have."""
 
-        def asked() -> Bite:
+        def asked() -> EffectProof:
             if not missed.held or scene.change is None:
-                return missed if scene.change else Bite(False, "there was nothing to damage", missed.seen)
-            told, seen = scene.change.told, {**missed.seen, "changed": scene.change.told}
+                return missed if scene.change else EffectProof(False, "there was nothing to damage", missed.seen)
+            reported, seen = scene.change.reported, {**missed.seen, "changed": scene.change.reported}
             noticed = refused if self.what in REFUSED else self._noticed(scene)
             if not noticed:
-                return Bite(False, f"{told}, and nothing shows that node {scene.node} noticed", seen)
+                return EffectProof(False, f"{reported}, and nothing shows that node {scene.node} noticed", seen)
             quorum = stage.admin.quorum()
             has = {**quorum.observers, **quorum.voters}.get(scene.node, -1)
             if has < scene.mark:
-                return Bite(False, f"{told}; {noticed}; it knows the metadata up to {has} of {scene.mark}", seen)
+                return EffectProof(
+                    False, f"{reported}; {noticed}; it knows the metadata up to {has} of {scene.mark}", seen
+                )
             if behind := not_whole(stage, scene.node, scene.ends):
-                return Bite(False, f"{told}; {noticed}; not whole again: {behind}", seen)
-            return Bite(True, f"{told}; {noticed}; it is whole again", seen)
+                return EffectProof(False, f"{reported}; {noticed}; not whole again: {behind}", seen)
+            return EffectProof(True, f"{reported}; {noticed}; it is whole again", seen)
 
         return asked
 

@@ -23,9 +23,9 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import felt, injection
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.steps.step import Bite, DisksView, Fault, Injection, OneBrokerExpr, PartitionView, Place
+from harness.faults.steps.step import DisksView, EffectProof, Fault, Injection, OneBrokerExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import LOG_DIRS_MAX, Range
 
@@ -46,7 +46,7 @@ class DiskFailed(Fault):
     node: OneBrokerExpr
     log_dir: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
         there = plan.scenario.shape.log_dirs
@@ -88,15 +88,15 @@ def _lives_on(stage: Stage, node: int, directory: Path, since: LogSince) -> Prob
     led = await_recent_acks(stage, lambda s: s.leader == node and there(s))
     missed = leaders_moved(stage, led) if led else isr_lost(stage, [node], _followed(stage, node, there))
 
-    def asked() -> Bite:
-        bite = missed()
+    def asked() -> EffectProof:
+        effect = missed()
         runs = stage.cluster.running(node)
         said = since.says("Stopping serving logs in dir", str(directory)) or since.says(str(directory), "is offline")
-        seen = {**bite.seen, "runs": runs, "said_why": said}
+        seen = {**effect.seen, "runs": runs, "said_why": said}
         if not runs:
-            return Bite(False, f"broker {node} ended, though only one of its log directories failed", seen)
+            return EffectProof(False, f"broker {node} ended, though only one of its log directories failed", seen)
         if not said:
-            return Bite(False, f"broker {node} has not given {directory.name} up", seen)
-        return Bite(bite.held, f"broker {node} gave {directory.name} up and runs on; {bite.because}", seen)
+            return EffectProof(False, f"broker {node} has not given {directory.name} up", seen)
+        return EffectProof(effect.held, f"broker {node} gave {directory.name} up and runs on; {effect.because}", seen)
 
     return asked

@@ -12,7 +12,7 @@ from harness.faults.disks.disk_full import DEADLINE_S
 from harness.faults.nodes.process import felt, injection, restart
 from harness.faults.steps.step import Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.scenario.scenario import Range
 
 
@@ -26,7 +26,7 @@ class DiskFilled(Fault):
     node: OneBrokerExpr
     spare_kb: Annotated[int, Range(0, 1 << 20)] = 256
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from harness.faults.disks.disk_failed import DiskFailed
 from harness.faults.steps.step import DisksView
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 
 
@@ -23,9 +23,9 @@ class DiskReadOnly(DiskFailed):
     do: ClassVar[str] = "disk_read_only"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.ext4", "kill", "restart"})
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        super().foresee(plan)
+        super().validate(plan)
         if plan.scenario.shape.disk != "ext4":
             raise BadInput('XFS never turns read-only by itself; set disk = "ext4" in [shape], or use disk_failed')
 

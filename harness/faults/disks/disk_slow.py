@@ -14,9 +14,9 @@ from harness.faults.disks.common import disks_of, foresee_own_disks, the_only
 from harness.faults.disks.disk_stalled import felt_waiting
 from harness.faults.nodes.power_loss import AT_ONCE
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Fault, Injection, OneBrokerExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
 
@@ -32,7 +32,7 @@ class DiskSlow(Fault):
     node: OneBrokerExpr
     writes_per_s: Annotated[int, Range(1, 1000)] = 3
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
         settings = [plan.scenario.shape.config.get("log.flush.interval.messages")]
@@ -58,10 +58,12 @@ class DiskSlow(Fault):
 def _waited(felt: Probe, usual_s: float, flush_s: float) -> Probe:
     """A flush took much longer than before, and it was felt."""
 
-    def asked() -> Bite:
-        bite = felt()
-        told = f"a flush took {flush_s:.3f} s, and {usual_s:.3f} s before"
+    def asked() -> EffectProof:
+        effect = felt()
+        reported = f"a flush took {flush_s:.3f} s, and {usual_s:.3f} s before"
         slow = flush_s >= max(SLOW_S, 2 * usual_s)
-        return Bite(bite.held and slow, f"{told}; {bite.because}", {**bite.seen, "flush_s": [usual_s, flush_s]})
+        return EffectProof(
+            effect.held and slow, f"{reported}; {effect.because}", {**effect.seen, "flush_s": [usual_s, flush_s]}
+        )
 
     return asked

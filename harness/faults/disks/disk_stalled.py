@@ -11,9 +11,9 @@ from typing import ClassVar
 from harness.faults.disks.common import disks_of, foresee_own_disks, the_only
 from harness.faults.steps.effect import STALL_S, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.steps.repeat import Again
-from harness.faults.steps.step import Bite, DisksView, Fault, Injection, OneBrokerExpr
+from harness.faults.steps.step import DisksView, EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.scenario.scenario import Deadline
 
 
@@ -27,7 +27,7 @@ class DiskStalled(Fault):
     freeze_s: Deadline = 2.0
     thaw_s: Deadline = 0.5
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
 
@@ -65,4 +65,4 @@ def felt_waiting(stage: Stage, node: int, freeze_s: float = STALL_S) -> Probe:
 
 
 def _too_short(freeze_s: float) -> Probe:
-    return lambda: Bite(False, f"acks do not stop for as little as {freeze_s:g} s")
+    return lambda: EffectProof(False, f"acks do not stop for as little as {freeze_s:g} s")

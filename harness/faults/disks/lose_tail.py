@@ -17,9 +17,9 @@ from typing import Annotated, ClassVar, Final
 from harness.faults.disks.common import LogSince, replica_folder
 from harness.faults.nodes.process import restart
 from harness.faults.steps.effect import Probe, await_recent_acks
-from harness.faults.steps.step import Bite, Fault, Injection, PartitionExpr, PartitionView, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.admin.features import elr_level
 from harness.kafka.storage import damage as disk
@@ -58,7 +58,7 @@ class LoseTail(Fault):
         """See `Fault`."""
         return f"leader({self.of})"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         topic = plan.topic(place_of(self.of)[0])
         if topic.replicas == 1:
@@ -107,23 +107,25 @@ class LoseTail(Fault):
     def _probe(self, stage: Stage, place: Place, before: PartitionView, lost: _Lost) -> Probe:
         """It was alone, lost what had been acknowledged, came back with so much, and somebody leads."""
 
-        def asked() -> Bite:
+        def asked() -> EffectProof:
             seen = {"isr": sorted(before.isr), "log_end": [lost.ended, lost.kept], "acked_up_to": lost.acked}
             if set(before.isr) != {lost.node}:
-                return Bite(False, f"broker {lost.node} was not alone in the ISR: {sorted(before.isr)}", seen)
+                return EffectProof(False, f"broker {lost.node} was not alone in the ISR: {sorted(before.isr)}", seen)
             if lost.acked <= lost.kept:
                 why = f"its log ends at {lost.kept}, and {lost.acked} records were acknowledged"
-                return Bite(False, f"no acknowledged record was cut off: {why}", seen)
+                return EffectProof(False, f"no acknowledged record was cut off: {why}", seen)
             loaded = lost.since.loaded(lost.replica)
             if loaded is None or loaded[1] > lost.kept:
-                return Bite(False, f"broker {lost.node} has not loaded a log that ends at {lost.kept}: {loaded}", seen)
+                return EffectProof(
+                    False, f"broker {lost.node} has not loaded a log that ends at {lost.kept}: {loaded}", seen
+                )
             now = stage.states([place]).get(place)
             if now is None or now.leader < 0 or now.leader_epoch <= before.leader_epoch:
-                return Bite(False, f"{self.of} has no leader yet", seen)
+                return EffectProof(False, f"{self.of} has no leader yet", seen)
             because = (
                 f"broker {lost.node}, alone in sync, came back with {loaded[1]} of {lost.acked} acknowledged records; "
                 f"broker {now.leader} leads"
             )
-            return Bite(True, because, seen | {"leader": now.leader})
+            return EffectProof(True, because, seen | {"leader": now.leader})
 
         return asked

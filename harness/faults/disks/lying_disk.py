@@ -8,7 +8,7 @@ from typing import ClassVar
 from harness.faults.disks.common import disks_of, foresee_own_disks
 from harness.faults.steps.step import Action, BrokersExpr, Done
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class DiskLies(Action):
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own"})
     node: BrokersExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
 

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 from harness.faults.disks.common import the_only
 from harness.faults.steps.effect import Probe, named, with_recent_acks
-from harness.faults.steps.step import Bite, Fault, Injection, OneBrokerExpr, PartitionsExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionsExpr, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
 from harness.model.waiting import wait_for
@@ -29,7 +29,7 @@ class MoveLogDirs(Fault):
     on: PartitionsExpr = ()
     rate_kb_s: Annotated[int, Range(1, 1_000_000)] = 200
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if plan.scenario.shape.log_dirs < 2:
             raise BadInput(
@@ -51,43 +51,48 @@ class MoveLogDirs(Fault):
 
 def _next_directories(stage: Stage, node: int, places: list[Place]) -> dict[Place, str]:
     """For each replica that the broker has, its directory after the one that it is in."""
-    told = wait_for(
+    reported = wait_for(
         lambda: stage.admin.log_directories(node),
-        until=lambda told: told is not None,
+        until=lambda reported: reported is not None,
         deadline_s=MOVED_DEADLINE_S,
         what=f"broker {node} to tell its log directories",
     )
-    assert told is not None
-    mine = [place for place in places if place in told.replicas]
+    assert reported is not None
+    mine = [place for place in places if place in reported.replicas]
     if not mine:
         raise BadInput(f"broker {node} has no replica of {named(places)}; name another")
-    return {place: told.paths[(told.paths.index(told.replicas[place].path) + 1) % len(told.paths)] for place in mine}
+    return {
+        place: reported.paths[(reported.paths.index(reported.replicas[place].path) + 1) % len(reported.paths)]
+        for place in mine
+    }
 
 
 def _copying(stage: Stage, node: int, wanted: Mapping[Place, str]) -> Probe:
     """A second copy of a replica was in the making while its partition had acks."""
 
-    def probe() -> Bite:
-        told, busy = stage.admin.log_directories(node), with_recent_acks(stage, wanted)
-        if told is None:
-            return Bite(False, f"broker {node} does not answer")
-        making = {p: told.replicas[p] for p in busy if p in told.replicas and told.replicas[p].future is not None}
+    def probe() -> EffectProof:
+        reported, busy = stage.admin.log_directories(node), with_recent_acks(stage, wanted)
+        if reported is None:
+            return EffectProof(False, f"broker {node} does not answer")
+        making = {
+            p: reported.replicas[p] for p in busy if p in reported.replicas and reported.replicas[p].future is not None
+        }
         lags = {f"{t}/{p}": replica.future_lag for (t, p), replica in making.items()}
         if making:
-            return Bite(True, f"second copies of {named(making)} were in the making under load", {"lacks": lags})
+            return EffectProof(True, f"second copies of {named(making)} were in the making under load", {"lacks": lags})
         if not busy:
-            return Bite(False, f"no replica of {named(wanted)} that moves had acks in the last second")
-        return Bite(False, f"no second copy of {named(wanted)} was seen in the making; lower rate_kb_s")
+            return EffectProof(False, f"no replica of {named(wanted)} that moves had acks in the last second")
+        return EffectProof(False, f"no second copy of {named(wanted)} was seen in the making; lower rate_kb_s")
 
     return probe
 
 
 def _await_moved(stage: Stage, node: int, wanted: Mapping[Place, str]) -> None:
     def pending() -> dict[str, str]:
-        told = stage.admin.log_directories(node)
-        if told is None:
+        reported = stage.admin.log_directories(node)
+        if reported is None:
             return {f"broker {node}": "does not answer"}
-        at = {place: told.replicas.get(place) for place in wanted}
+        at = {place: reported.replicas.get(place) for place in wanted}
         return {
             f"{t}/{p}": f"in {at[t, p].path}, its copy lacks {at[t, p].future_lag}" if at[t, p] else "not there"
             for (t, p), path in wanted.items()

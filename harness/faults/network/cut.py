@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, LONE, PartiesExpr, between, broken, parties
+from harness.faults.network.links import CLIENT, ISOLATED, PartiesExpr, between, broken, parties
 from harness.faults.steps.effect import (
     Probe,
     acks_stalled,
@@ -16,13 +16,13 @@ from harness.faults.steps.effect import (
     any_of,
     await_recent_acks,
     followers_behind,
+    isolated_stalled,
     isr_lost,
     leaders_moved,
-    lone_stalled,
 )
 from harness.faults.steps.step import Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.model.errors import BadInput
 from harness.model.link import CutMode, Direction
@@ -47,7 +47,7 @@ class Cut(Fault):
         """See `Fault`."""
         return self.dst
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         plan.linked(self.src, self.dst)
 
@@ -60,11 +60,11 @@ class Cut(Fault):
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)
 
     def _felt(self, stage: Stage, targets: tuple[int, ...]) -> Probe:
-        if self.src == LONE:
+        if self.src == ISOLATED:
             led = await_recent_acks(
-                stage, lambda s: s.leader in targets and (s.topic, s.partition) in stage.load.lone_places()
+                stage, lambda s: s.leader in targets and (s.topic, s.partition) in stage.load.isolated_places()
             )
-            return lone_stalled(stage, tuple(led))
+            return isolated_stalled(stage, tuple(led))
         if self.src == CLIENT:
             led = await_recent_acks(stage, lambda s: s.leader in targets)
             return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
@@ -94,7 +94,7 @@ class CutFollowers(Fault):
         """See `Fault`."""
         return f"followers({self.of})"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         topic, _ = place_of(self.of)
         if plan.topic(topic).replicas == 1:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.clusters.base import party
-from harness.clusters.network.frame_proxy import FrameHop, HeldFrame, Holding, addresses
+from harness.clusters.network.frame_proxy import FrameProxy, HeldFrame, Holding, addresses
 from harness.faults.network.links import CLIENT, broken
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.produce import EndTransaction, Produce
-from harness.faults.steps.step import Bite, BrokersExpr, Fault, Injection, ProducerRef
+from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, ProducerRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Deadline
 from harness.model.scenario.toml import hint
@@ -71,7 +71,7 @@ class HoldFrames(Fault):
             if self.producer and api not in OF_PRODUCERS:
                 raise BadInput(f"producer: {api} is sent by groups of readers; leave out producer")
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if plan.scenario.shape.secure:
             raise BadInput("what clients send by TLS nobody else can read; leave secure away in [shape]")
@@ -91,7 +91,7 @@ class HoldFrames(Fault):
         if not told_apart and (any(p.when != "steps" for p in exposed) or (exposed and self.for_s > 0)):
             raise BadInput(f"apis: {END} has to come between two transactions; {_BETWEEN}")
 
-    def foresee_heal(self, plan: Foresight) -> None:
+    def validate_heal(self, plan: StepValidation) -> None:
         """See `Fault`."""
         if END not in self.apis or self.answers:
             return
@@ -110,20 +110,20 @@ class HoldFrames(Fault):
     def active(self, stage: Stage) -> Iterator[Injection]:
         nodes, links = stage.nodes(self.node), stage.cluster.links
         which = [(CLIENT, party(node)) for node in nodes]
-        hops = addresses([(f"{src} > {dst}", *links.hop(src, dst)) for src, dst in which])
+        frame_proxies = addresses([(f"{src} > {dst}", *links.frame_proxy(src, dst)) for src, dst in which])
         client = f"{self.producer}-" if self.producer else ""
         holding = Holding(apis=frozenset(self.apis), client=client, answers=self.answers, again=self.again)
-        with FrameHop(hops, holding) as hop, broken(links, which, links.divert, "diverted"):
+        with FrameProxy(frame_proxies, holding) as frame_proxy, broken(links, which, links.divert, "diverted"):
             yield Injection(
                 resolved={"nodes": list(nodes), "apis": list(self.apis)},
-                probe=self._probe(hop.frames),
+                probe=self._probe(frame_proxy.frames),
                 nodes=nodes,
                 after_heal=True,
                 deadline_s=1.0,  # by then all has been waited for
             )
-            self._await_late(hop.frames)
-            hop.release()
-            for frame in hop.frames:
+            self._await_late(frame_proxy.frames)
+            frame_proxy.release()
+            for frame in frame_proxy.frames:
                 stage.record_event("held_frame", **frame.as_dict())
 
     def _await_late(self, frames: list[HeldFrame]) -> None:
@@ -138,24 +138,26 @@ class HoldFrames(Fault):
             )
 
     def _probe(self, frames: list[HeldFrame]) -> Probe:
-        def asked() -> Bite:
-            return bite_of(frames, self._named() + (f" of {self.producer}" if self.producer else ""), self)
+        def asked() -> EffectProof:
+            return effect_of(frames, self._named() + (f" of {self.producer}" if self.producer else ""), self)
 
         return asked
 
 
-def bite_of(frames: list[HeldFrame], what: str, how: HoldFrames) -> Bite:
+def effect_of(frames: list[HeldFrame], what: str, how: HoldFrames) -> EffectProof:
     """Some were held, their clients had gone on when they were let go, and the broker answered to each of them."""
     seen = {"held": [frame.as_dict() for frame in frames]}
     if not frames:
-        return Bite(False, f"no such frame came: {what}", seen)
+        return EffectProof(False, f"no such frame came: {what}", seen)
     waiting = [f for f in frames if f.left_ns is None or (f.released_ns or 0) < f.left_ns]
     if how.late and waiting:
-        return Bite(False, f"of {len(frames)} held frames ({what}) the clients of {len(waiting)} still waited", seen)
+        return EffectProof(
+            False, f"of {len(frames)} held frames ({what}) the clients of {len(waiting)} still waited", seen
+        )
     if silent := [f for f in frames if f.answered_ns is None]:
-        return Bite(False, f"{len(silent)} of {len(frames)} held frames ({what}) were never answered", seen)
+        return EffectProof(False, f"{len(silent)} of {len(frames)} held frames ({what}) were never answered", seen)
     again = sum(f.again_ns is not None for f in frames)
-    told = sorted({error for f in frames for error in f.errors or ("no error",)})
+    reported = sorted({error for f in frames for error in f.errors or ("no error",)})
     came = "after their clients had gone on" if how.late else "late"
     because = f"{len(frames)} frames ({what}) came {came}, {again} of them sent again meanwhile; answered: "
-    return Bite(True, because + ", ".join(told), seen)
+    return EffectProof(True, because + ", ".join(reported), seen)

@@ -13,12 +13,12 @@ from harness.model.errors import BadInput
 from harness.model.link import Break
 from harness.model.scenario.toml import hint
 
-PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "lone"
+PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "isolated_client"
 Link = tuple[str, str]  # who opens the connection, to whom
 
 CLIENT = "client"
-LONE = "lone"  # those clients that come in by a way of their own
-CLIENTS = (CLIENT, LONE)
+ISOLATED = "isolated_client"  # those clients that come in by a way of their own
+CLIENTS = (CLIENT, ISOLATED)
 SIDES = ("brokers", "controllers", "clients")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, CLIENTS, LONE, PartiesExpr, between, broken, parties
+from harness.faults.network.links import CLIENT, CLIENTS, ISOLATED, PartiesExpr, between, broken, parties
 from harness.faults.steps.effect import (
     Held,
     Probe,
@@ -18,13 +18,13 @@ from harness.faults.steps.effect import (
     any_of,
     await_recent_acks,
     followers_behind,
+    isolated_stalled,
     isr_lost,
-    lone_stalled,
     metadata_late,
 )
-from harness.faults.steps.step import Bite, Fault, Injection, NodesExpr, PartitionView, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.link import Direction
 from harness.model.scenario.scenario import MANY, Range
@@ -55,7 +55,7 @@ class Slow(Fault):
         """See `Fault`."""
         return self.dst
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         plan.linked(self.src, self.dst)
 
@@ -80,8 +80,8 @@ class Slow(Fault):
         if self.src not in CLIENTS and set(targets) <= set(stage.controllers()):
             return metadata_late(stage, stage.nodes(self.src))
         led = await_recent_acks(stage, lambda s: s.leader in targets)
-        if self.src == LONE:
-            return lone_stalled(stage, tuple(led))
+        if self.src == ISOLATED:
+            return isolated_stalled(stage, tuple(led))
         if self.src == CLIENT:
             return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
         sources = stage.nodes(self.src)
@@ -101,13 +101,13 @@ def replicated_late(
         offsets = stage.admin.replica_offsets(sorted({topic for topic, _ in led}))
         return {key: end for key, (_, end) in offsets.items()}
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not led or latency_s <= 0:
-            return Bite(False, "no delay to be seen")
+            return EffectProof(False, "no delay to be seen")
         following = ((p, s, b) for p, s in led.items() for b in followers if b in s.replicas and b != s.leader)
         found = next(following, None)
         if found is None:
-            return Bite(False, "the slow broker follows nothing that the other leads")
+            return EffectProof(False, "the slow broker follows nothing that the other leads")
         (topic, partition), state, follower = found
         started, goal = time.monotonic(), ends().get((topic, partition, state.leader), 0)
         wait_for(
@@ -120,7 +120,7 @@ def replicated_late(
         took_s = round(time.monotonic() - started, 3)
         seen = {"partition": f"{topic}/{partition}", "broker": follower, "replicated_after_s": took_s}
         if took_s >= latency_s * 0.8:
-            return Bite(True, f"broker {follower} had the leader's records {took_s} s later", seen)
-        return Bite(False, f"broker {follower} kept up within {took_s} s", seen)
+            return EffectProof(True, f"broker {follower} had the leader's records {took_s} s later", seen)
+        return EffectProof(False, f"broker {follower} kept up within {took_s} s", seen)
 
     return probe

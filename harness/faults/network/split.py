@@ -13,11 +13,11 @@ from harness.faults.network.flap import CAME_BACK
 from harness.faults.network.links import Link, between, broken
 from harness.faults.network.shapes import MACHINES_MIN, Among, Into, Machine, Shape
 from harness.faults.network.slow import Milliseconds
-from harness.faults.network.split_effect import sundered
+from harness.faults.network.split_effect import split_effect
 from harness.faults.steps.repeat import Again
 from harness.faults.steps.step import Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import CONTROLLERS, Foresight
+from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.model.errors import BadInput
 from harness.model.link import Break, Direction
 from harness.model.scenario.scenario import MANY, Range, Seconds
@@ -66,7 +66,7 @@ class Split(Fault):
         """See `Fault`."""
         return self.node
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         shape = plan.scenario.shape
         count = {"brokers": shape.brokers, "controllers": shape.controllers}.get(self.among, 0)
@@ -87,7 +87,7 @@ class Split(Fault):
                 "or have 4 or 5 machines"
             )
 
-    def _foresee_node(self, plan: Foresight, count: int) -> None:
+    def _foresee_node(self, plan: StepValidation, count: int) -> None:
         named = plan.reach(self.node)
         if self.among not in ("machines", named.role):
             raise BadInput(f"node: {self.node!r} names {named.role}, and the split is among {self.among}")
@@ -102,7 +102,7 @@ class Split(Fault):
         of = shapes.machines(cluster.brokers, cluster.controllers, self.among)
         shape, chosen = self._shape(stage, of)
         lost = shapes.torn(_links(cluster.brokers, cluster.controllers), shape, self.direction)
-        probe = sundered(stage, shape, lost, self.latency_ms / 1000, control=self.among == "controllers")
+        probe = split_effect(stage, shape, lost, self.latency_ms / 1000, control=self.among == "controllers")
         nodes = tuple(n for n in (*cluster.brokers, *cluster.controllers) if any(party(n) in m for m in chosen))
         resolved = {
             "sides": [["+".join(sorted(machine)) for machine in side] for side in shape.sides],

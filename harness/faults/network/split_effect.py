@@ -12,7 +12,7 @@ from harness.faults.network.links import Link
 from harness.faults.network.shapes import Shape
 from harness.faults.network.slow import replicated_late
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, metadata_late, named, under_load
-from harness.faults.steps.step import Bite, PartitionView, Place
+from harness.faults.steps.step import EffectProof, PartitionView, Place
 from harness.faults.steps.step_context import Stage
 from harness.model.errors import HarnessTimeout
 from harness.model.link import Direction
@@ -23,7 +23,9 @@ STILL_S: Final = 4.0
 Ends = Mapping[tuple[str, int, int], int]
 
 
-def sundered(stage: Stage, shape: Shape, lost: Mapping[Link, Direction], latency_s: float, *, control: bool) -> Probe:
+def split_effect(
+    stage: Stage, shape: Shape, lost: Mapping[Link, Direction], latency_s: float, *, control: bool
+) -> Probe:
     """Every side has lost something under load. Taken before the split. `control` = it is among controllers."""
     apart = frozenset(frozenset(link) for link in lost)
     if control:
@@ -44,10 +46,10 @@ class _Sides:
     found: dict[int, dict[str, str]] = field(default_factory=dict)  # side -> partition -> what it lost there
     still: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)  # log end, and since when
 
-    def probe(self) -> Bite:
+    def probe(self) -> EffectProof:
         """Looks at all that is torn at once."""
         if not self.busy:
-            return Bite(False, "no partition with acks in the last second has its replicas on several sides")
+            return EffectProof(False, "no partition with acks in the last second has its replicas on several sides")
         stage, places = self.stage, list(self.busy)
         now = stage.states(places)
         offsets = stage.admin.replica_offsets(sorted({topic for topic, _ in places}))
@@ -59,7 +61,7 @@ class _Sides:
                     place, before.leader, follower
                 )
                 self._note(place, before.leader, follower, what or self._late(place, before, follower))
-        return self._bite()
+        return self._effect()
 
     def _pairs(self) -> Iterable[tuple[Place, PartitionView, int]]:
         """Followers that have lost their leader, and leaders that have lost them."""
@@ -96,17 +98,17 @@ class _Sides:
     def _late(self, place: Place, before: PartitionView, follower: int) -> str | None:
         if self.latency_s <= 0:
             return None
-        bite = replicated_late(self.stage, [follower], {place: before}, self.latency_s)()
-        return bite.because if bite.held else None
+        effect = replicated_late(self.stage, [follower], {place: before}, self.latency_s)()
+        return effect.because if effect.held else None
 
-    def _bite(self) -> Bite:
+    def _effect(self) -> EffectProof:
         names = ["+".join(sorted(p for machine in side for p in machine)) for side in self.shape.sides]
         seen: dict[str, Any] = {names[side]: what for side, what in sorted(self.found.items())}
         spared = [name for side, name in enumerate(names) if side not in self.found]
         if spared:
-            return Bite(False, f"{', '.join(spared)} lost nothing yet on {named(self.busy)}", seen)
+            return EffectProof(False, f"{', '.join(spared)} lost nothing yet on {named(self.busy)}", seen)
         first = "; ".join(f"{name}: {next(iter(what.values()))}" for name, what in seen.items())
-        return Bite(True, f"each side lost something: {first}", seen)
+        return EffectProof(True, f"each side lost something: {first}", seen)
 
 
 def _replaced(place: Place, before: PartitionView, now: PartitionView | None, follower: int) -> str | None:
@@ -126,20 +128,24 @@ def _of_controllers(stage: Stage, apart: Collection[frozenset[str]]) -> Probe:
     deaf = [node for node in stage.cluster.controllers if _apart(apart, before.leader, node)]
     lagging = metadata_late(stage, deaf)
 
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         if not busy:
-            return Bite(False, IDLE)
+            return EffectProof(False, IDLE)
         if not deaf:
-            return Bite(False, f"no controller has lost the active one, {before.leader}")
+            return EffectProof(False, f"no controller has lost the active one, {before.leader}")
         try:
             now = stage.admin.quorum(NO_LEADER_S)
         except HarnessTimeout:
-            return Bite(True, f"{before.leader} led the controllers, and for {NO_LEADER_S:g} s none says that it does")
+            return EffectProof(
+                True, f"{before.leader} led the controllers, and for {NO_LEADER_S:g} s none says that it does"
+            )
         seen = {"active_controller": [before.leader, now.leader], "epoch": [before.leader_epoch, now.leader_epoch]}
         if now.leader_epoch > before.leader_epoch:
-            return Bite(True, f"controller {now.leader} leads in epoch {now.leader_epoch}, {before.leader} did", seen)
+            return EffectProof(
+                True, f"controller {now.leader} leads in epoch {now.leader_epoch}, {before.leader} did", seen
+            )
         late = lagging()
-        return Bite(late.held, late.because, {**seen, **late.seen})
+        return EffectProof(late.held, late.because, {**seen, **late.seen})
 
     return asked
 

@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar, Final
 from harness.clusters.nodes.node_files import tail
 from harness.faults.steps.effect import Probe, await_recent_acks, named
 from harness.faults.steps.repeat import Again
-from harness.faults.steps.step import Bite, Fault, Injection, NodesExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
@@ -55,7 +55,7 @@ class Clock(Fault):
         if abs(self.jump_s) < SHIFT_MIN_S and self.rate == 1.0:
             raise BadInput(f"this moves no clock; give jump_s, {SHIFT_MIN_S:g} or more ahead or back, or a rate")
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if not plan.scenario.shape.clock:
             raise BadInput("the clocks of this cluster cannot be set; say clock = true in [shape]")
@@ -102,9 +102,9 @@ class Clock(Fault):
         right = {node: stage.zones.setdefault(node, ahead_s(log)) for node, log in logs.items()}
         began_ns, shifts = now_ns(), dict.fromkeys(map(str, victims), 0.0)
 
-        def asked() -> Bite:
+        def asked() -> EffectProof:
             if not busy:
-                return Bite(False, "no partition of theirs had acks in the last second")
+                return EffectProof(False, "no partition of theirs had acks in the last second")
             meant_s = self._meant_s(began_ns)
             for node, log in logs.items():
                 shift_s = ahead_s(log) - right[node]
@@ -112,9 +112,11 @@ class Clock(Fault):
                     shifts[str(node)] = round(shift_s, 3)
             seen = {"ahead_s": dict(shifts), "meant_s": round(meant_s, 3)}
             if unmoved := [node for node, shift_s in shifts.items() if not shift_s]:
-                return Bite(False, f"the log of {', '.join(unmoved)} shows no shift of {meant_s:+.1f} s", seen)
-            told = ", ".join(f"{node} by {shift_s:+.1f} s" for node, shift_s in shifts.items())
-            return Bite(True, f"by their own logs the clocks are off, of {told}, under load on {named(busy)}", seen)
+                return EffectProof(False, f"the log of {', '.join(unmoved)} shows no shift of {meant_s:+.1f} s", seen)
+            reported = ", ".join(f"{node} by {shift_s:+.1f} s" for node, shift_s in shifts.items())
+            return EffectProof(
+                True, f"by their own logs the clocks are off, of {reported}, under load on {named(busy)}", seen
+            )
 
         return asked
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 from harness.clusters.nodes.node_files import LogWatch
 from harness.faults.nodes.process import RESTART_DEADLINE_S, felt, injection, restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, BrokersExpr, Fault, Injection
+from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import Stage
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
@@ -66,12 +66,14 @@ def _crash_in_recovery(stage: Stage, node: int) -> bool:
 def _both(probe: Probe, crashes: list[bool]) -> Probe:
     """The death was felt, and every later one came before the broker was up."""
 
-    def asked() -> Bite:
-        bite = probe()
-        seen = {**bite.seen, "crashed_in_recovery": crashes}
+    def asked() -> EffectProof:
+        effect = probe()
+        seen = {**effect.seen, "crashed_in_recovery": crashes}
         if not all(crashes):
-            return Bite(False, "a broker was up again before it was killed: its recovery was not interrupted", seen)
-        because = f"{bite.because}; {len(crashes)} times killed while recovering" if bite.held else bite.because
-        return Bite(bite.held, because, seen)
+            return EffectProof(
+                False, "a broker was up again before it was killed: its recovery was not interrupted", seen
+            )
+        because = f"{effect.because}; {len(crashes)} times killed while recovering" if effect.held else effect.because
+        return EffectProof(effect.held, because, seen)
 
     return asked

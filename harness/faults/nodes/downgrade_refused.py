@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final
 from harness.clusters.base import START, TESTED
 from harness.faults.disks.common import LogSince
 from harness.faults.nodes.raise_features import raised
-from harness.faults.nodes.rolling_restart import bite_of
+from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
-from harness.faults.steps.step import Action, Bite, Done, OneBrokerExpr
+from harness.faults.steps.step import Action, Done, EffectProof, OneBrokerExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S, WaitHealthy
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.waiting import wait_for
@@ -38,7 +38,7 @@ class DowngradeRefused(Action):
     disturbs: ClassVar[bool] = True
     node: OneBrokerExpr = "broker(1)"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if not any(kind.do == "raise_features" for kind in plan.earlier.values()):
             raise BadInput('the way back is open as long as no level was raised; add { do = "raise_features" } before')
@@ -53,17 +53,17 @@ class DowngradeRefused(Action):
             because = (
                 f"the active controller took {FEATURE} from {new} to {now}" if old else f"{FEATURE} was not raised"
             )
-            return Done(resolved=resolved, bite=Bite(False, because))
-        bite = _kept_out(stage, node)
-        resolved["broker"] = bite.because
-        because = f"to lower {FEATURE} was refused: {said}; {bite.because}"
-        return Done(resolved=resolved, bite=Bite(bite.held, because, bite.seen))
+            return Done(resolved=resolved, effect=EffectProof(False, because))
+        effect = _kept_out(stage, node)
+        resolved["broker"] = effect.because
+        because = f"to lower {FEATURE} was refused: {said}; {effect.because}"
+        return Done(resolved=resolved, effect=EffectProof(effect.held, because, effect.seen))
 
 
-def _kept_out(stage: Stage, node: int) -> Bite:
+def _kept_out(stage: Stage, node: int) -> EffectProof:
     """Whether a broker that was missed did not get in on the release before; it comes back on the one under test."""
     with Terminate(node=f"broker({node})").active(stage) as injection:
-        missed = bite_of(injection.probe)
+        missed = effect_of(injection.probe)
         try:
             since = LogSince(stage.cluster.server_log(node))
             stage.cluster.use_release(node, START)
@@ -77,7 +77,7 @@ def _kept_out(stage: Stage, node: int) -> Bite:
     return refusal if missed.held else missed
 
 
-def _refusal(stage: Stage, node: int, since: LogSince) -> Bite:
+def _refusal(stage: Stage, node: int, since: LogSince) -> EffectProof:
     version = stage.cluster.release_of(node).version
 
     def seen() -> str:
@@ -97,10 +97,12 @@ def _refusal(stage: Stage, node: int, since: LogSince) -> Bite:
         what = "neither"
     since.says(_STARTED)
     reasons = _REASON.findall(since.text)
-    told = {"log": reasons[-3:]}
+    reported = {"log": reasons[-3:]}
     if what == "started":
-        return Bite(False, f"broker {node} started on {version}, which does not know these levels", told)
+        return EffectProof(False, f"broker {node} started on {version}, which does not know these levels", reported)
     if not reasons:
-        return Bite(False, f"broker {node} on {version} gave no reason that has to do with feature levels", told)
+        return EffectProof(
+            False, f"broker {node} on {version} gave no reason that has to do with feature levels", reported
+        )
     ended = "ended by itself" if what == "ended" else f"did not come up within {REFUSED_DEADLINE_S:g} s"
-    return Bite(True, f"broker {node} {ended} on {version}: {reasons[0].strip()}", told)
+    return EffectProof(True, f"broker {node} {ended} on {version}: {reasons[0].strip()}", reported)

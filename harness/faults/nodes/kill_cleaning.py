@@ -19,9 +19,9 @@ from harness.faults.disks.common import HOPELESS_DEADLINE_S, replica_folder, the
 from harness.faults.nodes import process
 from harness.faults.nodes.process import felt, injection, restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.storage.log_directory import being_cleaned
 from harness.model.clock import now_ns
@@ -45,9 +45,9 @@ class KillCleaning(Fault):
     node: OneBrokerExpr
     of: PartitionExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        process.foresee(plan, self.node)
+        process.validate(plan, self.node)
         place = place_of(self.of)
         if "compact" not in plan.topic(place[0]).config.get("cleanup.policy", ""):
             raise BadInput(f'of: {place[0]} is not compacted; give it "cleanup.policy" = "compact"')
@@ -94,11 +94,11 @@ def _killed_amid(stage: Stage, node: int, folder: Path | None, what: str) -> lis
 
 
 def _probe(node: int, of: str, left: list[str], missed: Probe) -> Probe:
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         if not left:
-            return Bite(False, f"broker {node} did not die while it compacted {of}")
-        bite = missed()
-        because = f"broker {node} left {', '.join(left)} of the compaction of {of}; {bite.because}"
-        return Bite(bite.held, because, {**bite.seen, "left": left})
+            return EffectProof(False, f"broker {node} did not die while it compacted {of}")
+        effect = missed()
+        because = f"broker {node} left {', '.join(left)} of the compaction of {of}; {effect.because}"
+        return EffectProof(effect.held, because, {**effect.seen, "left": left})
 
     return asked

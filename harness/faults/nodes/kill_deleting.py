@@ -17,9 +17,9 @@ from harness.faults.disks.common import HOPELESS_DEADLINE_S, replica_folder, the
 from harness.faults.nodes import process
 from harness.faults.nodes.process import felt, injection, restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Fault, Injection, OneBrokerExpr, PartitionExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import foresee_tier
 from harness.kafka.storage.log_directory import deleted_segments, segments
@@ -41,9 +41,9 @@ class KillDeleting(Fault):
     node: OneBrokerExpr
     of: PartitionExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        process.foresee(plan, self.node)
+        process.validate(plan, self.node)
         place = place_of(self.of)
         foresee_tier(plan, self.do, [plan.topic(place[0])])
         if not plan.may_hold(self.node, place):
@@ -81,11 +81,11 @@ def _await_deletion(folder: Path, what: str) -> set[int]:
 
 
 def _probe(node: int, of: str, renamed: list[int], missed: Probe) -> Probe:
-    def asked() -> Bite:
+    def asked() -> EffectProof:
         if not renamed:
-            return Bite(False, f"broker {node} did not die with segments of {of} about to be deleted")
-        bite, seen = missed(), {"renamed": renamed}
-        because = f"broker {node} was about to delete segments {renamed} of {of}; {bite.because}"
-        return Bite(bite.held, because, {**bite.seen, **seen})
+            return EffectProof(False, f"broker {node} did not die with segments of {of} about to be deleted")
+        effect, seen = missed(), {"renamed": renamed}
+        because = f"broker {node} was about to delete segments {renamed} of {of}; {effect.because}"
+        return EffectProof(effect.held, because, {**effect.seen, **seen})
 
     return asked

@@ -11,9 +11,9 @@ from harness.faults.disks.common import LogSince, the_only
 from harness.faults.nodes import process
 from harness.faults.nodes.process import felt, injection, restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Fault, Injection, NodesExpr
+from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.settings.heap_filler import filled_heap
 from harness.model.errors import BadInput
 
@@ -33,9 +33,9 @@ class OutOfMemory(Fault):
     stops: ClassVar[bool] = True
     node: NodesExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        process.foresee(plan, self.node)
+        process.validate(plan, self.node)
         if plan.reach(self.node).count > 1:
             raise BadInput(f"node: {self.node!r} names several nodes, and this fills the heap of one; name it")
 
@@ -59,16 +59,16 @@ class OutOfMemory(Fault):
     def _ended(self, stage: Stage, node: int, since: LogSince, missed: Probe) -> Probe:
         """The node is gone, said why, and was missed."""
 
-        def asked() -> Bite:
+        def asked() -> EffectProof:
             how = stage.cluster.how_it_ended(node)
             because = self._of_memory(how, since)
             seen = {"ended": how, "of_memory": because is not None}
             if not how:
-                return Bite(False, f"node {node} runs on: it finds memory for all that is announced", seen)
+                return EffectProof(False, f"node {node} runs on: it finds memory for all that is announced", seen)
             if because is None:
-                return Bite(False, f"node {node} ended ({how}), and not for want of memory", seen)
-            bite = missed()
-            return Bite(bite.held, f"node {node} {because}; {bite.because}", {**bite.seen, **seen})
+                return EffectProof(False, f"node {node} ended ({how}), and not for want of memory", seen)
+            effect = missed()
+            return EffectProof(effect.held, f"node {node} {because}; {effect.because}", {**effect.seen, **seen})
 
         return asked
 

@@ -20,9 +20,9 @@ from harness.faults.disks.lying_disk import DiskLies
 from harness.faults.nodes.process import felt, injection
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import (
-    Bite,
     BrokersExpr,
     DisksView,
+    EffectProof,
     Fault,
     Injection,
     Kind,
@@ -31,7 +31,7 @@ from harness.faults.steps.step import (
     StepRef,
 )
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.storage.damage import log_end, sound_end
 from harness.kafka.storage.log_directory import RECOVERY_POINTS, offset_checkpoint
 from harness.model.clock import now_ns
@@ -67,14 +67,14 @@ class PowerLoss(Fault):
     stagger_s: Seconds = 0.0
     lying_since: StepRef = ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_own_disks(plan, self.do)
         self._foresee_internal_topics(plan)
         if self.lying_since:
             self._foresee_lies(plan)
 
-    def _foresee_internal_topics(self, plan: Foresight) -> None:
+    def _foresee_internal_topics(self, plan: StepValidation) -> None:
         """What they lose is nowhere counted as permitted, so where all of it may be lost they have to be flushed."""
         scenario = plan.scenario
         flushed = scenario.shape.config.get("log.flush.interval.messages") == AT_ONCE
@@ -86,7 +86,7 @@ class PowerLoss(Fault):
                 'config = { "log.flush.interval.messages" = 1 } in [shape], or leave groups and transactions away'
             )
 
-    def _foresee_lies(self, plan: Foresight) -> None:
+    def _foresee_lies(self, plan: StepValidation) -> None:
         lies: Kind = plan.earlier[self.lying_since]
         if not isinstance(lies, DiskLies):
             raise BadInput(f"lying_since: the step {self.lying_since!r} is a {lies.do}; name one of disk_lies")
@@ -158,15 +158,15 @@ def _bitten(stage: Stage, missed: Probe, copies: Sequence[_Copy]) -> Probe:
     lost = sum(max(0, copy.end - copy.left) for copy in copies)
     seen: Mapping[str, Any] = {"records_lost_by_logs": lost}
 
-    def asked() -> Bite:
-        bite = missed()
-        both = {**bite.seen, **seen}
+    def asked() -> EffectProof:
+        effect = missed()
+        both = {**effect.seen, **seen}
         if lost:
             took = f"the power took {lost} records of {len(copies)} logs with it"
         elif all(copy.place[0] in at_once for copy in copies):
             took = f"everything was on disk: the power took nothing of {len(copies)} logs with it"
         else:
-            return Bite(False, "no log lost a record: all had been written before the power went", both)
-        return Bite(bite.held, f"{took}; {bite.because}", both)
+            return EffectProof(False, "no log lost a record: all had been written before the power went", both)
+        return EffectProof(effect.held, f"{took}; {effect.because}", both)
 
     return asked

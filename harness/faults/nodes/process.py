@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from harness.faults.steps.effect import Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.steps.step import Bite, Injection
+from harness.faults.steps.step import EffectProof, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import CONTROLLERS, Foresight
+from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.model.errors import BadInput
 
 RESTART_DEADLINE_S = 90.0
 How = Literal["killed", "cleanly"]
 
 
-def foresee(plan: Foresight, node: str) -> None:
+def validate(plan: StepValidation, node: str) -> None:
     """BadInput for controllers that nobody would miss: that another one takes over is all that shows it."""
     found, controllers = plan.reach(node), plan.scenario.shape.controllers
     if found.role != CONTROLLERS:
@@ -59,14 +59,14 @@ def controller_moved(stage: Stage, victims: tuple[int, ...]) -> Probe:
     """The victim was the active controller, and another one is."""
     before = stage.active_controller()
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         now = stage.active_controller()
         seen = {"active_controller": [before, now]}
         if before not in victims:
-            return Bite(False, f"the active controller was {before}, not the victim", seen)
+            return EffectProof(False, f"the active controller was {before}, not the victim", seen)
         if now in (before, -1):
-            return Bite(False, f"no other controller took over from {before}", seen)
-        return Bite(True, f"the active controller moved from {before} to {now}", seen)
+            return EffectProof(False, f"no other controller took over from {before}", seen)
+        return EffectProof(True, f"the active controller moved from {before} to {now}", seen)
 
     return probe
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.effect import IDLE, under_load
-from harness.faults.steps.step import Action, Bite, Done
+from harness.faults.steps.step import Action, Done, EffectProof
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Deadline
@@ -27,7 +27,7 @@ class RaiseFeatures(Action):
     disturbs: ClassVar[bool] = True
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if not any(kind.do == "roll" for kind in plan.earlier.values()):
             raise BadInput('no node was upgraded before, so all levels are as high as they get; add { do = "roll" }')
@@ -40,7 +40,7 @@ class RaiseFeatures(Action):
         refused = stage.admin.update_features(goal, "up") if goal else None
         if refused is None and goal:
             _await_levels(stage, goal, self.deadline_s)
-        return Done(resolved={"levels": levels}, bite=_bite(levels, refused, busy))
+        return Done(resolved={"levels": levels}, effect=_effect(levels, refused, busy))
 
 
 def raised(stage: Stage) -> dict[str, list[int]]:
@@ -59,12 +59,12 @@ def _await_levels(stage: Stage, goal: Mapping[str, int], deadline_s: float) -> N
     )
 
 
-def _bite(levels: dict[str, list[int]], refused: str | None, busy: bool) -> Bite:
+def _effect(levels: dict[str, list[int]], refused: str | None, busy: bool) -> EffectProof:
     if not levels:
-        return Bite(False, "every feature was at the highest level that all nodes know")
+        return EffectProof(False, "every feature was at the highest level that all nodes know")
     if refused is not None:
-        return Bite(False, f"the active controller refused: {refused}", dict(levels))
+        return EffectProof(False, f"the active controller refused: {refused}", dict(levels))
     if not busy:
-        return Bite(False, IDLE, dict(levels))
+        return EffectProof(False, IDLE, dict(levels))
     texts = (f"{name} from {old} to {new}" for name, (old, new) in levels.items())
-    return Bite(True, f"under load, {', '.join(texts)}", dict(levels))
+    return EffectProof(True, f"under load, {', '.join(texts)}", dict(levels))

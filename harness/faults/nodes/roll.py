@@ -13,12 +13,12 @@ from harness.clusters.base import START
 from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince
 from harness.faults.nodes.process import restart
-from harness.faults.nodes.rolling_restart import bite_of
+from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
 from harness.faults.steps.effect import IDLE, under_load
-from harness.faults.steps.step import Action, Bite, Done, NodesExpr
+from harness.faults.steps.step import Action, Done, EffectProof, NodesExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import CONTROLLERS, Foresight
+from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.faults.steps.waits import WaitHealthy
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
@@ -38,12 +38,12 @@ class Roll(Action):
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if plan.scenario.shape.starts_on is None:
             raise BadInput('there is one release only; set starts_on = "3.9.1", or another version, in [shape]')
         if plan.reach(self.node).role == CONTROLLERS:
-            controllers.foresee(plan)
+            controllers.validate(plan)
         raised = [name for name, kind in plan.earlier.items() if kind.do == "raise_features"]
         if self.to == START and raised:
             raise BadInput(
@@ -51,32 +51,32 @@ class Roll(Action):
             )
 
     def perform(self, stage: Stage) -> Done:
-        bites: dict[int, Bite] = {}
+        bites: dict[int, EffectProof] = {}
         for node in stage.nodes(self.node):
             swap = _swap_controller if node in stage.cluster.controllers else _swap_broker
             before = stage.cluster.release_of(node).version
-            bites[node] = _told(stage, node, before, swap(stage, node, self.to))
+            bites[node] = _reported(stage, node, before, swap(stage, node, self.to))
             stage.log(f"node {node}: {bites[node].because}")
-        idle = [node for node, bite in bites.items() if not bite.held]
+        idle = [node for node, effect in bites.items() if not effect.held]
         version = stage.cluster.releases[self.to].version
         because = f"each of {list(bites)} was missed while away and came back on {version}"
         if idle:
             because = f"{idle[0]}: {bites[idle[0]].because}"
-        seen: dict[str, Any] = {str(node): bite.as_dict() for node, bite in bites.items()}
-        return Done(resolved={"nodes": list(bites), "to": version}, bite=Bite(not idle, because, seen))
+        seen: dict[str, Any] = {str(node): effect.as_dict() for node, effect in bites.items()}
+        return Done(resolved={"nodes": list(bites), "to": version}, effect=EffectProof(not idle, because, seen))
 
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
     """missed: that its going was felt. since: what its log says from then on."""
 
-    missed: Bite
+    missed: EffectProof
     since: LogSince
 
 
 def _swap_broker(stage: Stage, node: int, to: str) -> _Swapped:
     with Terminate(node=f"broker({node})").active(stage) as injection:
-        missed = bite_of(injection.probe)
+        missed = effect_of(injection.probe)
         since = LogSince(stage.cluster.server_log(node))
         stage.cluster.use_release(node, to)
     WaitHealthy().perform(stage)
@@ -96,16 +96,16 @@ def _swap_controller(stage: Stage, node: int, to: str) -> _Swapped:
         restart(stage, (node,))
     missed = wait_for(
         lambda: controllers.caught_up(stage, node, mark, "was away"),
-        until=lambda bite: bite.held,
+        until=lambda effect: effect.held,
         deadline_s=CAUGHT_UP_DEADLINE_S,
         what=f"controller {node} to have what was committed without it",
         interval_s=0.1,
     )
     WaitHealthy().perform(stage)
-    return _Swapped(missed if busy else Bite(False, IDLE), since)
+    return _Swapped(missed if busy else EffectProof(False, IDLE), since)
 
 
-def _told(stage: Stage, node: int, before: str, swapped: _Swapped) -> Bite:
+def _reported(stage: Stage, node: int, before: str, swapped: _Swapped) -> EffectProof:
     """The bite of a node that was missed, and whose own log says that it now runs another release than before."""
     said = swapped.since.find(_VERSION)
     version, now = (said[1] if said else None), stage.cluster.release_of(node).version
@@ -113,7 +113,7 @@ def _told(stage: Stage, node: int, before: str, swapped: _Swapped) -> Bite:
     if not swapped.missed.held:
         return replace(swapped.missed, seen=seen)
     if before == now:
-        return Bite(False, f"it ran {now} before, too", seen)
+        return EffectProof(False, f"it ran {now} before, too", seen)
     if version != now:
-        return Bite(False, f"its log says that it runs {version}, after {before}, and not {now}", seen)
-    return Bite(True, f"{swapped.missed.because}; its log says that it runs {version}, after {before}", seen)
+        return EffectProof(False, f"its log says that it runs {version}, after {before}, and not {now}", seen)
+    return EffectProof(True, f"{swapped.missed.because}; its log says that it runs {version}, after {before}", seen)

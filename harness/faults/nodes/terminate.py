@@ -11,7 +11,7 @@ from harness.faults.nodes import process
 from harness.faults.nodes.process import felt, injection, restart
 from harness.faults.steps.step import Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class Terminate(Fault):
     stops: ClassVar[bool] = True
     node: NodesExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
-        process.foresee(plan, self.node)
+        process.validate(plan, self.node)
 
     @contextmanager
     def active(self, stage: Stage) -> Iterator[Injection]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Bite, Done, TopicRef
+from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import PARTITIONS_MAX, Deadline, Range
@@ -26,7 +26,7 @@ class CreatePartitions(Action):
     total: Annotated[int, Range(2, PARTITIONS_MAX)]
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         have = plan.topic(self.topic).partitions
         if self.total <= have:
@@ -57,7 +57,7 @@ class CreatePartitions(Action):
                 what=f"acks on {named(new)}",
             )
         except HarnessTimeout as late:
-            return Done(resolved={"partitions": self.total}, bite=Bite(False, str(late), acks()))
+            return Done(resolved={"partitions": self.total}, effect=EffectProof(False, str(late), acks()))
         waited_s = round(time.monotonic() - started, 3)
         because = f"{named(new)} came to the topic and had acks within {waited_s} s"
-        return Done(resolved={"partitions": self.total, "waited_s": waited_s}, bite=Bite(True, because, seen))
+        return Done(resolved={"partitions": self.total, "waited_s": waited_s}, effect=EffectProof(True, because, seen))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Bite, Done, PartitionsExpr, PartitionView, Place
+from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
 from harness.model.contract.contract import ELECT_UNCLEAN
 from harness.model.waiting import wait_for
@@ -36,11 +36,15 @@ class ElectPreferred(Action):
         moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
-            return Done(resolved=seen, bite=Bite(True, f"{named(moved)} went back to the preferred leader", seen))
+            return Done(
+                resolved=seen, effect=EffectProof(True, f"{named(moved)} went back to the preferred leader", seen)
+            )
         if back := _went_back(stage, after):
             seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in back.items()}
-            return Done(bite=Bite(True, f"{named(back)} went back to the preferred leader without being told", seen))
-        return Done(bite=Bite(False, f"{named(places)} already had their preferred leader"), idle=True)
+            return Done(
+                effect=EffectProof(True, f"{named(back)} went back to the preferred leader without being told", seen)
+            )
+        return Done(effect=EffectProof(False, f"{named(places)} already had their preferred leader"), idle=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,7 @@ class ElectUnclean(Action):
         ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in places})).items()}
         if not orphans:
             leaders = {f"{t}/{p}": s.leader for (t, p), s in before.items()}
-            return Done(bite=Bite(False, f"{named(places)} have a leader, nothing to elect", leaders))
+            return Done(effect=EffectProof(False, f"{named(places)} have a leader, nothing to elect", leaders))
         stage.admin.elect_leaders("unclean", orphans)
         after = await_leaders(stage, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
         seen = {}
@@ -78,7 +82,7 @@ class ElectUnclean(Action):
                 log_end=log_end,
             )
             seen[f"{topic}/{partition}"] = {"leader": state.leader, "log_end": log_end}
-        return Done(resolved=seen, bite=Bite(True, f"{named(orphans)} had no leader and were given one", seen))
+        return Done(resolved=seen, effect=EffectProof(True, f"{named(orphans)} had no leader and were given one", seen))
 
 
 def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Place, list[int]]:

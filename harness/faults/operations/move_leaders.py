@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from harness.faults.operations.elect import await_leaders
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Bite, BrokersExpr, Done, PartitionsExpr, PartitionView, Place
+from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput, HarnessTimeout
 
 
@@ -36,7 +36,7 @@ class MoveLeaders(Action):
     on: PartitionsExpr
     without: BrokersExpr = ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
             raise BadInput(f"on: {alone[0]} has one replica, which leads already; give it replicas = 2 or more")
@@ -50,4 +50,4 @@ class MoveLeaders(Action):
         stage.admin.elect_leaders("preferred", places)
         after = await_leaders(stage, places, lambda s: s.leader == wanted[s.topic, s.partition][0], "the chosen leader")
         seen = {f"{t}/{p}": {"leader": [before[t, p].leader, s.leader]} for (t, p), s in after.items()}
-        return Done(resolved=seen, bite=Bite(True, f"{named(places)} were given another leader", seen))
+        return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} were given another leader", seen))

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from harness.faults.operations.elect import DEADLINE_S, await_leaders
 from harness.faults.operations.move_leaders import next_order
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Bite, Done, Fault, Injection, PartitionsExpr, PartitionView, Place
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection, PartitionsExpr, PartitionView, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import MOVE, Foresight
+from harness.faults.steps.step_validation import MOVE, StepValidation
 from harness.faults.steps.waits import isr_not_full
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Deadline
@@ -53,7 +53,7 @@ class Reassign(Action):
     wait: bool = True
     deadline_s: Deadline = 60.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         brokers = plan.scenario.shape.brokers
         if self.to:
@@ -98,7 +98,7 @@ class Reassign(Action):
         because = because if moved else "no replica changed its broker"
         return Done(
             resolved={"waited_s": round(time.monotonic() - started, 3), "moves": seen},
-            bite=Bite(bool(moved), because, seen),
+            effect=EffectProof(bool(moved), because, seen),
             idle=bool(self.to) and not moved,
         )
 
@@ -113,7 +113,7 @@ class ReassignAway(Fault):
     do: ClassVar[str] = "reassign_away"
     on: PartitionsExpr
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
             raise BadInput(f"on: {alone[0]} has one replica, and nobody else to lead; give it replicas = 2 or more")
@@ -127,8 +127,8 @@ class ReassignAway(Fault):
         try:
             after = await_leaders(stage, places, lambda s: s.leader in left[s.topic, s.partition], "another leader")
             seen = {f"{t}/{p}": {"leader": [before[t, p].leader, s.leader]} for (t, p), s in after.items()}
-            bite = Bite(True, f"{named(places)} left the broker that led", seen)
-            yield Injection(resolved=seen, probe=lambda: bite)
+            effect = EffectProof(True, f"{named(places)} left the broker that led", seen)
+            yield Injection(resolved=seen, probe=lambda: effect)
         finally:
             again = {p: [*replicas, before[p].leader] for p, replicas in left.items()}
             stage.admin.reassign(again)
@@ -149,7 +149,7 @@ class WaitReassigning(Action):
     on: PartitionsExpr = ()
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         under_way(plan)
 
@@ -179,7 +179,7 @@ class WaitReassigned(Action):
     on: PartitionsExpr = ()
     deadline_s: Deadline = 60.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         under_way(plan)
 
@@ -205,7 +205,7 @@ class WaitReassigned(Action):
         return Done(resolved={"waited_s": round(time.monotonic() - started, 3)})
 
 
-def under_way(plan: Foresight) -> None:
+def under_way(plan: StepValidation) -> None:
     """BadInput where no earlier step leaves a reassignment under way."""
     if not plan.leaves_moving():
         raise BadInput(f"no earlier step leaves a reassignment under way; {MOVE}")

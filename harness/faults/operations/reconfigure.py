@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.repeat import TIMES_MIN, Again
-from harness.faults.steps.step import Bite, BrokersExpr, Fault, Injection, TopicRef
+from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, TopicRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.tier_off import not_switched
 from harness.model.contract.contract import ALTER_TOPIC, check_config, promised
 from harness.model.errors import BadInput
@@ -32,7 +32,7 @@ class Reconfigure(Fault):
         """Nobody is broken."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:  # noqa: ARG002 - the interface of kinds
+    def validate(self, plan: StepValidation) -> None:  # noqa: ARG002 - the interface of kinds
         """See `Kind`."""
         if bool(self.topic) == bool(self.node):
             raise BadInput("name either a topic or brokers (node) whose settings change")
@@ -81,14 +81,14 @@ class Reconfigure(Fault):
 def _under_load(stage: Stage, turning: Again, places: list[tuple[str, int]]) -> Probe:
     """Every broker that answers has shown the new settings and the old ones again, while records were acknowledged."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         busy, rounds = with_recent_acks(stage, places), turning.times
-        told = f"{turning.what} {rounds} times"
+        reported = f"{turning.what} {rounds} times"
         seen = {"rounds": rounds, "with_acks": sorted(f"{t}/{p}" for t, p in busy)}
         if rounds < TIMES_MIN:
-            return Bite(False, f"{told}, {TIMES_MIN} wanted", seen)
+            return EffectProof(False, f"{reported}, {TIMES_MIN} wanted", seen)
         if not busy:
-            return Bite(False, f"{told}, and no partition had acks meanwhile", seen)
-        return Bite(True, f"{told}, with acks on {named(busy)}", seen)
+            return EffectProof(False, f"{reported}, and no partition had acks meanwhile", seen)
+        return EffectProof(True, f"{reported}, with acks on {named(busy)}", seen)
 
     return probe

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from harness.faults.steps.effect import named, with_recent_acks
-from harness.faults.steps.step import Action, Bite, Done, TopicRef
+from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ALTER_TOPIC, RECREATE_TOPIC
 from harness.model.errors import BadInput, HarnessTimeout
@@ -30,7 +30,7 @@ class RecreateTopic(Action):
     topic: TopicRef
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         scenario, name = plan.scenario, self.topic
         if grouped := [r.name for r in scenario.readers if r.group and name in r.topics]:
@@ -70,22 +70,25 @@ class RecreateTopic(Action):
                 silent, until=lambda left: not left, deadline_s=self.deadline_s, what=f"acks of the new {self.topic}"
             )
         except HarnessTimeout as late:
-            return Done(resolved=seen, bite=Bite(False, str(late), seen))
+            return Done(resolved=seen, effect=EffectProof(False, str(late), seen))
         if not busy:
             return Done(
-                resolved=seen, bite=Bite(False, f"no partition of {self.topic} had acks in the last second", seen)
+                resolved=seen,
+                effect=EffectProof(False, f"no partition of {self.topic} had acks in the last second", seen),
             )
         seen["waited_s"] = round(time.monotonic() - started, 3)
         because = f"{named(busy)} had acks until the topic was deleted, and the new one has some on every partition"
-        return Done(resolved=seen, bite=Bite(old != new, because if old != new else "the topic id is the same", seen))
+        return Done(
+            resolved=seen, effect=EffectProof(old != new, because if old != new else "the topic id is the same", seen)
+        )
 
     def _recreate(self, stage: Stage, topic: Topic, old: str) -> str:
         """Its new topic id, by which the load goes from now on, also where not every broker has the new one in time."""
         try:
             new = stage.admin.recreate_topic(_as_it_is(topic))
         except HarnessTimeout:
-            told = stage.admin.partitions_by_broker([self.topic]).values()
-            for new in {state.topic_id for seen in told for state in seen.partitions.values()} - {old, ""}:
+            reported = stage.admin.partitions_by_broker([self.topic]).values()
+            for new in {state.topic_id for seen in reported for state in seen.partitions.values()} - {old, ""}:
                 stage.load.recreated(self.topic, new)
             raise
         stage.load.recreated(self.topic, new)

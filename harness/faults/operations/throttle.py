@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from harness.faults.steps.effect import Probe, named
-from harness.faults.steps.step import Bite, Fault, Injection, PartitionsExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr, Place
 from harness.faults.steps.step_context import Stage
 from harness.model.scenario.scenario import Range
 
@@ -68,7 +68,7 @@ def held_back(stage: Stage, places: Sequence[Place]) -> Probe:
     """A copy that is out of sync and answers did not come nearer to its leader's log end for two seconds."""
     since: dict[tuple[str, int, int], tuple[float, int]] = {}
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         lacking = _lacking(stage, places)
         now = time.monotonic()
         for copy in list(since):
@@ -79,10 +79,14 @@ def held_back(stage: Stage, places: Sequence[Place]) -> Probe:
         held = {copy: first for copy, (at, first) in since.items() if now - at >= LOOK_S}
         seen = {f"{t}/{p} on {b}": {"lacked": first, "lacks": lacking[t, p, b]} for (t, p, b), first in held.items()}
         if held:
-            return Bite(True, f"copies did not come nearer to their leaders for {LOOK_S:g} s", seen)
+            return EffectProof(True, f"copies did not come nearer to their leaders for {LOOK_S:g} s", seen)
         if lacking:
-            return Bite(False, f"copies of {named({copy[:2] for copy in lacking})} still come nearer to their leaders")
-        return Bite(False, f"no replica of {named(places)} was behind while out of sync, and no other is throttled")
+            return EffectProof(
+                False, f"copies of {named({copy[:2] for copy in lacking})} still come nearer to their leaders"
+            )
+        return EffectProof(
+            False, f"no replica of {named(places)} was behind while out of sync, and no other is throttled"
+        )
 
     return probe
 

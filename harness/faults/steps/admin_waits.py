@@ -1,4 +1,4 @@
-"""Steps about the admins of a scenario: waits for what they did, and what only a weakening does to it."""
+"""Steps about the admins of a scenario: waits for what they did, and what only a negative control does to it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import ClassVar, Final, Literal
 
 from harness.faults.steps.step import Action, AdminRef, Done
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.model.clock import now_ns
+from harness.model.entities import ALLOWED, MetadataEntity, Operation, Sort, settled
 from harness.model.errors import BadInput
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario.scenario import Count, Deadline
-from harness.model.things import ALLOWED, Operation, Sort, Thing, settled
 from harness.model.waiting import wait_for
 
 CHOICE_DEADLINE_S: Final = 30.0
@@ -58,14 +58,14 @@ class WaitOperations(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Meddle(Action):
-    """Undoes, restores or invents a thing of an admin behind its back, as a defect would: for weakenings alone."""
+    """Undoes, restores or invents an entity of an admin behind its back, as a defect would: for negative controls."""
 
     do: ClassVar[str] = "meddle"
     admin: AdminRef
     what: Literal["topics", "configs", "acls", "users"] = "topics"
     how: Literal["forget", "restore", "invent"] = "forget"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if self.what not in plan.admin(self.admin).does:
             raise BadInput(f"what: {self.admin} does no {self.what}; add it to `does`, or name another")
@@ -77,13 +77,13 @@ class Meddle(Action):
         after: str | None
         if self.how == "invent":
             sort, value = _INVENTED[self.what]
-            did, thing, after = made, Thing(sort, f"{self.admin}-invented"), value
+            did, metadata_entity, after = made, MetadataEntity(sort, f"{self.admin}-invented"), value
         else:
             chosen = self._chosen(stage, made if self.how == "forget" else unmade)
-            thing = stage.load.thing(self.admin, chosen.entity)
+            metadata_entity = stage.load.metadata_entity(self.admin, chosen.entity)
             did, after = (unmade, None) if self.how == "forget" else (made, self._before(stage, chosen))
-        stage.admin.carry_out(did, thing, after)
-        return Done(resolved={"did": did.value, "entity": thing.text, "value": after})
+        stage.admin.carry_out(did, metadata_entity, after)
+        return Done(resolved={"did": did.value, "entity": metadata_entity.text, "value": after})
 
     def _chosen(self, stage: Stage, did: Did) -> Operation:
         """The newest but one, which the admin has left for another thing, and will not come back to soon."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.faults.steps.step import Bite, PartitionView, Place
+from harness.faults.steps.step import EffectProof, PartitionView, Place
 from harness.faults.steps.step_context import Stage
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
@@ -17,7 +17,7 @@ STALL_S = 0.5
 METADATA_LOOKS = 4
 METADATA_LOOK_S = 0.15
 IDLE = "no partition had acks in the last second"
-Probe = Callable[[], Bite]
+Probe = Callable[[], EffectProof]
 
 
 def named(places: Iterable[Place]) -> str:
@@ -56,9 +56,9 @@ def under_load(stage: Stage) -> dict[Place, PartitionView]:
 def leaders_moved(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
     """The victims led these partitions under load, and every one of them has a newer leader epoch."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not before:
-            return Bite(False, "the victim led no partition that had acks in the last second")
+            return EffectProof(False, "the victim led no partition that had acks in the last second")
         now = stage.states(list(before))
         stale = [p for p, s in before.items() if p not in now or now[p].leader_epoch <= s.leader_epoch]
         seen = {
@@ -69,8 +69,8 @@ def leaders_moved(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
             for (t, p), s in before.items()
         }
         if stale:
-            return Bite(False, f"the leader epoch of {named(stale)} did not rise", seen)
-        return Bite(True, f"led {named(before)} with acks in the last second, and their leader epoch rose", seen)
+            return EffectProof(False, f"the leader epoch of {named(stale)} did not rise", seen)
+        return EffectProof(True, f"led {named(before)} with acks in the last second, and their leader epoch rose", seen)
 
     return probe
 
@@ -78,15 +78,15 @@ def leaders_moved(stage: Stage, before: Mapping[Place, PartitionView]) -> Probe:
 def isr_lost(stage: Stage, victims: Collection[int], before: Mapping[Place, PartitionView]) -> Probe:
     """The victims were in sync on partitions under load, and left the ISR of at least one of them."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not before:
-            return Bite(False, "no partition had both acks in the last second and the victim in its ISR")
+            return EffectProof(False, "no partition had both acks in the last second and the victim in its ISR")
         now = stage.states(list(before))
         left = {p: sorted(s.isr) for p, s in now.items() if (set(before[p].isr) - set(s.isr)) & set(victims)}
         seen = {f"{t}/{p}": {"isr": [sorted(before[t, p].isr), isr]} for (t, p), isr in left.items()}
         if left:
-            return Bite(True, f"{sorted(victims)} left the ISR of {named(left)}", seen)
-        return Bite(False, f"the ISR of {named(before)} still holds {sorted(victims)}", seen)
+            return EffectProof(True, f"{sorted(victims)} left the ISR of {named(left)}", seen)
+        return EffectProof(False, f"the ISR of {named(before)} still holds {sorted(victims)}", seen)
 
     return probe
 
@@ -94,12 +94,12 @@ def isr_lost(stage: Stage, victims: Collection[int], before: Mapping[Place, Part
 def acks_stalled(stage: Stage, places: Collection[Place]) -> Probe:
     """Partitions under load got no ack for half a second and more."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         now = now_ns()
         silent = {f"{t}/{p}": round((now - ack) / 1e9, 3) for (t, p), ack in _silent_since(stage, places, now).items()}
         if silent:
-            return Bite(True, f"acks stopped on {', '.join(sorted(silent)[:5])}", {"silent_s": silent})
-        return Bite(False, f"acks went on on {named(places)}" if places else IDLE)
+            return EffectProof(True, f"acks stopped on {', '.join(sorted(silent)[:5])}", {"silent_s": silent})
+        return EffectProof(False, f"acks went on on {named(places)}" if places else IDLE)
 
     return probe
 
@@ -110,23 +110,23 @@ def _silent_since(stage: Stage, places: Iterable[Place], now: int) -> dict[Place
     return {place: ack for place, ack in last.items() if ack is not None and now - ack >= STALL_S * 1e9}
 
 
-def lone_stalled(stage: Stage, led: Collection[Place]) -> Probe:
+def isolated_stalled(stage: Stage, led: Collection[Place]) -> Probe:
     """Acks stopped for clients that were cut off alone, and went on for the others."""
-    mine = sorted(set(led) & stage.load.lone_places())
-    others = sorted(set(stage.places(())) - stage.load.lone_places())
+    mine = sorted(set(led) & stage.load.isolated_places())
+    others = sorted(set(stage.places(())) - stage.load.isolated_places())
     stalled = acks_stalled(stage, mine)
 
-    def probe() -> Bite:
-        bite = stalled()
-        if not bite.held:
-            return bite
+    def probe() -> EffectProof:
+        effect = stalled()
+        if not effect.held:
+            return effect
         # Acks of the last second may be of before everybody's ceased: they have to be of after mine had.
         stopped_ns = max(_silent_since(stage, mine, now_ns()).values(), default=now_ns())
         since_ns = stopped_ns + int(STALL_S * 1e9)
         going_on = {place for place in others if (stage.load.last_ack_ns(*place) or 0) >= since_ns}
         if not going_on:
-            return Bite(False, "acks stopped for everybody, not for the lone client only", bite.seen)
-        return Bite(True, f"{bite.because}, and went on for the others on {named(going_on)}", bite.seen)
+            return EffectProof(False, "acks stopped for everybody, not for the lone client only", effect.seen)
+        return EffectProof(True, f"{effect.because}, and went on for the others on {named(going_on)}", effect.seen)
 
     return probe
 
@@ -135,14 +135,14 @@ def answers_missed(stage: Stage) -> Probe:
     """Since now the clients sent records again, or gave records up that may be in the log."""
     retries, unknown = stage.load.retries(), stage.load.unknown()
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         again, given_up = stage.load.retries() - retries, stage.load.unknown() - unknown
         seen = {"sent_again": again, "unknown": given_up}
         if again > 0:
-            return Bite(True, f"the clients sent {again} records again", seen)
+            return EffectProof(True, f"the clients sent {again} records again", seen)
         if given_up > 0:
-            return Bite(True, f"the clients gave {given_up} records up without an answer", seen)
-        return Bite(False, "the clients missed no answer", seen)
+            return EffectProof(True, f"the clients gave {given_up} records up without an answer", seen)
+        return EffectProof(False, "the clients missed no answer", seen)
 
     return probe
 
@@ -150,15 +150,15 @@ def answers_missed(stage: Stage) -> Probe:
 def any_of(*probes: Probe) -> Probe:
     """The first that holds, else what each of them saw."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         bites = []
         for ask in probes:
-            bite = ask()
-            if bite.held:
-                return bite
-            bites.append(bite)
-        seen = {key: value for bite in bites for key, value in bite.seen.items()}
-        return Bite(False, "; ".join(bite.because for bite in bites), seen)
+            effect = ask()
+            if effect.held:
+                return effect
+            bites.append(effect)
+        seen = {key: value for effect in bites for key, value in effect.seen.items()}
+        return EffectProof(False, "; ".join(effect.because for effect in bites), seen)
 
     return probe
 
@@ -170,7 +170,7 @@ def metadata_late(stage: Stage, nodes: Collection[int]) -> Probe:
     moments only.
     """
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         looks = []
         for _ in range(METADATA_LOOKS):
             quorum = stage.admin.quorum()
@@ -181,8 +181,8 @@ def metadata_late(stage: Stage, nodes: Collection[int]) -> Probe:
         late = [node for node in nodes if all(look[node] > 0 for look in looks)]
         seen = {"records_behind": [{str(node): n for node, n in look.items()} for look in looks]}
         if late:
-            return Bite(True, f"{late} lagged behind the controllers' log all the while", seen)
-        return Bite(False, f"{sorted(nodes)} kept up with the controllers' log", seen)
+            return EffectProof(True, f"{late} lagged behind the controllers' log all the while", seen)
+        return EffectProof(False, f"{sorted(nodes)} kept up with the controllers' log", seen)
 
     return probe
 
@@ -192,22 +192,22 @@ class Held:
     """A probe that remembers: once a fault bit, it has bitten."""
 
     probe: Probe
-    bite: Bite | None = None
+    effect: EffectProof | None = None
 
-    def ask(self) -> Bite:
-        if self.bite is None or not self.bite.held:
+    def ask(self) -> EffectProof:
+        if self.effect is None or not self.effect.held:
             try:
-                self.bite = self.probe()
+                self.effect = self.probe()
             except HarnessTimeout as silence:  # nobody to ask is no proof, and no reason to leave something broken
-                self.bite = Bite(False, str(silence))
-        return self.bite
+                self.effect = EffectProof(False, str(silence))
+        return self.effect
 
 
 def followers_behind(stage: Stage, followers: Collection[int], leaders: Collection[int]) -> Probe:
     """Logs of followers end below their leader's at two looks apart in time, without having grown in between."""
     last: dict[tuple[str, int, int], int] = {}
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         led = {place: s for place, s in stage.all_states().items() if s.leader in leaders}
         ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in led})).items()}
         stuck = {}
@@ -221,7 +221,7 @@ def followers_behind(stage: Stage, followers: Collection[int], leaders: Collecti
         last.update(ends)
         if stuck:
             because = f"the logs of followers stood still below the leader's on {', '.join(sorted(stuck))}"
-            return Bite(True, because, stuck)
-        return Bite(False, f"the followers of {named(led)} kept up")
+            return EffectProof(True, because, stuck)
+        return EffectProof(False, f"the followers of {named(led)} kept up")
 
     return probe

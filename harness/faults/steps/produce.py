@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from harness.faults.steps.step import Action, Done, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.model.contract.contract import ID_FORGOTTEN
 from harness.model.errors import BadInput, HarnessTimeout
@@ -16,13 +16,13 @@ from harness.model.scenario.scenario import Count, Deadline
 from harness.model.waiting import wait_for
 
 
-def stepped(plan: Foresight, producer: str) -> None:
+def stepped(plan: StepValidation, producer: str) -> None:
     """BadInput for a producer that writes by itself: it takes no orders."""
     if plan.producer(producer).when != "steps":
         raise BadInput(f'producer: {producer} writes by itself; give it when = "steps"')
 
 
-def transactional(plan: Foresight, producer: str) -> None:
+def transactional(plan: StepValidation, producer: str) -> None:
     """BadInput for a producer that has none of what the step is about."""
     if plan.producer(producer).transactions is None:
         raise BadInput(f"producer: {producer} has no transactions; give it transactions = {{}}")
@@ -39,7 +39,7 @@ class Produce(Action):
     acked: bool = True
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         topic, _ = place_of(self.to)
         stepped(plan, self.producer)
@@ -58,21 +58,21 @@ class Produce(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitIdForgotten(Action):
+class WaitTransactionalIdExpired(Action):
     """Waits until no coordinator knows the transactional id of a producer any more (transactional.id.expiration.ms)."""
 
     do: ClassVar[str] = ID_FORGOTTEN
     producer: ProducerRef
     deadline_s: Deadline = 60.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         transactional(plan, self.producer)
 
     def perform(self, stage: Stage) -> Done:
         asked = stage.transactional_id(self.producer)
         wait_for(
-            lambda: {id_: told.state for id_, told in stage.admin.transactions([asked]).items()},
+            lambda: {id_: reported.state for id_, reported in stage.admin.transactions([asked]).items()},
             until=lambda known: not known,
             deadline_s=self.deadline_s,
             what=f"coordinators to forget {self.producer}",
@@ -91,7 +91,7 @@ class EndTransaction(Action):
     answered: bool = True
     deadline_s: Deadline = 30.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         stepped(plan, self.producer)
         transactional(plan, self.producer)

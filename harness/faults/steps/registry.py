@@ -50,7 +50,7 @@ from harness.faults.operations import (
 )
 from harness.faults.steps import admin_waits, produce, topic_operations, waits
 from harness.faults.steps.step import Action, Fault, Kind, StepRef
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier import common as tier
 from harness.faults.tier import (
     damage_object,
@@ -81,10 +81,10 @@ class Heal(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitBite(Kind):
+class WaitEffect(Kind):
     """Waits until the fault of an earlier step has bitten, where the next step must not come before it."""
 
-    do: ClassVar[str] = "wait_bite"
+    do: ClassVar[str] = "wait_effect"
     fault: StepRef
 
 
@@ -156,7 +156,7 @@ KINDS: tuple[type[Kind], ...] = (
     move_log_dirs.MoveLogDirs,
     produce.Produce,
     produce.EndTransaction,
-    produce.WaitIdForgotten,
+    produce.WaitTransactionalIdExpired,
     hanging_transaction.WaitEnded,
     hanging_transaction.AbortTransaction,
     topic_operations.DeleteRecords,
@@ -171,7 +171,7 @@ KINDS: tuple[type[Kind], ...] = (
     reassign.WaitReassigned,
     waits.WaitLeaderChanged,
     waits.WaitLeaderIs,
-    waits.WaitElsewhere,
+    waits.WaitFailover,
     waits.WaitDeposed,
     waits.WaitNoLeader,
     waits.WaitIsrFull,
@@ -179,14 +179,14 @@ KINDS: tuple[type[Kind], ...] = (
     waits.WaitOutOfSync,
     waits.WaitHealthy,
     waits.WaitAcks,
-    waits.WaitForgotten,
+    waits.WaitProducerExpired,
     waits.WaitCommits,
     waits.WaitRead,
     admin_waits.WaitOperations,
     admin_waits.Meddle,
     waits.Hold,
     Heal,
-    WaitBite,
+    WaitEffect,
 )
 BY_NAME: Mapping[str, type[Kind]] = {kind.do: kind for kind in KINDS}
 
@@ -206,7 +206,7 @@ def check_steps(scenario: Scenario) -> None:
     for step in scenario.steps:
         kind = build_step(step, f"scenario {scenario.name}: ")
         try:
-            _check_step(kind, Foresight(scenario, earlier), active)
+            _check_step(kind, StepValidation(scenario, earlier), active)
         except BadInput as error:
             raise BadInput(f"scenario {scenario.name}: step {step.name}: {error}") from error
         if isinstance(kind, Heal):
@@ -216,7 +216,7 @@ def check_steps(scenario: Scenario) -> None:
         earlier[step.name] = kind
 
 
-def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
+def _check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> None:
     optional = {entry.name for entry in fields(kind) if entry.default == ""}
     for name, marker, value in marked(kind):
         if value == "" and name in optional:
@@ -225,11 +225,11 @@ def _check_step(kind: Kind, plan: Foresight, active: Collection[str]) -> None:
             plan.check(marker, value, internal=kind.internal)
         except BadInput as error:
             raise BadInput(f"{name}: {error}") from error
-    kind.foresee(plan)
-    if isinstance(kind, Heal | WaitBite):
+    kind.validate(plan)
+    if isinstance(kind, Heal | WaitEffect):
         _check_active(kind.fault, plan.earlier, active)
     if isinstance(kind, Heal):
-        typing.cast(Fault, plan.earlier[kind.fault]).foresee_heal(plan)
+        typing.cast(Fault, plan.earlier[kind.fault]).validate_heal(plan)
     if isinstance(kind, Fault) and kind.stops:
         _check_stopped(kind, plan, active)
 
@@ -250,8 +250,8 @@ def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
         why = loop_devices.missing().get(min(missing), "this backend has no such disks")
         return f'scenario {scenario.name}: shape: disk = "{scenario.shape.disk}": {why}'
     reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)
-    told = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
-    return next(told, None)
+    reported = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
+    return next(reported, None)
 
 
 def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
@@ -275,7 +275,7 @@ def _check_active(fault: str, earlier: Mapping[str, Kind], active: Collection[st
         raise BadInput(f"{fault!r} is healed by then; remove this step or the for_s of that fault")
 
 
-def _check_stopped(fault: Fault, plan: Foresight, active: Collection[str]) -> None:
+def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) -> None:
     """A process that is stopped cannot be stopped again: nothing would show that it was."""
     mine = plan.reach(fault.victims()).brokers
     for name in active:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.faults.steps.effect import Held, Probe
-from harness.faults.steps.step import Bite
+from harness.faults.steps.step import EffectProof
 from harness.model.errors import HarnessError, HarnessFailure
 
 TIMES_MIN: Final = 2
@@ -47,10 +47,10 @@ class Again:
         """What doing it once would show, of what was done more than once; `counted` names that number in `seen`."""
         once = Held(probe)
 
-        def asked() -> Bite:
-            bite, times = once.ask(), self.times
-            told = f"{bite.because}; {self.what} {times} times"
-            return Bite(bite.held and times >= TIMES_MIN, told, {**bite.seen, counted: times})
+        def asked() -> EffectProof:
+            effect, times = once.ask(), self.times
+            reported = f"{effect.because}; {self.what} {times} times"
+            return EffectProof(effect.held and times >= TIMES_MIN, reported, {**effect.seen, counted: times})
 
         return asked
 

@@ -21,10 +21,10 @@ from harness.kafka.admin.fetch import Served
 from harness.kafka.admin.groups import ProducerOnPartition
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.release.release import Release
+from harness.model.entities import MetadataEntity, Operation
 from harness.model.link import Break, CutMode, Direction
 from harness.model.outcome import Did, Outcome, TxnOutcome
 from harness.model.scenario.scenario import Moment, Seconds, Topic
-from harness.model.things import Operation, Thing
 
 # Markers by which the registry checks that an argument refers to something that is there.
 NodesExpr = Annotated[str, "nodes"]  # see targets.py
@@ -52,7 +52,7 @@ _WHY_NOT = {
 
 
 class LinksView(Protocol):
-    """Directed links; parties are "b1", "c101", "client", "lone". Named by who opens the connection."""
+    """Directed links; parties are "b1", "c101", "client", "isolated_client". Named by who opens the connection."""
 
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None: ...
     def slow(
@@ -65,7 +65,7 @@ class LinksView(Protocol):
         direction: Direction = "both",
     ) -> None: ...
     def divert(self, src: str, dst: str) -> None: ...
-    def hop(self, src: str, dst: str) -> tuple[str, str]: ...
+    def frame_proxy(self, src: str, dst: str) -> tuple[str, str]: ...
     def heal(self, src: str, dst: str, what: Break | None = None) -> None: ...
 
 
@@ -180,7 +180,7 @@ class AdminView(Protocol):
     def delete_group(self, group: str) -> None: ...
     def active_controller(self) -> int: ...
     def quorum(self, deadline_s: float = 20.0) -> Any: ...
-    def carry_out(self, did: Did, thing: Thing, value: str | None) -> None: ...
+    def carry_out(self, did: Did, metadata_entity: MetadataEntity, value: str | None) -> None: ...
     def remove_voter(self, node: int, directory: str, deadline_s: float = 20.0) -> None: ...
     def add_voter(self, node: int, directory: str, deadline_s: float = 20.0) -> None: ...
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]: ...
@@ -206,17 +206,17 @@ class LoadView(Protocol):
     def behind(self, group: str, acked: Mapping[Place, int], *, committed: bool = False) -> Mapping[str, int]: ...
     def let_die(self, group: str, records: int) -> Any: ...
     def members(self, group: str) -> Mapping[str, Any]: ...
-    def fellows(self, reader: str) -> Mapping[str, Any]: ...
+    def other_members(self, reader: str) -> Mapping[str, Any]: ...
     def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> Any: ...
     def operations(self, admin: str) -> list[Operation]: ...
     def operations_ended(self, admin: str, since_ns: int, outcome: Outcome | None = None) -> int: ...
-    def thing(self, admin: str, entity: str) -> Thing: ...
-    def lone_places(self) -> set[Place]: ...
+    def metadata_entity(self, admin: str, entity: str) -> MetadataEntity: ...
+    def isolated_places(self) -> set[Place]: ...
     def highest_acked(self) -> Mapping[Place, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Bite:
+class EffectProof:
     """Proof, or its absence, that a fault did something to the data path."""
 
     held: bool
@@ -232,7 +232,7 @@ class Injection:
     """What is broken now. `probe` is cheap and may be asked often; after_heal = it can only show once healed."""
 
     resolved: dict[str, Any]
-    probe: Callable[[], Bite]
+    probe: Callable[[], EffectProof]
     nodes: tuple[int, ...] = ()  # victims, for `same(step)`
     after_heal: bool = False
     deadline_s: float = 20.0  # the longest that healing is put off for a bite
@@ -246,7 +246,7 @@ class Done:
     """
 
     resolved: dict[str, Any] = field(default_factory=dict)
-    bite: Bite | None = None
+    effect: EffectProof | None = None
     idle: bool = False
 
 
@@ -258,7 +258,7 @@ class Kind:
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
     internal: ClassVar[bool] = False  # takes Kafka's own topics, which no producer writes to, as well
 
-    def foresee(self, plan: Any) -> None:
+    def validate(self, plan: Any) -> None:
         """BadInput when it can be known at load that it will fail or never bite. `plan` is a foresight.Foresight."""
 
     @classmethod
@@ -267,8 +267,8 @@ class Kind:
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        told = {**_WHY_NOT, **choosing.missing()}
-        why = "; ".join(told[capability] for capability in missing if capability in told)
+        reported = {**_WHY_NOT, **choosing.missing()}
+        why = "; ".join(reported[capability] for capability in missing if capability in reported)
         return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
 
 
@@ -283,7 +283,7 @@ class Fault(Kind, ABC):
         """The expression of the nodes that it chooses, for `same(step)`."""
         return str(getattr(self, "node", ""))
 
-    def foresee_heal(self, plan: Any) -> None:
+    def validate_heal(self, plan: Any) -> None:
         """BadInput when it may not be healed just there. `plan` is a foresight.Foresight of the step that heals it."""
 
     @abstractmethod

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.faults.steps.effect import Held, with_recent_acks
-from harness.faults.steps.registry import Heal, WaitBite, build_step, is_disturbance
-from harness.faults.steps.step import Action, Bite, Fault, Injection, Kind, PartitionView, Place
+from harness.faults.steps.registry import Heal, WaitEffect, build_step, is_disturbance
+from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, PartitionView, Place
 from harness.faults.steps.step_context import Stage
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
@@ -21,7 +21,7 @@ from harness.model.waiting import wait_for
 Row = dict[str, Any]
 
 
-def conduct(stage: Stage, steps: Sequence[Step], on_step: Callable[[Sequence[Row]], None] | None = None) -> list[Row]:
+def run_steps(stage: Stage, steps: Sequence[Step], on_step: Callable[[Sequence[Row]], None] | None = None) -> list[Row]:
     """Executes the steps and returns the rows of steps.json; `on_step` gets them whenever one changed.
 
     A wait that runs out ends the plan, not the run: its row says so in "error", everything is healed, and what the
@@ -47,10 +47,10 @@ def doubts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     for row in rows:
         if row.get("error"):
             out.append(("step_failed", f"step {row['name']}: {row['error']}"))
-        bite = row["bite"]
-        if row["is_fault"] and row["started_ns"] is not None and not (bite and bite["held"]):
-            because = bite["because"] if bite else "nothing proves that it did anything"
-            out.append(("no_bite", f"step {row['name']} did not bite: {because}"))
+        effect = row["effect"]
+        if row["is_fault"] and row["started_ns"] is not None and not (effect and effect["held"]):
+            because = effect["because"] if effect else "nothing proves that it did anything"
+            out.append(("no_effect", f"step {row['name']} did not bite: {because}"))
     return out
 
 
@@ -88,13 +88,13 @@ class _Conductor:
         try:
             if isinstance(kind, Heal):
                 self._heal(self._open_fault(kind.fault))
-            elif isinstance(kind, WaitBite):
-                self._await_bite(self._open_fault(kind.fault))
+            elif isinstance(kind, WaitEffect):
+                self._await_effect(self._open_fault(kind.fault))
             elif isinstance(kind, Fault):
                 self._break(step, kind, row)
             elif isinstance(kind, Action):
                 done = kind.perform(self.stage)
-                row["resolved"], row["bite"] = done.resolved, done.bite and done.bite.as_dict()
+                row["resolved"], row["effect"] = done.resolved, done.effect and done.effect.as_dict()
                 row["is_fault"] = row["is_fault"] and not done.idle
         except HarnessTimeout as late:
             row["error"] = str(late)
@@ -134,7 +134,7 @@ class _Conductor:
             except Exception as error:
                 active.row["error"] = f"healing failed: {error}"
                 self.stage.log(f"{active.step}: healing failed: {error}")
-            active.row["bite"] = active.row["bite"] or (active.held.bite and active.held.bite.as_dict())
+            active.row["effect"] = active.row["effect"] or (active.held.effect and active.held.effect.as_dict())
             self.on_step(self.rows)
 
     def _break(self, step: Step, kind: Fault, row: Row) -> None:
@@ -160,33 +160,33 @@ class _Conductor:
 
     def _heal(self, active: _Open) -> None:
         if not active.injection.after_heal:
-            self._await_bite(active)
+            self._await_effect(active)
         self.open.remove(active)
         active.context.__exit__(None, None, None)
         active.row["healed_ns"] = now_ns()
         if active.injection.after_heal:
-            self._await_bite(active)
-        self.stage.log(f"{active.step}: healed; {active.row['bite']['because']}")
+            self._await_effect(active)
+        self.stage.log(f"{active.step}: healed; {active.row['effect']['because']}")
 
-    def _await_bite(self, active: _Open) -> None:
+    def _await_effect(self, active: _Open) -> None:
         """A fault is not healed before it bit, within its bound; not biting is for the judge to weigh."""
         try:
-            bite = wait_for(
+            effect = wait_for(
                 active.held.ask,
-                until=lambda bite: bite.held,
+                until=lambda effect: effect.held,
                 deadline_s=active.injection.deadline_s,
                 what=f"{active.step} to bite",
                 interval_s=0.1,
             )
         except HarnessTimeout:
-            bite = active.held.bite or Bite(False, "never asked")
-        active.row["bite"] = bite.as_dict()
+            effect = active.held.effect or EffectProof(False, "never asked")
+        active.row["effect"] = effect.as_dict()
 
     def _ask_open(self) -> None:
         """Between steps every open fault may show that it bit; what it proved cannot be undone later."""
         for active in self.open:
             if not active.injection.after_heal:
-                active.row["bite"] = active.held.ask().as_dict()
+                active.row["effect"] = active.held.ask().as_dict()
 
     def _watch_leaders(self) -> None:
         """Evidence of who led: a leader that changed since the last look, `since_ns`, becomes an event of the step."""
@@ -236,7 +236,7 @@ def _row(step: Step, *, is_fault: bool, error: str | None = None) -> Row:
         "ended_ns": None,
         "healed_ns": None,
         "is_fault": is_fault,
-        "bite": None,
+        "effect": None,
         "events": [],
     }
     return row | ({"error": error} if error else {})

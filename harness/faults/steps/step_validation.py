@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.faults.network.links import CLIENTS, LONE
+from harness.faults.network.links import CLIENTS, ISOLATED
 from harness.faults.steps.step import Fault, Kind, Place
 from harness.faults.steps.targets import Nodes, parse_nodes, place_of, share_of
 from harness.model.contract.internal_topics import internal_topics
@@ -43,7 +43,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Foresight:
+class StepValidation:
     """A scenario, and its steps before the one that is looked at."""
 
     scenario: Scenario
@@ -108,8 +108,8 @@ class Foresight:
         """BadInput for links that nobody opens: brokers are called by brokers and clients, controllers by nodes."""
         to = self.reach(dst)
         if src in CLIENTS:
-            if src == LONE:
-                self._lone()
+            if src == ISOLATED:
+                self._isolated()
             if to.role == CONTROLLERS:
                 raise BadInput(f"dst: clients call no controllers, as {dst!r} names; name brokers")
             return
@@ -201,12 +201,14 @@ class Foresight:
             if nodes.word.startswith("follower") and self.every[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
 
-    def _lone(self) -> None:
+    def _isolated(self) -> None:
         """BadInput where a client that is cut off alone would be missed by nobody."""
-        mine = {topic for p in self.scenario.producers if p.lone for topic in p.topics}
-        others = {topic for p in self.scenario.producers if not p.lone for topic in p.topics}
+        mine = {topic for p in self.scenario.producers if p.isolated_client for topic in p.topics}
+        others = {topic for p in self.scenario.producers if not p.isolated_client for topic in p.topics}
         if not mine - others:
-            raise BadInput("src: nobody writes alone to a topic; give a producer lone = true and a topic of its own")
+            raise BadInput(
+                "src: nobody writes alone to a topic; give a producer isolated_client = true and a topic of its own"
+            )
         if not others:
             raise BadInput("src: there is nobody beside the lone client who goes on; add a producer without lone")
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.faults.tier.tier_off import not_switched
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
@@ -51,7 +51,7 @@ class AlterTopic(Action):
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')

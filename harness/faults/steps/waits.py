@@ -93,10 +93,10 @@ class WaitLeaderIs(WaitOnPartitions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitElsewhere(Action):
+class WaitFailover(Action):
     """Waits until an expression of nodes, such as a coordinator, names none of the nodes of an earlier step."""
 
-    do: ClassVar[str] = "wait_elsewhere"
+    do: ClassVar[str] = "wait_failover"
     node: NodesExpr
     since: FaultRef
     deadline_s: Deadline = 30.0
@@ -248,10 +248,10 @@ class WaitAcks(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitForgotten(Action):
+class WaitProducerExpired(Action):
     """Waits until no leader remembers any producer of its partition (producer.id.expiration.ms, KIP-854)."""
 
-    do: ClassVar[str] = "wait_forgotten"
+    do: ClassVar[str] = "wait_producer_expired"
     on: PartitionsExpr
     deadline_s: Deadline = 60.0
 
@@ -260,8 +260,8 @@ class WaitForgotten(Action):
 
         def probe() -> dict[str, str]:
             known = stage.admin.remembered(sorted({topic for topic, _ in places}))
-            told = {place: f"{known[place]} known" if place in known else "nobody answers" for place in places}
-            return {f"{t}/{p}": told[t, p] for t, p in places if known.get((t, p)) != 0}
+            reported = {place: f"{known[place]} known" if place in known else "nobody answers" for place in places}
+            return {f"{t}/{p}": reported[t, p] for t, p in places if known.get((t, p)) != 0}
 
         before = probe()
         wait_for(

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 
 from harness.faults.disks.common import LogSince, replica_folder
 from harness.faults.steps.effect import Probe, await_recent_acks
-from harness.faults.steps.step import Action, Bite, Done, Fault, PartitionsExpr, Place
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, PartitionsExpr, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.storage.log_directory import segments
@@ -38,7 +38,7 @@ class WaitTiered(Action):
     deleted: bool = False
     deadline_s: Deadline = 90.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_tier(plan, self.do, plan.topics_of(self.on) if self.on else ())
 
@@ -71,7 +71,7 @@ class WaitUntiered(Action):
     segments: Count = 2
     deadline_s: Deadline = 90.0
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_tier(plan, self.do, plan.topics_of(self.on))
 
@@ -101,21 +101,21 @@ class ServerFault(Fault):
         """Nobody that a process runs for: brokers serve what they have."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`. BadInput without a tier that has a server."""
         foresee_tier(plan, self.do)
         if plan.scenario.shape.tier != "s3":
             raise BadInput(f'{self.do} is about a server: say tier = "s3" in [shape], or take tier_outage')
 
 
-def foresee_folder(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
+def foresee_folder(plan: StepValidation, what: str, topics: Iterable[Topic] = ()) -> None:
     """BadInput without a tier that lies in a folder of the run's, too."""
     foresee_tier(plan, what, topics)
     if plan.scenario.shape.tier == "user":
         raise BadInput(f"{what} is about what lies in the remote tier: it knows no way into a storage of the user's")
 
 
-def foresee_tier(plan: Foresight, what: str, topics: Iterable[Topic] = ()) -> None:
+def foresee_tier(plan: StepValidation, what: str, topics: Iterable[Topic] = ()) -> None:
     """BadInput without a tier, or for topics that are not in it."""
     if not plan.scenario.shape.tier:
         raise BadInput(f'{what} is about the remote tier: say tier = "local" in [shape]')
@@ -143,13 +143,13 @@ def copies_failed(stage: Stage, why: str = _FAILED) -> Probe:
     busy = await_recent_acks(stage, lambda state: state.topic in names)
     logs = {broker: LogSince(stage.cluster.server_log(broker)) for broker in stage.cluster.brokers}
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not busy:
-            return Bite(False, "no partition of the remote tier had acks in the last second")
+            return EffectProof(False, "no partition of the remote tier had acks in the last second")
         failed = sorted(broker for broker, log in logs.items() if log.find(_FAILED) and log.find(why))
         if not failed:
-            return Bite(False, "no broker has failed to copy a segment to the remote tier")
-        return Bite(True, f"brokers {failed} failed to copy segments to the remote tier", {"failed": failed})
+            return EffectProof(False, "no broker has failed to copy a segment to the remote tier")
+        return EffectProof(True, f"brokers {failed} failed to copy segments to the remote tier", {"failed": failed})
 
     return probe
 
@@ -161,17 +161,18 @@ def _in_the_tier(replica: TieredReplica) -> int:
 
 def _reached(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
     """Below which offset each partition is in the tier, by whoever knows most of it."""
-    told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
+    reported = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
     return {
-        place: max((_in_the_tier(r) for (t, p, _), r in told.items() if (t, p) == place), default=0) for place in places
+        place: max((_in_the_tier(r) for (t, p, _), r in reported.items() if (t, p) == place), default=0)
+        for place in places
     }
 
 
 def begins(stage: Stage, places: Collection[Place]) -> dict[Place, int]:
     """Where the replica begins that keeps most of each partition itself."""
-    told = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
+    reported = stage.admin.tiered_replicas(sorted({topic for topic, _ in places}))
     return {
-        place: min((r.local_log_start for (t, p, _), r in told.items() if (t, p) == place), default=0)
+        place: min((r.local_log_start for (t, p, _), r in reported.items() if (t, p) == place), default=0)
         for place in places
     }
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import foresee_folder, store_of
 from harness.faults.tier.tier_served import served_otherwise, whole_logs
@@ -25,7 +25,7 @@ class DamageObject(Fault):
     """Changes the oldest log of a partition in the remote tier (`what`); healing puts it back as it was.
 
     lost: it is not there; flip: one bit of a record in its middle; cut: its last batch is missing; zero: nothing but
-    zeros; another: what the partition's newest log there holds. `kept` is for weakenings: it stays as it is.
+    zeros; another: what the partition's newest log there holds. `kept` is for negative controls: it stays as it is.
     """
 
     do: ClassVar[str] = "damage_object"
@@ -34,7 +34,7 @@ class DamageObject(Fault):
     what: What
     kept: bool = False
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
 

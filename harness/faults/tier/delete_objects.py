@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from harness.faults.steps.step import Action, Done, PartitionExpr, Place
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import begins, foresee_folder, store_of
 from harness.faults.tier.tier_served import whole_logs
@@ -29,7 +29,7 @@ class DeleteObjects(Action):
     of: PartitionExpr
     segments: Count = 1
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import foresee_tier, store_of
 from harness.kafka.settings.tier_settings import ORDERS, TOLD
@@ -44,7 +44,7 @@ def check_ops(ops: Collection[Op]) -> None:
         raise BadInput('ops: names no operation; write for example ["copy"]')
 
 
-def foresee_orders(plan: Foresight, what: str, of: str) -> None:
+def foresee_orders(plan: StepValidation, what: str, of: str) -> None:
     """BadInput without a tier that takes orders, or about a topic that is not in it."""
     foresee_tier(plan, what, [plan.topic(place_of(of)[0])] if of else ())
     if not plan.scenario.shape.tier_faults:
@@ -79,15 +79,15 @@ def deeds(stage: Stage, order: Path) -> list[Deed]:
 def done_by(stage: Stage, order: Path, did: Mapping[str, str]) -> Probe:
     """Some broker's storage did it; `did` puts its words into ours."""
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         found = [deed for deed in deeds(stage, order) if deed.did in did]
         if not found:
-            return Bite(False, "no broker has asked that of the remote tier since")
-        told = Counter(f"{deed.op} {did[deed.did]}" for deed in found)
-        seen = {"deeds": dict(told), "brokers": sorted({deed.broker for deed in found})}
+            return EffectProof(False, "no broker has asked that of the remote tier since")
+        reported = Counter(f"{deed.op} {did[deed.did]}" for deed in found)
+        seen = {"deeds": dict(reported), "brokers": sorted({deed.broker for deed in found})}
         places = sorted({f"{deed.topic}/{deed.partition}" for deed in found})
-        what = ", ".join(f"{n} times {deed}" for deed, n in sorted(told.items()))
-        return Bite(True, f"of {', '.join(places[:_NAMED])}: {what}", seen)
+        what = ", ".join(f"{n} times {deed}" for deed, n in sorted(reported.items()))
+        return EffectProof(True, f"of {', '.join(places[:_NAMED])}: {what}", seen)
 
     return probe
 

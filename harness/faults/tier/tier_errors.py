@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import Op, check_ops, done_by, foresee_orders, ordered
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
@@ -19,7 +19,7 @@ from harness.model.scenario.scenario import Range
 class TierErrors(Fault):
     """Fails a share of operations (`ops`: copy, fetch, index, delete) of the remote tier, of a partition or of all.
 
-    half: a copy stores half of the log before it fails. `kept` is for weakenings: it says that it stored all.
+    half: a copy stores half of the log before it fails. `kept` is for negative controls: it says that it stored all.
     """
 
     do: ClassVar[str] = "tier_errors"
@@ -37,7 +37,7 @@ class TierErrors(Fault):
         if self.kept and not self.half:
             raise BadInput("kept: is about half a copy; say half = true, or leave kept out")
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_orders(plan, self.do, self.of)
 

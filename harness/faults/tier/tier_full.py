@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import foresee_folder, store_of
 from harness.faults.tier.storage_orders import done_by, foresee_orders, ordered
 from harness.kafka.storage.local_tier import ROOT
@@ -22,7 +22,7 @@ from harness.model.scenario.scenario import MANY, Range
 class TierFull(Fault):
     """Leaves the remote tier `spare_kb` of room: a copy stores what still fits, and fails, until healed.
 
-    `kept` is for weakenings: it says that it stored all.
+    `kept` is for negative controls: it says that it stored all.
     """
 
     do: ClassVar[str] = "tier_full"
@@ -30,7 +30,7 @@ class TierFull(Fault):
     spare_kb: Annotated[int, Range(0, MANY)] = 0
     kept: bool = False
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_folder(plan, self.do)
         foresee_orders(plan, self.do, "")

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import Deed, deeds, done_by, foresee_orders, ordered
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
@@ -35,7 +35,7 @@ class TierHold(Fault):
         """The broker that stands still: who leads the partition."""
         return f"leader({self.of})"
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_orders(plan, self.do, self.of)
 

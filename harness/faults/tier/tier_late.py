@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import done_by, foresee_orders, ordered
 from harness.model.scenario.scenario import DAY_S, Range
 
@@ -23,7 +23,7 @@ class TierLate(Fault):
     late_s: Annotated[float, Range(0.1, DAY_S)]
     of: PartitionExpr = ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_orders(plan, self.do, self.of)
 

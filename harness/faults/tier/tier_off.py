@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.effect import Probe, named, with_recent_acks
-from harness.faults.steps.step import Bite, Fault, Injection, Place, TopicRef
+from harness.faults.steps.step import EffectProof, Fault, Injection, Place, TopicRef
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.faults.tier.common import foresee_tier
 from harness.kafka.admin.offsets import TieredReplica
@@ -45,7 +45,7 @@ class TierOff(Fault):
         """Nobody is broken."""
         return ""
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_tier(plan, self.do, [plan.topic(self.topic)])
 
@@ -127,18 +127,20 @@ def _forgotten(stage: Stage, topic: str, before: Replicas) -> Probe:
     """Every replica begins where its local log does, and of some partition under load that is later than it was."""
     had = {place for place, found in before.items() if _first(found) > max(r.log_start for r in found.values())}
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         if not had:
-            return Bite(False, f"no record of {topic} was in the remote tier alone")
+            return EffectProof(False, f"no record of {topic} was in the remote tier alone")
         busy = with_recent_acks(stage, had)
         if not busy:
-            return Bite(False, f"nothing was written to {named(had)}, which the remote tier alone had the beginning of")
+            return EffectProof(
+                False, f"nothing was written to {named(had)}, which the remote tier alone had the beginning of"
+            )
         now = _replicas(stage, topic)
         starts = {f"{t}/{p}": {b: r.log_start for b, r in now.get((t, p), {}).items()} for t, p in sorted(busy)}
         still = {place for place in busy if _begins_earlier(now.get(place, {}), _first(before[place]))}
         if still:
-            return Bite(False, f"{named(still)} still begins in the remote tier", starts)
-        return Bite(True, f"{named(busy)} begins where its local logs do", starts)
+            return EffectProof(False, f"{named(still)} still begins in the remote tier", starts)
+        return EffectProof(True, f"{named(busy)} begins where its local logs do", starts)
 
     return probe
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from harness.faults.steps.step import Fault, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import copies_failed, foresee_folder, store_of
 from harness.kafka.storage.local_tier import ROOT
 from harness.model.errors import HarnessFailure
@@ -29,7 +29,7 @@ class TierOutage(Fault):
     do: ClassVar[str] = "tier_outage"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_folder(plan, self.do)
 

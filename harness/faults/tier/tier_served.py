@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Place
+from harness.faults.steps.step import EffectProof, Place
 from harness.faults.steps.step_context import Stage
 from harness.kafka.storage.local_tier import LOG, TierObject, objects_of, read_object
 from harness.kafka.storage.record_batch import Batch
@@ -31,14 +31,14 @@ def served_otherwise(stage: Stage, place: Place, was: bytes, batch: Batch) -> Pr
     wanted = was[batch.position : batch.position + batch.size_bytes]
     where = f"{place[0]}-{place[1]} at offset {batch.base_offset}"
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         served = stage.admin.fetch(*place, batch.base_offset, len(wanted))
         if served is None:
-            return Bite(False, f"no leader of {where} answers")
+            return EffectProof(False, f"no leader of {where} answers")
         seen = {"error": served.error, "bytes": len(served.records)}
         if served.records.startswith(wanted):
-            return Bite(False, f"the leader serves {where} as it was", seen)
-        told = served.error or ("other bytes" if served.records else "nothing")
-        return Bite(True, f"the leader of {where} answered with {told}", seen)
+            return EffectProof(False, f"the leader serves {where} as it was", seen)
+        reported = served.error or ("other bytes" if served.records else "nothing")
+        return EffectProof(True, f"the leader of {where} answered with {reported}", seen)
 
     return probe

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from harness.faults.network.slow import Milliseconds
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import Op, check_ops, done_by, foresee_orders, ordered
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import MANY, Range
@@ -34,7 +34,7 @@ class TierSlow(Fault):
         if self.rate_kb_s and not {"copy", "fetch"} & set(self.ops):
             raise BadInput('rate_kb_s: only segments have one; name "copy" or "fetch" in ops, or leave it out')
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`."""
         foresee_orders(plan, self.do, self.of)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import Bite, Fault, Injection
+from harness.faults.steps.step import EffectProof, Fault, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import foresee_folder, store_of, tiered_places
 from harness.faults.tier.tier_outage import exchange
 from harness.faults.tier.tier_served import served_otherwise, whole_logs
@@ -29,7 +29,7 @@ class TierSwapped(Fault):
     do: ClassVar[str] = "tier_swapped"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
 
-    def foresee(self, plan: Foresight) -> None:
+    def validate(self, plan: StepValidation) -> None:
         """See `Kind`. BadInput where a server has the folder open."""
         foresee_folder(plan, self.do)
         if plan.scenario.shape.tier != "local":
@@ -59,15 +59,15 @@ def _swapped(stage: Stage, store: Path) -> Probe:
         one, batches = whole_logs(store, place)[0]
         asked.append(served_otherwise(stage, place, one.path.read_bytes(), batches[0]))
 
-    def probe() -> Bite:
+    def probe() -> EffectProof:
         copied = sum(one.kind == LOG for one in objects_of(store, names))
         if not copied:
-            return Bite(False, "no broker has copied a segment into the other folder")
+            return EffectProof(False, "no broker has copied a segment into the other folder")
         for ask in asked:
             if not (answer := ask()).held:
                 return answer
         because = f"{copied} segments were copied into the other folder, and nothing older is served"
-        return Bite(True, because, {"copied": copied})
+        return EffectProof(True, because, {"copied": copied})
 
     return probe
 

@@ -37,10 +37,10 @@ from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.admin.topics import PartitionState, Place, TopicsSeen
 from harness.kafka.admin.wire import Unanswered, Wire, versions_call
 from harness.model.clock import now_ns
+from harness.model.entities import MetadataEntity
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin, Topic
-from harness.model.things import Thing
 
 __all__ = [
     "AdminView",
@@ -216,7 +216,7 @@ class AdminView:
 
     # --- what admins of a scenario work on ---
 
-    def things(self, admin: Admin) -> list[Seen]:
+    def entities(self, admin: Admin) -> list[Seen]:
         """What each node says of everything that an admin works on, now; a node that does not answer has no row."""
         try:
             moving = {place: going.removing for place, going in self.reassignments(PATIENT_S).items()}
@@ -224,9 +224,11 @@ class AdminView:
             return metadata_by_node.seen_by_nodes(self._wire, admin, None)
         return metadata_by_node.seen_by_nodes(self._wire, admin, moving)
 
-    def carry_out(self, did: Did, thing: Thing, value: str | None, deadline_s: float = DEADLINE_S) -> None:
+    def carry_out(
+        self, did: Did, metadata_entity: MetadataEntity, value: str | None, deadline_s: float = DEADLINE_S
+    ) -> None:
         """One operation of an admin, past every fault. One whose effect is there already is no error."""
-        operations.carry_out(self._wire, did, thing, value, deadline_s)
+        operations.carry_out(self._wire, did, metadata_entity, value, deadline_s)
 
     # --- log directories ---
 
@@ -302,13 +304,13 @@ class AdminView:
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
         """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
-        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
-        return [producer for producers in told.values() for producer in producers]
+        reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return [producer for producers in reported.values() for producer in producers]
 
     def remembered(self, topics: Iterable[str]) -> dict[Place, int]:
         """How many producers the leader of each partition remembers; partitions without an answer are absent."""
-        told = admin_groups.describe_producers(self._wire, self.partitions(topics))
-        return {place: len(producers) for place, producers in told.items()}
+        reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
+        return {place: len(producers) for place, producers in reported.items()}
 
     def transactions(self, ids: Sequence[str] | None = None) -> dict[str, TransactionState]:
         """Transactions by transactional id, as coordinators have them; all of them without `ids`."""

@@ -74,11 +74,11 @@ def alter_broker_config(
     """The same for dynamic settings of brokers (KIP-226), each of which has to show its own."""
     _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
 
-    def told() -> Mapping[int, Any]:
+    def reported() -> Mapping[int, Any]:
         answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in brokers}, ANSWER_S)
         return {broker: answer[0] for broker, answer in answers.items()}
 
-    _await_shown(told, _BROKER, config)
+    _await_shown(reported, _BROKER, config)
 
 
 def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None], deadline_s: float) -> None:
@@ -101,21 +101,21 @@ def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, st
 
     def refusal(answer: Any) -> str | None:
         passing = None
-        for told in answer.responses:
-            error = error_name(told.error_code)
+        for reported in answer.responses:
+            error = error_name(reported.error_code)
             if error and error not in _PASSING:
-                what = f"{dict(config)} on {told.resource_name}"
-                raise BadInput(f"Kafka refuses {what}: {error} ({told.error_message})")
+                what = f"{dict(config)} on {reported.resource_name}"
+                raise BadInput(f"Kafka refuses {what}: {error} ({reported.error_message})")
             passing = passing or error
         return passing
 
     to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {', '.join(names)}")
 
 
-def _await_shown(told: Callable[[], Mapping[int, Any]], type_: int, config: Mapping[str, str | None]) -> None:
+def _await_shown(reported: Callable[[], Mapping[int, Any]], type_: int, config: Mapping[str, str | None]) -> None:
     give_up_at = time.monotonic() + _APPLIED_WITHIN_S
     while time.monotonic() < give_up_at:
-        answers = told()
+        answers = reported()
         if answers and all(_shows(answer, _OWN[type_], config) for answer in answers.values()):
             return
         time.sleep(0.05)
@@ -138,9 +138,9 @@ def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: fl
 
     def results(answer: Any) -> dict[Place, str | None]:
         return {
-            (told.topic, p.partition_id): error_name(p.error_code)
-            for told in answer.replica_election_results
-            for p in told.partition_result
+            (reported.topic, p.partition_id): error_name(p.error_code)
+            for reported in answer.replica_election_results
+            for p in reported.partition_result
         }
 
     def refusal(answer: Any) -> str | None:
@@ -169,14 +169,14 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
 
     def refusal(answer: Any) -> str | None:
         errors = {
-            f"{told.name}-{p.partition_index}": f"{error} ({p.error_message})"
-            for told in answer.responses
-            for p in told.partitions
+            f"{reported.name}-{p.partition_index}": f"{error} ({p.error_message})"
+            for reported in answer.responses
+            for p in reported.partitions
             if (error := error_name(p.error_code)) and error not in _PASSING
         }
         if errors:
             raise HarnessFailure(f"Kafka refuses to reassign {errors}")
-        passing = [error_name(p.error_code) for told in answer.responses for p in told.partitions]
+        passing = [error_name(p.error_code) for reported in answer.responses for p in reported.partitions]
         return error_name(answer.error_code) or next((e for e in passing if e), None)
 
     question = call(AlterPartitionReassignmentsRequest, 0, timeout_ms=5000, topics=topics)
@@ -189,7 +189,7 @@ def reassignments(wire: Wire, deadline_s: float) -> dict[Place, Reassignment]:
     answer = to_controller(
         wire,
         question,
-        lambda told: error_name(told.error_code),
+        lambda reported: error_name(reported.error_code),
         deadline_s=deadline_s,
         what="the list of reassignments",
     )
@@ -214,8 +214,8 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
 
 def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
     """Whether one topic or broker has these settings of its own, and none where the value is None."""
-    told = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
-    return all(told.get(name) == value for name, value in config.items())
+    reported = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
+    return all(reported.get(name) == value for name, value in config.items())
 
 
 def _configs(answer: Any) -> dict[str, dict[str, str]]:

@@ -46,8 +46,8 @@ def _level(levels: Mapping[str, int], feature: str) -> int | None:
 def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
     """The highest level of each feature that every answering broker and controller knows."""
     question = versions_call(newest=4)
-    told = wire.gather(dict.fromkeys((*wire.brokers, *wire.controllers), (question,)), timeout_s)
-    levels = [{f.name: f.max_version for f in answer.supported_features or ()} for (answer,) in told.values()]
+    reported = wire.gather(dict.fromkeys((*wire.brokers, *wire.controllers), (question,)), timeout_s)
+    levels = [{f.name: f.max_version for f in answer.supported_features or ()} for (answer,) in reported.values()]
     common = set.intersection(*map(set, levels)) if levels else set()
     return {name: min(each[name] for each in levels) for name in sorted(common)}
 
@@ -77,5 +77,5 @@ def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction,
 
 
 def _errors(answer: Any) -> list[tuple[str, str]]:
-    told = [answer, *(answer.results or ())]
-    return [(error, part.error_message or "") for part in told if (error := error_name(part.error_code))]
+    reported = [answer, *(answer.results or ())]
+    return [(error, part.error_message or "") for part in reported if (error := error_name(part.error_code))]

@@ -67,11 +67,11 @@ def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
     seen = "no broker answered"
     while True:
         answers = wire.gather(dict.fromkeys(wire.brokers, (versions_call(), question)), often=True)
-        told = {b: (metadata_offset(versions), *_coordinator_of(found)) for b, (versions, found) in answers.items()}
-        good = [(offset, node) for offset, node, error in told.values() if error is None]
+        reported = {b: (metadata_offset(versions), *_coordinator_of(found)) for b, (versions, found) in answers.items()}
+        good = [(offset, node) for offset, node, error in reported.values() if error is None]
         if good:
             return max(good)[1]
-        seen = ", ".join(f"broker {b}: {error}" for b, (_, _, error) in told.items()) or seen
+        seen = ", ".join(f"broker {b}: {error}" for b, (_, _, error) in reported.items()) or seen
         if time.monotonic() >= give_up_at:
             raise HarnessTimeout(f"waited {deadline_s:g} s for the {kind} coordinator of {key}; last saw {seen}")
         time.sleep(0.05)
@@ -235,14 +235,14 @@ def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
 
 def _committed(answer: Any) -> tuple[dict[Place, int], str | None]:
     """Offsets, or the first error: of the group, or of a partition (UNSTABLE_OFFSET_COMMIT)."""
-    told = answer.groups[0] if answer.groups else answer
-    errors = [error_name(told.error_code)]
-    errors += [error_name(p.error_code) for topic in told.topics for p in topic.partitions]
+    reported = answer.groups[0] if answer.groups else answer
+    errors = [error_name(reported.error_code)]
+    errors += [error_name(p.error_code) for topic in reported.topics for p in topic.partitions]
     if error := next((e for e in errors if e is not None), None):
         return {}, error
     return {
         (topic.name, p.partition_index): p.committed_offset
-        for topic in told.topics
+        for topic in reported.topics
         for p in topic.partitions
         if p.committed_offset != _NO_OFFSET
     }, None

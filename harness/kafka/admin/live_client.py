@@ -85,7 +85,7 @@ class OrdinaryClient:
                 with suppress(OSError, ValueError, IndexError, struct.error):
                     connection = Connection(broker, time.monotonic() + ANSWER_S, tls)
                     connection.close()
-                    answers.append(connection.told)
+                    answers.append(connection.reported)
         if not answers:
             return {}
         newest = max(answers, key=metadata_offset)

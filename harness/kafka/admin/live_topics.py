@@ -62,7 +62,7 @@ class LiveTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class NotRead:
     """A topic whose settings nobody told: it was deleted since its name was, or this client may not read them."""
 
     name: str
@@ -86,7 +86,7 @@ class LiveCluster:
     """transaction_version: its level (KIP-890); None where nobody tells."""
 
     topics: Sequence[LiveTopic]
-    unread: Sequence[Unread] = ()
+    not_read: Sequence[NotRead] = ()
     transaction_version: int | None = None
 
 
@@ -98,23 +98,23 @@ def live_cluster(bootstrap: str, client: Teller, names: Sequence[str] = ()) -> L
         raise BadInput(f"{bootstrap} has no topic {', '.join(missing)}; leave out --topic to see all of them")
     chosen = {name: topic for name, topic in metadata.topics.items() if topic.partitions and name in (names or [name])}
     broker = _broker(client, str(next(iter(metadata.brokers))))
-    configs, unread = _read(client, ResourceType.TOPIC, sorted(chosen))
-    if unread and not configs:
-        raise BadInput("; ".join(unread_lines(unread, most=_NAMED)))
+    configs, not_read = _read(client, ResourceType.TOPIC, sorted(chosen))
+    if not_read and not configs:
+        raise BadInput("; ".join(not_read_lines(not_read, most=_NAMED)))
     levels = client.levels((b.host or "", b.port) for b in metadata.brokers.values())
     elr = elr_level(levels)
     return LiveCluster(
         topics=[_topic(name, chosen[name], configs[name], broker, elr) for name in sorted(configs)],
-        unread=unread,
+        not_read=not_read,
         transaction_version=transaction_level(levels),
     )
 
 
-def unread_lines(unread: Sequence[Unread], most: int | None = None) -> list[str]:
+def not_read_lines(not_read: Sequence[NotRead], most: int | None = None) -> list[str]:
     """Of topics whose settings nobody told: that nothing is said of them, why, and what mends it."""
     lines = []
-    for why in dict.fromkeys(topic.why for topic in unread):
-        alike = [topic for topic in unread if topic.why == why]
+    for why in dict.fromkeys(topic.why for topic in not_read):
+        alike = [topic for topic in not_read if topic.why == why]
         names = ", ".join(topic.name for topic in alike[:most])
         names += " and others" if most is not None and len(alike) > most else ""
         if alike[0].gone:
@@ -150,30 +150,30 @@ def _reach(bootstrap: str, client: Teller) -> Any:
 
 def _broker(client: Teller, broker: str) -> dict[str, str]:
     """The settings of one, which stand for those of all."""
-    told, refused = _read(client, ResourceType.BROKER, [broker])
+    reported, refused = _read(client, ResourceType.BROKER, [broker])
     if refused:
         raise BadInput(
             f"settings of broker {broker} cannot be read: {refused[0].why}; give the user DescribeConfigs on the "
             "cluster"
         )
-    return told[broker]
+    return reported[broker]
 
 
-def _read(client: Teller, kind: ResourceType, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[Unread]]:
+def _read(client: Teller, kind: ResourceType, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[NotRead]]:
     """The settings of those, and of which they cannot be had."""
-    told: dict[str, dict[str, str]] = {}
-    unread: list[Unread] = []
+    reported: dict[str, dict[str, str]] = {}
+    not_read: list[NotRead] = []
     for batch in _batches(names):
         waiting, give_up_at = batch, time.monotonic() + DEADLINE_S
         while waiting:
             silent = {}
             for name, answer in _answers(client, kind, waiting):
                 if not isinstance(answer, KafkaError):
-                    told[name] = answer
+                    reported[name] = answer
                 elif answer.name() in _PASSING:
                     silent[name] = answer.str()
                 else:
-                    unread.append(Unread(name, answer))
+                    not_read.append(NotRead(name, answer))
             waiting = list(silent)
             if silent and time.monotonic() > give_up_at:
                 raise BadInput(
@@ -183,7 +183,7 @@ def _read(client: Teller, kind: ResourceType, names: Sequence[str]) -> tuple[dic
             if silent:
                 with suppress(KafkaException):
                     client.metadata(_TRY_S)  # whom it took for the controller may have died just then
-    return told, unread
+    return reported, not_read
 
 
 def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -75,9 +75,9 @@ def move_replicas(wire: Wire, broker: int, to: Mapping[Place, str]) -> None:
     if broker not in answers:
         raise HarnessTimeout(f"broker {broker} did not answer the order to move replicas within {_MOVE_S:g} s")
     refused = {
-        f"{told.topic_name}-{p.partition_index}": error
-        for told in answers[broker][0].results
-        for p in told.partitions
+        f"{reported.topic_name}-{p.partition_index}": error
+        for reported in answers[broker][0].results
+        for p in reported.partitions
         if (error := error_name(p.error_code))
     }
     if refused:

@@ -33,8 +33,8 @@ def abort(wire: Wire, leader: int, producer: ProducerOnPartition) -> str | None:
     return next(
         (
             name
-            for told in answer.markers
-            for of in told.topics
+            for reported in answer.markers
+            for of in reported.topics
             for p in of.partitions
             if (name := error_name(p.error_code))
         ),

@@ -21,8 +21,8 @@ from harness.kafka.admin.operations import BROKER, TOPIC
 from harness.kafka.admin.topics import Place
 from harness.kafka.admin.wire import Call, Wire, call, error_name
 from harness.model.clock import now_ns
+from harness.model.entities import ALLOWED, MARK, MetadataEntity, Sort, entities_of, standing_topics
 from harness.model.scenario.scenario import Admin
-from harness.model.things import ALLOWED, MARK, Sort, Thing, standing_topics, things_of
 
 ANSWER_S: Final = 5.0
 UNMARKED: Final = "unmarked"  # a topic without the setting that every topic of an admin is made with
@@ -36,7 +36,7 @@ class Seen:
     """One node's answer about one thing. value None: the node says that it is not there."""
 
     node: int
-    thing: Thing
+    metadata_entity: MetadataEntity
     value: str | None
     asked_ns: int
     at_ns: int
@@ -44,12 +44,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    told: Any
+    reported: Any
     asked_ns: int
     at_ns: int
 
-    def seen(self, node: int, values: Mapping[Thing, str | None]) -> Iterator[Seen]:
-        return (Seen(node, thing, value, self.asked_ns, self.at_ns) for thing, value in values.items())
+    def seen(self, node: int, values: Mapping[MetadataEntity, str | None]) -> Iterator[Seen]:
+        return (
+            Seen(node, metadata_entity, value, self.asked_ns, self.at_ns) for metadata_entity, value in values.items()
+        )
 
 
 def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]] | None) -> list[Seen]:
@@ -58,11 +60,11 @@ def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]
     `moving`: replicas that reassignments still are to take away; what a partition moves to are its other ones. None:
     nobody told of reassignments, so nothing is told of replicas either.
     """
-    wanted = things_of(admin)
+    wanted = entities_of(admin)
     names = {topic.name for topic in standing_topics(admin)} | {t.name for t in wanted.get("topics", ())}
     found: list[Seen] = []
     for broker, answer in _ask(wire, wire.brokers, _metadata()).items():
-        listed = [topic for topic in answer.told.topics if topic.name.startswith(f"{admin.name}-")]
+        listed = [topic for topic in answer.reported.topics if topic.name.startswith(f"{admin.name}-")]
         names |= {topic.name for topic in listed}
         if moving is not None:
             replicas = {place: _without(on, moving.get(place, ())) for place, on in _partitions(listed)}
@@ -70,27 +72,31 @@ def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]
             found += answer.seen(broker, values)
     if {"topics", "configs"} & wanted.keys():
         asked = _ask(wire, _all(wire), _configs(sorted(names)))
-        found += _together(asked, {n: _of_configs(a.told, admin, wanted) for n, a in asked.items()})
+        found += _together(asked, {n: _of_configs(a.reported, admin, wanted) for n, a in asked.items()})
     if "acls" in wanted:
-        asked = _told(_ask(wire, _all(wire), _acls()))
-        listing = {n: dict.fromkeys(wanted["acls"]) | _of_acls(a.told, admin.name) for n, a in asked.items()}
+        asked = _reported(_ask(wire, _all(wire), _acls()))
+        listing = {n: dict.fromkeys(wanted["acls"]) | _of_acls(a.reported, admin.name) for n, a in asked.items()}
         found += _together(asked, listing)
     if "users" in wanted:
-        asked = _told(_ask(wire, wire.brokers, call(DescribeUserScramCredentialsRequest, users=None)))
-        listing = {n: dict.fromkeys(wanted["users"]) | _of_users(a.told, admin.name) for n, a in asked.items()}
+        asked = _reported(_ask(wire, wire.brokers, call(DescribeUserScramCredentialsRequest, users=None)))
+        listing = {n: dict.fromkeys(wanted["users"]) | _of_users(a.reported, admin.name) for n, a in asked.items()}
         found += _together(asked, listing)
     return found
 
 
-def _together(asked: Mapping[int, _Answer], values: Mapping[int, Mapping[Thing, str | None]]) -> Iterator[Seen]:
+def _together(
+    asked: Mapping[int, _Answer], values: Mapping[int, Mapping[MetadataEntity, str | None]]
+) -> Iterator[Seen]:
     """What one node lists beyond what was asked for, the others that answered do not have."""
-    surplus = {thing for of_node in values.values() for thing in of_node if thing.sort in _LISTED}
+    surplus = {
+        metadata_entity for of_node in values.values() for metadata_entity in of_node if metadata_entity.sort in _LISTED
+    }
     for node, answer in asked.items():
         yield from answer.seen(node, dict.fromkeys(surplus) | dict(values[node]))
 
 
-def _told(asked: Mapping[int, _Answer]) -> dict[int, _Answer]:
-    return {node: answer for node, answer in asked.items() if error_name(answer.told.error_code) is None}
+def _reported(asked: Mapping[int, _Answer]) -> dict[int, _Answer]:
+    return {node: answer for node, answer in asked.items() if error_name(answer.reported.error_code) is None}
 
 
 def _all(wire: Wire) -> tuple[int, ...]:
@@ -101,7 +107,7 @@ def _ask(wire: Wire, nodes: Iterable[int], question: Call) -> dict[int, _Answer]
     asked_ns = now_ns()
     answers = wire.gather(dict.fromkeys(nodes, (question,)), ANSWER_S)
     at_ns = now_ns()
-    return {node: _Answer(told[0], asked_ns, at_ns) for node, told in answers.items()}
+    return {node: _Answer(reported[0], asked_ns, at_ns) for node, reported in answers.items()}
 
 
 def _metadata() -> Call:
@@ -144,13 +150,15 @@ def _without(replicas: Sequence[int], leaving: Iterable[int]) -> str:
     return ",".join(str(replica) for replica in replicas if replica not in gone)
 
 
-def _of_configs(told: Any, admin: Admin, wanted: Mapping[str, Sequence[Thing]]) -> dict[Thing, str | None]:
+def _of_configs(
+    reported: Any, admin: Admin, wanted: Mapping[str, Sequence[MetadataEntity]]
+) -> dict[MetadataEntity, str | None]:
     """Settings of topics and brokers, and topics by the setting that they were made with.
 
     A resource that the node tells nothing about, for another reason than that it does not know it, is left out.
     """
     own: dict[str, dict[str, str] | None] = {}
-    for result in told.results:
+    for result in reported.results:
         error, of_a_topic = error_name(result.error_code), result.resource_type == TOPIC
         source = _OF_A_TOPIC if of_a_topic else _OF_BROKERS
         if error is None:
@@ -158,21 +166,23 @@ def _of_configs(told: Any, admin: Admin, wanted: Mapping[str, Sequence[Thing]]) 
         elif error == "UNKNOWN_TOPIC_OR_PARTITION":
             own[result.resource_name] = None
     standing = {topic.name for topic in standing_topics(admin)}
-    values: dict[Thing, str | None] = {}
+    values: dict[MetadataEntity, str | None] = {}
     if "configs" in wanted:
         values |= {t: (own[t.name] or {}).get(t.key) for t in wanted["configs"] if t.name in own}
         for name in standing & own.keys():
-            values |= {Thing(Sort.TOPIC_CONFIG, name, key): value for key, value in (own[name] or {}).items()}
+            values |= {MetadataEntity(Sort.TOPIC_CONFIG, name, key): value for key, value in (own[name] or {}).items()}
     if "topics" in wanted:
         made = [(name, known) for name, known in own.items() if name and name not in standing]
-        values |= {Thing(Sort.TOPIC, n): None if known is None else known.get(MARK, UNMARKED) for n, known in made}
+        values |= {
+            MetadataEntity(Sort.TOPIC, n): None if known is None else known.get(MARK, UNMARKED) for n, known in made
+        }
     return values
 
 
-def _of_acls(told: Any, prefix: str) -> dict[Thing, str | None]:
+def _of_acls(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
     """ACLs on topics that bear the admin's name. One that is not of the form that admins make is a thing by itself."""
-    found: dict[Thing, str | None] = {}
-    for resource in told.resources:
+    found: dict[MetadataEntity, str | None] = {}
+    for resource in reported.resources:
         for acl in resource.acls if resource.resource_name.startswith(f"{prefix}-") else ():
             name = resource.resource_name
             usual = (
@@ -183,13 +193,13 @@ def _of_acls(told: Any, prefix: str) -> dict[Thing, str | None]:
                 and acl.permission_type == ACLPermissionType.ALLOW
             )
             said = f"{acl.principal}, {acl.host}, {resource.pattern_type}, {acl.operation}, {acl.permission_type}"
-            found[Thing(Sort.ACL, name if usual else f"{name} ({said})")] = ALLOWED
+            found[MetadataEntity(Sort.ACL, name if usual else f"{name} ({said})")] = ALLOWED
     return found
 
 
-def _of_users(told: Any, prefix: str) -> dict[Thing, str | None]:
+def _of_users(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
     return {
-        Thing(Sort.USER, result.user): ",".join(str(info.iterations) for info in result.credential_infos)
-        for result in told.results
+        MetadataEntity(Sort.USER, result.user): ",".join(str(info.iterations) for info in result.credential_infos)
+        for result in reported.results
         if result.user.startswith(f"{prefix}-") and result.credential_infos
     }

@@ -82,8 +82,8 @@ def tiered_replicas(
         timeout_s,
     )
     found = {}
-    for broker, told in answers.items():
-        starts, locals_, ends = (_offsets(answer) for answer in told)
+    for broker, reported in answers.items():
+        starts, locals_, ends = (_offsets(answer) for answer in reported)
         highest = _offsets(tiered[broker][0]) if broker in tiered else {}
         for place in starts.keys() & locals_.keys() & ends.keys():
             offsets = (starts[place], locals_[place], ends[place], highest.get(place))

@@ -19,9 +19,9 @@ from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourc
 
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import Call, Wire, call, error_name
+from harness.model.entities import MARK, REPLICAS, MetadataEntity, Sort
 from harness.model.errors import HarnessFailure
 from harness.model.outcome import Did
-from harness.model.things import MARK, REPLICAS, Sort, Thing
 
 TOPIC: Final = 2  # ConfigResource.Type
 BROKER: Final = 4
@@ -35,21 +35,21 @@ _THERE_ALREADY: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PAR
 _Errors = Callable[[Any], list[int]]
 
 
-def request(did: Did, thing: Thing, value: str | None, timeout_s: float) -> Call:
+def request(did: Did, metadata_entity: MetadataEntity, value: str | None, timeout_s: float) -> Call:
     """The request for one operation; brokers are told to give it up after `timeout_s` where they can be told."""
     timeout_ms = int(timeout_s * 1000)
     if did is Did.CREATE_TOPIC:
-        return _create_topic(thing, value, timeout_ms)
+        return _create_topic(metadata_entity, value, timeout_ms)
     if did is Did.DELETE_TOPIC:
         state = DeleteTopicsRequest.DeleteTopicState
-        return call(DeleteTopicsRequest, topics=[state(name=thing.name)], timeout_ms=timeout_ms)
+        return call(DeleteTopicsRequest, topics=[state(name=metadata_entity.name)], timeout_ms=timeout_ms)
     if did in (Did.SET_CONFIG, Did.UNSET_CONFIG):
-        return _alter_config(thing, value)
+        return _alter_config(metadata_entity, value)
     if did in (Did.CREATE_ACL, Did.DELETE_ACL):
-        return _acl(did, thing)
+        return _acl(did, metadata_entity)
     if did is Did.REASSIGN:
-        return _reassign(thing, value, timeout_ms)
-    return _user(thing, value)
+        return _reassign(metadata_entity, value, timeout_ms)
+    return _user(metadata_entity, value)
 
 
 def refusal(did: Did, answer: Any) -> str | None:
@@ -59,54 +59,58 @@ def refusal(did: Did, answer: Any) -> str | None:
 
 
 _CODES: Final[dict[Did, _Errors]] = {
-    Did.CREATE_TOPIC: lambda told: [topic.error_code for topic in told.topics],
-    Did.DELETE_TOPIC: lambda told: [topic.error_code for topic in told.responses],
-    Did.SET_CONFIG: lambda told: [resource.error_code for resource in told.responses],
-    Did.UNSET_CONFIG: lambda told: [resource.error_code for resource in told.responses],
-    Did.CREATE_ACL: lambda told: [result.error_code for result in told.results],
-    Did.DELETE_ACL: lambda told: [
-        code for r in told.filter_results for code in (r.error_code, *(acl.error_code for acl in r.matching_acls))
+    Did.CREATE_TOPIC: lambda reported: [topic.error_code for topic in reported.topics],
+    Did.DELETE_TOPIC: lambda reported: [topic.error_code for topic in reported.responses],
+    Did.SET_CONFIG: lambda reported: [resource.error_code for resource in reported.responses],
+    Did.UNSET_CONFIG: lambda reported: [resource.error_code for resource in reported.responses],
+    Did.CREATE_ACL: lambda reported: [result.error_code for result in reported.results],
+    Did.DELETE_ACL: lambda reported: [
+        code for r in reported.filter_results for code in (r.error_code, *(acl.error_code for acl in r.matching_acls))
     ],
-    Did.SET_USER: lambda told: [result.error_code for result in told.results],
-    Did.DELETE_USER: lambda told: [result.error_code for result in told.results],
-    Did.REASSIGN: lambda told: [
-        told.error_code,
-        *(partition.error_code for topic in told.responses for partition in topic.partitions),
+    Did.SET_USER: lambda reported: [result.error_code for result in reported.results],
+    Did.DELETE_USER: lambda reported: [result.error_code for result in reported.results],
+    Did.REASSIGN: lambda reported: [
+        reported.error_code,
+        *(partition.error_code for topic in reported.responses for partition in topic.partitions),
     ],
 }
 
 
-def carry_out(wire: Wire, did: Did, thing: Thing, value: str | None, deadline_s: float) -> None:
+def carry_out(wire: Wire, did: Did, metadata_entity: MetadataEntity, value: str | None, deadline_s: float) -> None:
     """One operation by the active controller, until it is done. HarnessFailure when Kafka refuses it."""
 
-    def told(answer: Any) -> str | None:
+    def reported(answer: Any) -> str | None:
         error = refusal(did, answer)
         if error and error not in _PASSING | _THERE_ALREADY:
-            raise HarnessFailure(f"Kafka refuses {did.value} of {thing.text}: {error}")
+            raise HarnessFailure(f"Kafka refuses {did.value} of {metadata_entity.text}: {error}")
         return None if error in _THERE_ALREADY else error
 
-    question = request(did, thing, value, _TRY_S)
-    to_controller(wire, question, told, deadline_s=deadline_s, what=f"{did.value} of {thing.text}")
+    question = request(did, metadata_entity, value, _TRY_S)
+    to_controller(wire, question, reported, deadline_s=deadline_s, what=f"{did.value} of {metadata_entity.text}")
 
 
-def _create_topic(thing: Thing, value: str | None, timeout_ms: int) -> Call:
+def _create_topic(metadata_entity: MetadataEntity, value: str | None, timeout_ms: int) -> Call:
     kind = CreateTopicsRequest.CreatableTopic
     config = [kind.CreatableTopicConfig(name=MARK, value=value)]
-    topic = kind(name=thing.name, num_partitions=1, replication_factor=REPLICAS, assignments=[], configs=config)
+    topic = kind(
+        name=metadata_entity.name, num_partitions=1, replication_factor=REPLICAS, assignments=[], configs=config
+    )
     return call(CreateTopicsRequest, topics=[topic], timeout_ms=timeout_ms, validate_only=False)
 
 
-def _alter_config(thing: Thing, value: str | None) -> Call:
+def _alter_config(metadata_entity: MetadataEntity, value: str | None) -> Call:
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = kind.AlterableConfig(name=thing.key, config_operation=_UNSET if value is None else _SET, value=value)
-    of = TOPIC if thing.sort is Sort.TOPIC_CONFIG else BROKER
-    resource = kind(resource_type=of, resource_name=thing.name, configs=[change])
+    change = kind.AlterableConfig(
+        name=metadata_entity.key, config_operation=_UNSET if value is None else _SET, value=value
+    )
+    of = TOPIC if metadata_entity.sort is Sort.TOPIC_CONFIG else BROKER
+    resource = kind(resource_type=of, resource_name=metadata_entity.name, configs=[change])
     return call(IncrementalAlterConfigsRequest, resources=[resource], validate_only=False)
 
 
-def _acl(did: Did, thing: Thing) -> Call:
+def _acl(did: Did, metadata_entity: MetadataEntity) -> Call:
     common = {
-        "principal": f"User:{thing.name}",
+        "principal": f"User:{metadata_entity.name}",
         "host": "*",
         "operation": ACLOperation.READ,
         "permission_type": ACLPermissionType.ALLOW,
@@ -114,14 +118,14 @@ def _acl(did: Did, thing: Thing) -> Call:
     if did is Did.CREATE_ACL:
         made = CreateAclsRequest.AclCreation(
             resource_type=ACLResourceType.TOPIC,
-            resource_name=thing.name,
+            resource_name=metadata_entity.name,
             resource_pattern_type=ACLResourcePatternType.LITERAL,
             **common,
         )
         return call(CreateAclsRequest, creations=[made])
     gone = DeleteAclsRequest.DeleteAclsFilter(
         resource_type_filter=ACLResourceType.TOPIC,
-        resource_name_filter=thing.name,
+        resource_name_filter=metadata_entity.name,
         pattern_type_filter=ACLResourcePatternType.LITERAL,
         principal_filter=common["principal"],
         host_filter=common["host"],
@@ -131,25 +135,25 @@ def _acl(did: Did, thing: Thing) -> Call:
     return call(DeleteAclsRequest, filters=[gone])
 
 
-def _user(thing: Thing, value: str | None) -> Call:
+def _user(metadata_entity: MetadataEntity, value: str | None) -> Call:
     kind = AlterUserScramCredentialsRequest
     if value is None:
-        gone = kind.ScramCredentialDeletion(name=thing.name, mechanism=_SCRAM_SHA_256)
+        gone = kind.ScramCredentialDeletion(name=metadata_entity.name, mechanism=_SCRAM_SHA_256)
         return call(kind, deletions=[gone], upsertions=[])
-    salt = thing.name.encode()
+    salt = metadata_entity.name.encode()
     made = kind.ScramCredentialUpsertion(
-        name=thing.name,
+        name=metadata_entity.name,
         mechanism=_SCRAM_SHA_256,
         iterations=int(value),
         salt=salt,
-        salted_password=hashlib.pbkdf2_hmac("sha256", thing.name.encode(), salt, 1),  # nobody logs in with it
+        salted_password=hashlib.pbkdf2_hmac("sha256", metadata_entity.name.encode(), salt, 1),  # nobody logs in with it
     )
     return call(kind, deletions=[], upsertions=[made])
 
 
-def _reassign(thing: Thing, value: str | None, timeout_ms: int) -> Call:
+def _reassign(metadata_entity: MetadataEntity, value: str | None, timeout_ms: int) -> Call:
     kind = AlterPartitionReassignmentsRequest.ReassignableTopic
     replicas = [int(broker) for broker in (value or "").split(",")]
-    partition = kind.ReassignablePartition(partition_index=int(thing.key), replicas=replicas)
-    topic = kind(name=thing.name, partitions=[partition])
+    partition = kind.ReassignablePartition(partition_index=int(metadata_entity.key), replicas=replicas)
+    topic = kind(name=metadata_entity.name, partitions=[partition])
     return call(AlterPartitionReassignmentsRequest, 0, timeout_ms=timeout_ms, topics=[topic])

@@ -38,11 +38,11 @@ def quorum(wire: Wire, deadline_s: float) -> Quorum:
         answer = to_controller(wire, _question(), _refusal, deadline_s=deadline_s, what="the controllers' quorum")
         return _quorum(answer)
     give_up_at = time.monotonic() + deadline_s
-    while not (told := _told_by_controllers(wire)):
+    while not (reported := _reported_by_controllers(wire)):
         if time.monotonic() >= give_up_at:
             raise HarnessTimeout(f"waited {deadline_s:g} s for a leader of the controllers; none says that it leads")
         time.sleep(_POLL_S)
-    return max(told.values(), key=lambda seen: seen.leader_epoch)
+    return max(reported.values(), key=lambda seen: seen.leader_epoch)
 
 
 def to_controller(
@@ -87,14 +87,14 @@ def _candidates(wire: Wire) -> list[int]:
     """Who to ask: controllers that say they lead, the newest epoch first; brokers where no controller is known."""
     if not wire.controllers:
         return wire.freshest()
-    told = _told_by_controllers(wire)
-    return sorted(told, key=lambda node: -told[node].leader_epoch)
+    reported = _reported_by_controllers(wire)
+    return sorted(reported, key=lambda node: -reported[node].leader_epoch)
 
 
-def _told_by_controllers(wire: Wire) -> dict[int, Quorum]:
+def _reported_by_controllers(wire: Wire) -> dict[int, Quorum]:
     """The quorum by each controller that says it leads; the others refuse, and one that was paused may be mistaken."""
     answers = wire.gather(dict.fromkeys(wire.controllers, (_question(),)), ANSWER_S, often=True)
-    return {node: _quorum(told[0]) for node, told in answers.items() if _refusal(told[0]) is None}
+    return {node: _quorum(reported[0]) for node, reported in answers.items() if _refusal(reported[0]) is None}
 
 
 def _question() -> Call:

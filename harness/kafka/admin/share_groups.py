@@ -30,7 +30,7 @@ def share_offsets(wire: Wire, group: str, deadline_s: float) -> dict[Place, Shar
     while True:
         broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
         try:
-            offsets, error = _told(wire.ask(broker, question))
+            offsets, error = _reported(wire.ask(broker, question))
         except Unanswered as silent:
             offsets, error = {}, str(silent)
         if error is None:
@@ -41,7 +41,7 @@ def share_offsets(wire: Wire, group: str, deadline_s: float) -> dict[Place, Shar
         time.sleep(0.05)
 
 
-def _told(answer: Any) -> tuple[dict[Place, ShareOffset], str | None]:
+def _reported(answer: Any) -> tuple[dict[Place, ShareOffset], str | None]:
     (group,) = answer.groups
     errors = [error_name(group.error_code)]
     errors += [error_name(p.error_code) for topic in group.topics for p in topic.partitions]

@@ -128,8 +128,8 @@ def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
         mark_tried()
         final = {n: e for n, e in bad.items() if e[0] not in _PASSING}
         if final:
-            raise BadInput(f"Kafka refuses to create {_told(final)}; mend the topics of the scenario")
-        return _told(bad) or None
+            raise BadInput(f"Kafka refuses to create {_reported(final)}; mend the topics of the scenario")
+        return _reported(bad) or None
 
     request = call(CreateTopicsRequest, topics=[_creatable(t) for t in topics], timeout_ms=5000, validate_only=False)
     to_controller(
@@ -155,7 +155,7 @@ def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
 
     def stale() -> dict[int, Any]:
         seen = seen_by_broker(wire, [topic.name])
-        ids = {b: {state.topic_id for state in told.partitions.values()} for b, told in seen.items()}
+        ids = {b: {state.topic_id for state in reported.partitions.values()} for b, reported in seen.items()}
         return _without_leader(wire, wanted) | {b: sorted(known) for b, known in ids.items() if len(known - {old}) != 1}
 
     wait_for(
@@ -182,12 +182,12 @@ def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> 
         tried = True
 
     def refusal(answer: Any) -> str | None:
-        told = answer.results[0]
-        error = error_name(told.error_code)
+        reported = answer.results[0]
+        error = error_name(reported.error_code)
         if error == "INVALID_PARTITIONS" and tried:
             return None  # there are as many: an earlier try did it, and its answer was lost
         if error and error not in _PASSING:
-            raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({told.error_message})")
+            raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({reported.error_message})")
         mark_tried()
         return error
 
@@ -230,8 +230,8 @@ def _delete(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.responses}
         bad = {n: e for n, e in errors.items() if e[0] and e[0] != "UNKNOWN_TOPIC_OR_PARTITION"}
         if any(e[0] not in _PASSING for e in bad.values()):
-            raise HarnessFailure(f"Kafka refuses to delete {_told(bad)}")
-        return _told(bad) or None
+            raise HarnessFailure(f"Kafka refuses to delete {_reported(bad)}")
+        return _reported(bad) or None
 
     state = DeleteTopicsRequest.DeleteTopicState
     request = call(DeleteTopicsRequest, topics=[state(name=n) for n in names], timeout_ms=5000)
@@ -284,10 +284,10 @@ def _eligible(
         response_partition_limit=_RESPONSE_PARTITIONS,
         cursor=None,
     )
-    told = wire.gather({broker: (question,)}, timeout_s).get(broker)
+    reported = wire.gather({broker: (question,)}, timeout_s).get(broker)
     return {
         (t.name, p.partition_index, p.leader_epoch): tuple(p.eligible_leader_replicas or ())
-        for t in (told[0].topics if told else ())
+        for t in (reported[0].topics if reported else ())
         for p in t.partitions
     }
 
@@ -296,8 +296,8 @@ def _without_leader(wire: Wire, wanted: set[Place]) -> dict[int, list[Place]]:
     """By broker, the partitions it knows no leader of; {0: all} when nobody answers."""
     seen = seen_by_broker(wire, {topic for topic, _ in wanted})
     missing = {
-        broker: sorted(p for p in wanted if p not in told.partitions or told.partitions[p].leader == _NO_LEADER)
-        for broker, told in seen.items()
+        broker: sorted(p for p in wanted if p not in reported.partitions or reported.partitions[p].leader == _NO_LEADER)
+        for broker, reported in seen.items()
     }
     return {broker: places for broker, places in missing.items() if places} if seen else {0: sorted(wanted)}
 
@@ -322,5 +322,5 @@ def _count(topic: Topic) -> int:
     return len(topic.assignment) or topic.partitions
 
 
-def _told(errors: Mapping[str, tuple[str | None, str | None]]) -> str:
+def _reported(errors: Mapping[str, tuple[str | None, str | None]]) -> str:
     return "; ".join(f"{name}: {error} ({message or 'no message'})" for name, (error, message) in errors.items())

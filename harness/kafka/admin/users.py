@@ -29,8 +29,8 @@ def set_scram_user(wire: Wire, name: str, salt: bytes, salted_password: bytes, d
     question = call(DescribeUserScramCredentialsRequest, users=None)
 
     def ignorant() -> list[int]:
-        told = wire.ask_all(question)
-        return [broker for broker in wire.brokers if broker not in told or name not in _users(told[broker])]
+        reported = wire.ask_all(question)
+        return [broker for broker in wire.brokers if broker not in reported or name not in _users(reported[broker])]
 
     wait_for(
         ignorant,

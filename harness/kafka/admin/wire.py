@@ -71,11 +71,11 @@ class Connection:
         try:
             if tls:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
-            self.told = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
+            self.reported = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
         except BaseException:
             self.close()
             raise
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.told.api_keys}
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.reported.api_keys}
 
     def ask(self, question: Call, give_up_at: float) -> Any:
         """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the request is unknown there."""

@@ -67,7 +67,7 @@ public final class FaultyStorage implements RemoteStorageManager {
     @Override
     public void configure(Map<String, ?> config) {
         orders = Path.of((String) config.get(PREFIX + "orders"));
-        told = Path.of((String) config.get(PREFIX + "told")).resolve(config.get("broker.id") + ".tsv");
+        told = Path.of((String) config.get(PREFIX + "reported")).resolve(config.get("broker.id") + ".tsv");
         try {
             Class<?> type = Class.forName((String) config.get(PREFIX + "storage"), true, getClass().getClassLoader());
             real = (RemoteStorageManager) type.getDeclaredConstructor().newInstance();

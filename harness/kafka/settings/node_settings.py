@@ -20,7 +20,7 @@ REPLICATION_PORT = 21092
 CONTROLLER_PORT = 21093
 CLIENT_PORT = 21094
 DIRECT_PORT = 21095
-LONE_PORT = 21096
+ISOLATED_PORT = 21096
 _INTERNAL = "REPL"  # the listener by which brokers reach each other
 _OF_CLIENTS = ("CLIENT", "LONE")  # by which records are written and read
 
@@ -84,7 +84,7 @@ class Advertised:
 
     client: tuple[str, int]
     direct: tuple[str, int]
-    lone: tuple[str, int] | None = None  # for clients that are to be cut off alone, where the shape has such
+    isolated_client: tuple[str, int] | None = None  # for clients that are to be cut off alone, where the shape has such
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +161,17 @@ def controller_address(node: int) -> str:
 
 
 def _broker(node: Node, advertised: Advertised) -> dict[str, str]:
-    client, direct, lone = advertised.client, advertised.direct, advertised.lone
+    client, direct, isolated_client = advertised.client, advertised.direct, advertised.isolated_client
     return {
         "process.roles": "broker",
         "broker.rack": f"r{node.node}",
         "inter.broker.listener.name": _INTERNAL,
         "listeners": f"REPL://{node.address}:{REPLICATION_PORT},CLIENT://{node.address}:{CLIENT_PORT},"
-        f"DIRECT://{node.address}:{DIRECT_PORT}" + (f",LONE://{node.address}:{LONE_PORT}" if lone else ""),
+        f"DIRECT://{node.address}:{DIRECT_PORT}"
+        + (f",ISOLATED://{node.address}:{ISOLATED_PORT}" if isolated_client else ""),
         "advertised.listeners": f"REPL://{host_name(node.node)}:{REPLICATION_PORT},"
         f"CLIENT://{client[0]}:{client[1]},DIRECT://{direct[0]}:{direct[1]}"
-        + (f",LONE://{lone[0]}:{lone[1]}" if lone else ""),
+        + (f",ISOLATED://{isolated_client[0]}:{isolated_client[1]}" if isolated_client else ""),
     }
 
 

@@ -23,7 +23,7 @@ S3_ACCESS: Final = "durability"
 S3_SECRET: Final = "durability-of-a-run"
 # Within the store, beside what the tier itself makes there: what FaultyStorage is told to do, and what it did.
 ORDERS: Final = "orders"
-TOLD: Final = "told"
+TOLD: Final = "reported"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Change:
     """What was done to a file, and how it looked afterwards."""
 
     path: Path
-    told: str
+    reported: str
     left: tuple[int, int] | None  # size and checksum of its beginning; None = gone
     was: bytes = b""  # of small files: what stood there before
 
@@ -102,8 +102,8 @@ def flip(replica: Path, rng: Random, *, recovery_point: int, oldest: bool) -> Ch
             batch = rng.choice(batches)
             position = batch.position + batch.size_bytes - FROM_THE_END_BYTES
             _flip_bit(segment.path, position, rng.randrange(8))
-            told = f"a bit of the batch at offset {batch.base_offset} in segment {segment.base_offset} was flipped"
-            return _change(segment.path, told)
+            reported = f"a bit of the batch at offset {batch.base_offset} in segment {segment.base_offset} was flipped"
+            return _change(segment.path, reported)
     return None
 
 
@@ -271,8 +271,8 @@ def _flip_bit(path: Path, position: int, bit: int) -> None:
         file.write(bytes([byte ^ 1 << bit]))
 
 
-def _change(path: Path, told: str, was: bytes = b"") -> Change:
-    return Change(path, told, _print(path), was)
+def _change(path: Path, reported: str, was: bytes = b"") -> Change:
+    return Change(path, reported, _print(path), was)
 
 
 def _print(path: Path) -> tuple[int, int] | None:

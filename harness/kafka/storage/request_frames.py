@@ -64,19 +64,19 @@ def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
         kind = asked.get_response_class()
         if kind is None:
             return None
-        told = kind.decode(answer, version=head.version, header=True).to_dict()
+        reported = kind.decode(answer, version=head.version, header=True).to_dict()
     except (ValueError, TypeError, KeyError, IndexError, struct.error, AttributeError):
         return None
-    return tuple(dict.fromkeys(name for code in _codes(told) if (name := error_name(code))))
+    return tuple(dict.fromkeys(name for code in _codes(reported) if (name := error_name(code))))
 
 
-def _codes(told: Any) -> Iterator[int]:
-    if isinstance(told, Mapping):
-        for key, value in told.items():
+def _codes(reported: Any) -> Iterator[int]:
+    if isinstance(reported, Mapping):
+        for key, value in reported.items():
             if key == "error_code":
                 yield int(value)
             else:
                 yield from _codes(value)
-    elif isinstance(told, list | tuple):
-        for value in told:
+    elif isinstance(reported, list | tuple):
+        for value in reported:
             yield from _codes(value)

@@ -42,8 +42,8 @@ def answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSe
     if client.idempotent:
         why = "whoever leads next has the producer's sequences from the batches in its log"
         return kept(event, why, "KIP-98", "each record once, in order")
-    gone, told = without_acks_all(event, topic, client), answer_lost(event, topic, client)
-    return both(gone, told) if told else gone
+    gone, reported = without_acks_all(event, topic, client), answer_lost(event, topic, client)
+    return both(gone, reported) if reported else gone
 
 
 def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:

@@ -1,6 +1,6 @@
 """What a configuration promises, per topic and per producer. Checks never look at this; the judge does.
 
-Derived from the scenario *as declared*, never from a weakened run of it. Sources: KIP-98 (idempotence, transactions),
+Derived from the scenario *as declared*, never from its negative control. Sources: KIP-98 (idempotence, transactions),
 KIP-966 (ELR, last replica standing), the broker documentation of acks, min.insync.replicas,
 unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 """
@@ -84,7 +84,9 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 ELECT_UNCLEAN: Final = "elect_unclean"  # the kind of step that has one elected who is not in sync
-ID_FORGOTTEN: Final = "wait_id_forgotten"  # the kind of step that waits until a transactional.id has expired
+ID_FORGOTTEN: Final = (
+    "wait_transactional_id_expired"  # the kind of step that waits until a transactional.id has expired
+)
 ABORT_TRANSACTION: Final = "abort_transaction"  # the kind of step by which an operator ends what nobody else would
 READER_AWAY: Final = "reader_away"  # the kind of step by which nobody is in a group for a while
 DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has no offsets
@@ -259,11 +261,11 @@ def check_config(config: Config, where: str) -> None:
 
 def contract_of(scenario: Scenario) -> Contract:
     """The contract of a scenario as its author declared it, whose settings `check_config` has seen."""
-    permits = scenario.permits
+    allowed_anomalies = scenario.allowed_anomalies
     return Contract(
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
         producers={p.name: _producer_contract(p, scenario) for p in scenario.producers},
-        exact_losses=permits.exact_losses,
+        exact_losses=allowed_anomalies.exact_losses,
         changes=tuple(_change(step) for step in scenario.steps if step.do == ALTER_TOPIC),
         deletions=tuple(step.name for step in scenario.steps if step.do == RECREATE_TOPIC),
         group_deletions=tuple(step.name for step in scenario.steps if step.do == DELETE_GROUP),
@@ -340,12 +342,12 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         ),
         compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
         timestamp_type=timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
-        delete_records=scenario.permits.delete_records,
+        delete_records=scenario.allowed_anomalies.delete_records,
         flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(LONG_MAX))),
         flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
         tier_off=any(step.do == TIER_OFF and step.args.get("topic") == topic.name for step in scenario.steps),
-        last_replica=scenario.permits.last_replica,
+        last_replica=scenario.allowed_anomalies.last_replica,
         codec=setting(COMPRESSION_TYPE, COMPRESSION_TYPE, PRODUCER_CODEC),
     )
 
@@ -365,7 +367,7 @@ def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
     """Whether a step has one elected there who is not in sync, and its author permits that. Elsewhere nobody may."""
     on = [step.args.get("on") or () for step in scenario.steps if step.do == ELECT_UNCLEAN]
     named = any(not places or topic in {place.rpartition("/")[0] for place in places} for places in on)
-    return scenario.permits.unclean_election and named
+    return scenario.allowed_anomalies.unclean_election and named
 
 
 def timestamp_type(kafka_name: str) -> str:

@@ -29,16 +29,16 @@ class Effect(StrEnum):
     KEPT = "kept"
 
 
-def told(seen: Mapping[Effect, float] | Mapping[str, float], silent_s: float) -> str:
+def reported(seen: Mapping[Effect, float] | Mapping[str, float], silent_s: float) -> str:
     """What was seen, in words. seen: effects with how many records, or for how many seconds; empty = kept. silent_s:
     how long no ack came while something was broken."""
-    words = [_told(effect, seen[effect]) for effect in Effect if effect in seen] or [Effect.KEPT.value]
+    words = [_reported(effect, seen[effect]) for effect in Effect if effect in seen] or [Effect.KEPT.value]
     if silent_s and Effect.UNAVAILABLE not in seen:
         words.append(f"{silent_s:.1f} s without acks")
     return ", ".join(words)
 
 
-def _told(effect: Effect, amount: float) -> str:
+def _reported(effect: Effect, amount: float) -> str:
     if effect is Effect.UNAVAILABLE:
         return f"unavailable for {amount:.1f} s"
     if effect is Effect.STOPPED:

@@ -31,7 +31,7 @@ REPLICAS_MAX: Final = 3
 _SIGN: Final = 1 << 31
 _LONG_BYTES: Final = 8
 # How an excuse begins that goes by what an election of TIER_METADATA took.
-UNTOLD_OF: Final = f"unclean election of {TIER_METADATA}/"
+ORPHANED_OF: Final = f"unclean election of {TIER_METADATA}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ def falls_behind(event: Event, topic: TopicSettings, client: ClientSettings) -> 
         return None
     limits = f"{REFERENCE}, retention.ms, retention.bytes"
     if (topic.retention_ms, topic.retention_bytes) == (-1, -1):
-        unread = kept(event, "no limit by age or size", limits, "what nobody has read")
-        return None if topic.compacted else unread
+        not_read = kept(event, "no limit by age or size", limits, "what nobody has read")
+        return None if topic.compacted else not_read
     deleted = "what was deleted before it was read"
     if client.commits == "share":
         return Promise(

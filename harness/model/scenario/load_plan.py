@@ -14,7 +14,7 @@ RATE_MIN_PER_S = 300
 
 def records_of(scenario: Scenario, gate: Sequence[Scenario], total: int) -> int:
     """The records of a scenario by its share of the gate's total; one outside of the gate gets as many beside it."""
-    return max(1, round(total * scenario.share / sum(s.share for s in gate)))
+    return max(1, round(total * scenario.load_weight / sum(s.load_weight for s in gate)))
 
 
 def paced(scenario: Scenario, records: int) -> Scenario:

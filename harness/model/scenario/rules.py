@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from harness.model.contract.configuration import ISOLATIONS
 from harness.model.contract.contract import MIN_INSYNC, check_config
 from harness.model.contract.promises import EVENTS
+from harness.model.entities import REPLICAS as REPLICAS_OF_ADMINS
+from harness.model.entities import WORKS
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 from harness.model.scenario import share_rules, tier_rules
@@ -36,8 +38,6 @@ from harness.model.scenario.scenario import (
     Topic,
     Transactions,
 )
-from harness.model.things import REPLICAS as REPLICAS_OF_ADMINS
-from harness.model.things import WORKS
 from harness.model.version import VERSION
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -266,8 +266,8 @@ def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
 
 
 def _way_in(client: Producer | Reader, shape: ClusterShape, where: str) -> None:
-    if client.lone and not shape.lone:
-        raise BadInput(f"{where}: lone: there is no way in for a client alone; say lone = true in [shape]")
+    if client.isolated_client and not shape.isolated_client:
+        raise BadInput(f"{where}: lone: there is no way in for a client alone; say isolated_client = true in [shape]")
 
 
 def _steps(scenario: Scenario, where: str) -> None:
@@ -302,10 +302,10 @@ def _upgraded(scenario: Scenario, where: str) -> None:
 def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
     for text in scenario.floors.partitions:
         partition_of(text, topics, f"{where}: floors.partitions")
-    for loss in scenario.permits.exact_losses:
-        partition_of(f"{loss.topic}/{loss.partition}", topics, f"{where}: permits.exact_losses")
-    if scenario.weakening is not None:
-        _expected(scenario.weakening.expect, f"{where}: weakening")
+    for loss in scenario.allowed_anomalies.exact_losses:
+        partition_of(f"{loss.topic}/{loss.partition}", topics, f"{where}: allowed_anomalies.exact_losses")
+    if scenario.negative_control is not None:
+        _expected(scenario.negative_control.expect, f"{where}: negative control")
     if scenario.regression is not None:
         _regression(scenario.regression, f"{where}: regression")
     if scenario.matrix is not None:

@@ -1,10 +1,11 @@
-"""A scenario as data: cluster, topics, workload, steps, contract, floors of load, weakening.
+"""A scenario as data: cluster, topics, workload, steps, contract, floors of load, negative_control.
 
 Defaults mean "does not matter here"; what a scenario sets is what it is about. Parsing lives in `scenario_toml`.
 """
 
 from __future__ import annotations
 
+import builtins  # Scenario has a field called `property`
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -73,7 +74,7 @@ class ClusterShape:
     clock: bool = False  # of every node, can be set
     tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
     tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
-    lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
+    isolated_client: bool = False  # a way in beside the others', for clients that are to be cut off alone
     secure: bool = False  # records go by TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers show certificates
     config: Config = field(default_factory=dict)  # broker settings on top of the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
@@ -132,7 +133,7 @@ class Producer:
     transactions: Transactions | None = None
     client: str = CLIENTS[0]
     config: Config = field(default_factory=dict)  # further settings, in the names of its client
-    lone: bool = False  # comes in by the way of the shape's `lone`: the party "lone" of a link
+    isolated_client: bool = False  # comes in by the way of the shape's `lone`: the party "isolated_client" of a link
     processes: Processing | None = None
     when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for; "input": it processes
 
@@ -161,7 +162,7 @@ class Reader:
     name: str
     topics: tuple[str, ...]
     isolation: str = "read_committed"
-    lone: bool = False  # as of producers
+    isolated_client: bool = False  # as of producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
     protocol: GroupProtocol = "classic"  # of a group: "consumer" is the next generation's (KIP-848), "share" KIP-932's
     static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
@@ -200,7 +201,7 @@ class Admin:
 
     name: str
     does: tuple[str, ...] = ("topics", "configs", "acls", "users", "reassignments")  # in turn
-    things: Annotated[int, Range(1, 300)] = 32  # of each kind of work; after the last one the first is taken again
+    entities: Annotated[int, Range(1, 300)] = 32  # of each kind of work; after the last one the first is taken again
     rate_per_s: Annotated[float, Range(0.1, 100)] = 8.0
     timeout_s: Deadline = 4.0  # of one request, of which there is only one an operation
     floors: AdminFloors = AdminFloors()
@@ -229,7 +230,7 @@ class ExactLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permits:
+class AllowedAnomalies:
     """What the scenario's author says may happen beyond what the configuration already implies."""
 
     unclean_election: bool = False  # where a step has one elected, or a setting; on no other topic
@@ -249,7 +250,7 @@ class Floors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weakening:
+class NegativeControl:
     """The one setting under which this scenario must FAIL: it runs with `patch`, and is judged without it.
 
     `patch` maps dotted paths of the TOML to values ("producers.plain.acks" = "1"); `expect` are kinds of findings.
@@ -296,14 +297,14 @@ class Matrix:
 class Scenario:
     name: str
     title: str
-    guards: str  # the promise it stands for
+    property: str  # the promise it stands for
     gate: bool = False
     gate_on_containers: bool = False  # there only, where this machine can; on processes it is beside the gate
     smoke: bool = False
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own
     since: str | None = None  # the first version of Kafka that has what it is about, "4.1"
-    share: Annotated[float, Range(0.001, 1000)] = 1.0  # weight in the gate's --records
+    load_weight: Annotated[float, Range(0.001, 1000)] = 1.0  # weight in the gate's --records
     load_s: Seconds = 2.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()
     topics: tuple[Topic, ...] = ()
@@ -311,13 +312,13 @@ class Scenario:
     readers: tuple[Reader, ...] = ()
     admin: tuple[Admin, ...] = ()
     steps: tuple[Step, ...] = ()
-    permits: Permits = Permits()
+    allowed_anomalies: AllowedAnomalies = AllowedAnomalies()
     floors: Floors = Floors()
-    weakening: Weakening | None = None
+    negative_control: NegativeControl | None = None
     regression: Regression | None = None
     matrix: Matrix | None = None
 
-    @property
+    @builtins.property
     def groups(self) -> tuple[str, ...]:
         """Groups that readers and processors commit for, or transactions carry offsets of; share groups are none."""
         readers = {r.group for r in self.readers if not r.shares}
@@ -325,17 +326,17 @@ class Scenario:
         carried = {p.transactions.offsets_of for p in self.producers if p.transactions is not None}
         return tuple(sorted(group for group in readers | processors | carried if group))
 
-    @property
+    @builtins.property
     def own_clients(self) -> bool:
         """Whether some of its clients are the release's own."""
         return any(p.client in (JAVA, STREAMS) for p in self.producers) or any(r.client == JAVA for r in self.readers)
 
-    @property
+    @builtins.property
     def own_streams(self) -> bool:
         """Whether some of its processors are applications of the release's own Kafka Streams."""
         return any(p.client == STREAMS for p in self.producers)
 
-    @property
+    @builtins.property
     def share_groups(self) -> dict[str, tuple[Reader, ...]]:
         """The members of each share group, by its name."""
         groups = dict.fromkeys(r.group for r in self.readers if r.group is not None and r.shares)

@@ -3,7 +3,7 @@
 A file is one scenario; its name is the file's name. Example, complete:
 
     title = "The leader is killed under load"
-    guards = "acks=all with min.insync.replicas=2 keeps every record when a leader dies"
+    property = "acks=all with min.insync.replicas=2 keeps every record when a leader dies"
     gate = true
     steps = [
       { do = "kill", node = "leader(plain/0)", name = "kill_leader" },
@@ -37,16 +37,16 @@ A file is one scenario; its name is the file's name. Example, complete:
 
     [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
 
-    [weakening]                         # the one setting under which this scenario must FAIL
+    [negative_control]                         # the one setting under which this scenario must FAIL
     what = "acks=1 judged as acks=all"
     patch = { "producers.plain.acks" = "1", "producers.plain.idempotent" = false }
     expect = ["lost"]
 
-Top level: title, guards, gate, gate_on_containers, smoke, tags, fresh, since, share, load_s, steps. Tables: shape,
-topics, producers, readers, admin, permits (with exact_losses), floors, weakening, regression (issue, bad, fixed,
-expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Keys with dots of Kafka's own
-may be written quoted or not. A step is a table with `do`, an optional `name` (default: `do`, numbered when it repeats)
-and the arguments of that kind of step (`durability list faults` shows them). In a step
+Top level: title, property, gate, gate_on_containers, smoke, tags, fresh, since, load_weight, load_s, steps. Tables:
+shape, topics, producers, readers, admin, allowed_anomalies (with exact_losses), floors, negative_control, regression
+(issue, bad, fixed, expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Keys with
+dots of Kafka's own may be written quoted or not. A step is a table with `do`, an optional `name` (default: `do`,
+numbered when it repeats) and the arguments of that kind of step (`durability list faults` shows them). In a step
 "offsets(GROUP)" stands for the partition of __consumer_offsets that keeps what a group commits.
 
 Paths of a patch: "producers.NAME.FIELD", "topics.NAME.config.KAFKA.KEY", "readers.NAME.config.CLIENT.KEY",
@@ -102,8 +102,8 @@ def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -
     scenario = places.written_out(scenario, where)
     if check_steps is not None:
         check_steps(scenario)
-    if scenario.weakening is not None:
-        _weakening_applies(scenario, check_steps)
+    if scenario.negative_control is not None:
+        _control_changes_something(scenario, check_steps)
     return scenario
 
 
@@ -125,14 +125,16 @@ def patched(scenario: Scenario, patch: Mapping[str, Any], check_steps: StepsChec
     return from_plain(plain, scenario.name, check_steps)
 
 
-def weakened(scenario: Scenario, check_steps: StepsCheck | None = None) -> Scenario:
+def negative_control(scenario: Scenario, check_steps: StepsCheck | None = None) -> Scenario:
     """The twin that must FAIL when judged by the contract of `scenario` as declared."""
-    if scenario.weakening is None:
-        raise BadInput(f"scenario {scenario.name} names no weakening; add a [weakening] table to prove it can fail")
+    if scenario.negative_control is None:
+        raise BadInput(
+            f"scenario {scenario.name} names no negative control; add a [negative_control] table to prove it can fail"
+        )
     plain = to_plain(scenario)
-    plain.pop("weakening")  # applied once; a patch is not checked against its own result
-    for path, value in scenario.weakening.patch.items():
-        _apply(plain, path, value, f"scenario {scenario.name}: weakening: {path!r}")
+    plain.pop("negative_control")  # applied once; a patch is not checked against its own result
+    for path, value in scenario.negative_control.patch.items():
+        _apply(plain, path, value, f"scenario {scenario.name}: negative control: {path!r}")
     return from_plain(plain, scenario.name, check_steps)
 
 
@@ -288,12 +290,12 @@ def _free_name(do: str, taken: set[str]) -> str:
 # --- patches ----------------------------------------------------------------------------------------------------------
 
 
-def _weakening_applies(scenario: Scenario, check_steps: StepsCheck | None) -> None:
-    twin = weakened(scenario, check_steps)
+def _control_changes_something(scenario: Scenario, check_steps: StepsCheck | None) -> None:
+    twin = negative_control(scenario, check_steps)
     before, after = to_plain(scenario), to_plain(twin)
-    before.pop("weakening", None)
+    before.pop("negative_control", None)
     if before == after:
-        raise BadInput(f"scenario {scenario.name}: weakening changes nothing")
+        raise BadInput(f"scenario {scenario.name}: negative control changes nothing")
 
 
 def _apply(plain: Plain, path: str, value: Any, where: str) -> None:

@@ -12,7 +12,6 @@ from harness.verify.checks.commit_regressed import commit_regressed
 from harness.verify.checks.conflicting import conflicting
 from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped, recompressed, turned_back
 from harness.verify.checks.disks import disks
-from harness.verify.checks.displaced import displaced
 from harness.verify.checks.duplicated import duplicated
 from harness.verify.checks.epoch_lookup import epoch_lookup
 from harness.verify.checks.log_start import log_start
@@ -28,6 +27,7 @@ from harness.verify.checks.shared import shared
 from harness.verify.checks.skipped_read import skipped_read
 from harness.verify.checks.torn_transaction import torn_transaction
 from harness.verify.checks.vanished import vanished
+from harness.verify.checks.wrong_ack_offset import wrong_ack_offset
 from harness.verify.engine.inputs import Inputs
 
 Check = Callable[[Inputs], DataFrame]
@@ -39,7 +39,7 @@ CHECKS: Final[dict[str, Check]] = {
     "misrouted": lambda of: misrouted(of.drill),
     "phantom": lambda of: phantom(of.drill),
     "aborted_read": lambda of: aborted_read(of.drill),
-    "displaced": lambda of: displaced(of.drill),
+    "wrong_ack_offset": lambda of: wrong_ack_offset(of.drill),
     "torn_transaction": lambda of: torn_transaction(of.drill),
     "reordered": lambda of: reordered(of.given),
     "corrupt": lambda of: corrupt(of.given),

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome
-from harness.model.things import Legal, Operation, Sort, legal
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import FINAL_PHASES, Case
 from harness.verify.engine.prepared import Prepared
@@ -90,29 +90,29 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
     return (row.asDict() for row in rows)
 
 
-def judged(case: Case, told: Told) -> Operations:
+def judged(case: Case, reported: Told) -> Operations:
     """The findings, doubts and figures of one case."""
-    out = Operations(acked=sum(_acked(op) for op in told.ops))
+    out = Operations(acked=sum(_acked(op) for op in reported.ops))
     if not case.complete:
         return out
-    out.doubts += _doubts(case, told)
-    if _silent(case, told):  # nobody knows then who asked for what is there
+    out.doubts += _doubts(case, reported)
+    if _silent(case, reported):  # nobody knows then who asked for what is there
         return out
     ops: dict[str, list[Operation]] = defaultdict(list)
-    for op in told.ops:
+    for op in reported.ops:
         ops[op.entity].append(op)
     before: dict[str, set[str | None]] = defaultdict(set)
     last: dict[str, list[View]] = defaultdict(list)
-    for view in told.views:
+    for view in reported.views:
         if view.phase == "start":
             before[view.entity].add(view.value)
-        if view.phase == told.last_phase:
+        if view.phase == reported.last_phase:
             last[view.entity].append(view)
-    asked_first = any(view.phase == "start" for view in told.views)
+    asked_first = any(view.phase == "start" for view in reported.views)
     for entity, views in sorted(last.items()):
         first = (before[entity] or {None}) if asked_first else None
-        thing = _Thing(entity, ops[entity], first, views, case)
-        findings, decided = list(thing.findings()), thing.decided
+        metadata_entity = _Entity(entity, ops[entity], first, views, case)
+        findings, decided = list(metadata_entity.findings()), metadata_entity.decided
         out.standing += decided
         out.held += decided and not findings
         out.findings += findings
@@ -121,7 +121,7 @@ def judged(case: Case, told: Told) -> Operations:
 
 
 @dataclass(frozen=True, slots=True)
-class _Thing:
+class _Entity:
     """One entity: what was done to it, and what each node says of it. before: None where nobody asked at first."""
 
     entity: str
@@ -172,7 +172,7 @@ class _Thing:
     def _finding(self, kind: Kind, value: str | None, may_be: Legal) -> Finding:
         op = may_be.decisive
         every = kind is Kind.METADATA_DIVERGENCE
-        told = [self._say(one) for one in sorted(self._values, key=str)]
+        reported = [self._say(one) for one in sorted(self._values, key=str)]
         return Finding(
             kind=kind,
             topic=_topic(self.entity),
@@ -180,7 +180,7 @@ class _Thing:
             first_ns=op.called_ns if op else None,
             last_ns=op.returned_ns if op else None,
             step=step_at(self.case.steps, op.returned_ns) if op else None,
-            detail="; ".join([f"{self.entity}: {self._because(kind, value, op)}", *told]),
+            detail="; ".join([f"{self.entity}: {self._because(kind, value, op)}", *reported]),
             contract=promise(kind, None, None, self.case.contract),
         )
 
@@ -241,23 +241,23 @@ def _listed(findings: Sequence[Finding]) -> list[Finding]:
     return listed
 
 
-def _doubts(case: Case, told: Told) -> Iterator[Doubt]:
+def _doubts(case: Case, reported: Told) -> Iterator[Doubt]:
     """An admin that did too little, or nodes that nobody asked afterwards: nothing is proven of what was promised."""
     for admin in case.scenario.get("admin") or []:
-        yield from _floors(case, admin, [op for op in told.ops if op.writer == admin["name"]])
-    if not told.ops:
+        yield from _floors(case, admin, [op for op in reported.ops if op.writer == admin["name"]])
+    if not reported.ops:
         return
-    if told.last_phase is None:
+    if reported.last_phase is None:
         yield Doubt("no_admin_views", "admins did their work, and nobody asked the nodes for it after healing")
         return
-    if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in told.views):
+    if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in reported.views):
         yield Doubt("no_admin_views", "nobody asked the nodes before the admins began")
-    yield from _unasked(case, told)
+    yield from _unasked(case, reported)
 
 
-def _silent(case: Case, told: Told) -> bool:
+def _silent(case: Case, reported: Told) -> bool:
     """Whether some admin of the scenario has no rows at all."""
-    return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in told.ops})
+    return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in reported.ops})
 
 
 def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:
@@ -275,19 +275,19 @@ def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> I
             yield Doubt(f"floor_{window}", text)
 
 
-def _unasked(case: Case, told: Told) -> Iterator[Doubt]:
+def _unasked(case: Case, reported: Told) -> Iterator[Doubt]:
     """Every broker has to have told of everything that was done; by hand, somebody has to."""
     answered: dict[str, set[int]] = defaultdict(set)
-    for view in told.views:
-        if view.phase == told.last_phase:
+    for view in reported.views:
+        if view.phase == reported.last_phase:
             answered[view.entity].add(view.node)
     shape = case.scenario.get("shape") or {}
     brokers = set(range(1, (shape.get("brokers") or 0) + 1))
     silent: Counter[str] = Counter()
-    for entity in sorted({op.entity for op in told.ops}):
+    for entity in sorted({op.entity for op in reported.ops}):
         if missing := brokers - answered[entity]:
             silent.update(f"broker {broker}" for broker in missing)
         elif not answered[entity]:
             silent["anybody"] += 1
-    for who, things in sorted(silent.items()):
-        yield Doubt("admin_unseen", f"{things} things that admins worked on were not told of by {who} at the end")
+    for who, entities in sorted(silent.items()):
+        yield Doubt("admin_unseen", f"{entities} things that admins worked on were not told of by {who} at the end")

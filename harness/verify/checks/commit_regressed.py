@@ -25,7 +25,7 @@ _ASKED: Final[Columns] = {
     "group": "string",
     "topic": "string",
     "partition": "int32",
-    "told": "int64?",  # null = the group has no offset there
+    "reported": "int64?",  # null = the group has no offset there
     "asked_ns": "int64",
     "answered_ns": "int64",
 }
@@ -54,7 +54,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
     )
     since = F.coalesce("begun_ns", F.lit(_FIRST))
     late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
-    same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("told")))
+    same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("reported")))
     legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
     known = same.where(F.col("fate") != Outcome.REFUSED.value)
     known = known.groupBy(*key).agg(F.max("order_ns").alias("known_ns"))
@@ -65,23 +65,23 @@ def commit_regressed(drill: Drill) -> DataFrame:
     undone = undone.groupBy(*key).agg(F.lit(True).alias("undone"))
     rows = asked.join(last, key, "left").join(legal, key, "left_anti")
     rows = rows.join(undone, key, "left").join(known, key, "left").join(replaced, key, "left")
-    rows = rows.where("told IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
-    how = (
+    rows = rows.where("reported IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
+    reason = (
         F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
-        .when(F.col("told").isNull(), F.lit("gone"))
+        .when(F.col("reported").isNull(), F.lit("gone"))
         .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit("deleted"))
-        .when(F.col("known_ns").isNotNull() & (F.col("told") < F.col("last.offset")), F.lit("behind"))
+        .when(F.col("known_ns").isNotNull() & (F.col("reported") < F.col("last.offset")), F.lit("behind"))
         .otherwise(F.lit("nobody"))
     )
-    rows = rows.groupBy(*_AT, "topic_id", "told", "last", how.alias("how")).agg(
-        F.min("answered_ns").alias("told_ns"), F.min("replaced_ns").alias("replaced_ns")
+    rows = rows.groupBy(*_AT, "topic_id", "reported", "last", reason.alias("reason")).agg(
+        F.min("answered_ns").alias("reported_ns"), F.min("replaced_ns").alias("replaced_ns")
     )
-    torn = F.col("how") == "offsets"
+    torn = F.col("reason") == "offsets"
     return found(
         rows,
         F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.COMMIT_REGRESSED.value)),
-        F.col("how"),
-        offset="told",
+        F.col("reason"),
+        offset="reported",
         reader="group",
         other=F.col("last.offset"),
         done_ns=F.col("last.done_ns"),
@@ -96,7 +96,7 @@ def _commits(drill: Drill) -> DataFrame:
     given = drill.given
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
     rows = given.offset_commits.where(given.complete).join(ends, [BUNDLE, "txn_id"], "left")
-    rows = rows.join(_told_by_records(drill), [BUNDLE, "txn_id"], "left")
+    rows = rows.join(_reported_by_records(drill), [BUNDLE, "txn_id"], "left")
     fate = (
         F.when(F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value), F.col("outcome"))
         .when((F.col("ended") == TxnOutcome.ABORTED.value) | ~F.col("visible"), F.lit(Outcome.REFUSED.value))
@@ -147,7 +147,7 @@ def _deleted(given: Prepared, commits: DataFrame) -> DataFrame:
     return rows.withColumn("by_records", F.lit(False)).select(*commits.columns)
 
 
-def _told_by_records(drill: Drill) -> DataFrame:
+def _reported_by_records(drill: Drill) -> DataFrame:
     """Transactions of unknown outcome of which read_committed shows records, or passed acknowledged ones by."""
     rows = drill.sent.where(F.col("txn") == TxnOutcome.UNKNOWN.value)
     rows = at_place(rows.join(drill.shown.select(*RECORD, "rc"), RECORD, "left"), drill.given.places)
@@ -182,8 +182,8 @@ def _undecided(snapshot: Mapping[str, Any]) -> set[str]:
 def never_decided(case: Case) -> set[str]:
     """Groups of which no snapshot after the start tells a stable offset."""
     later = [s for s in case.cluster["snapshots"] if s["phase"] != "start"]
-    told = {row["group"] for s in later for row in s["groups"]}
-    return {group for group in told if all(group in _undecided(s) for s in later)}
+    reported = {row["group"] for s in later for row in s["groups"]}
+    return {group for group in reported if all(group in _undecided(s) for s in later)}
 
 
 def asks_for_groups(case: Case) -> bool:
@@ -201,13 +201,13 @@ def _asked_for(case: Case, snapshot: Mapping[str, Any]) -> Sequence[str | None]:
 def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
     """For groups that a snapshot asked for: places with commits of which it tells nothing. Kafka leaves out what has no
     offset, so silence is an answer."""
-    asking, told = [], []
+    asking, reported = [], []
     for n, case in enumerate(given.cases):
         for at, s in enumerate(case.cluster["snapshots"]):
             if s["phase"] in ("healed", "drained"):
                 asking += [(n, at, s["at_ns"], group) for group in _asked_for(case, s)]
-                told += [(n, at, row["group"], row["topic"], row["partition"]) for row in s["groups"]]
-                told += [(n, at, group, None, None) for group in sorted(_undecided(s))]
+                reported += [(n, at, row["group"], row["topic"], row["partition"]) for row in s["groups"]]
+                reported += [(n, at, group, None, None) for group in sorted(_undecided(s))]
     group_of = {"asked": "int64", "asked_ns": "int64", "group": "string?"}
     place_of = {"asked": "int64", "group": "string", "topic": "string?", "partition": "int32?"}
     questions = F.broadcast(frame(given.spark, group_of, asking)).alias("questions")
@@ -215,11 +215,11 @@ def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
     of_group = F.col("questions.group").isNull() | (F.col("questions.group") == F.col("wanted.group"))
     same_bundle = F.col(f"questions.{BUNDLE}") == F.col(f"wanted.{BUNDLE}")
     silent = wanted.join(questions, same_bundle & of_group).select("wanted.*", "asked", "asked_ns").alias("silent")
-    answers = F.broadcast(frame(given.spark, place_of, told)).alias("answers")
+    answers = F.broadcast(frame(given.spark, place_of, reported)).alias("answers")
     same = [F.col(f"silent.{c}") == F.col(f"answers.{c}") for c in (BUNDLE, "asked", "group")]
     here = [F.col(f"silent.{c}") == F.coalesce(f"answers.{c}", f"silent.{c}") for c in ("topic", "partition")]
     silent = silent.join(answers, [*same, *here], "left_anti")
-    return silent.withColumns({"told": F.lit(None).cast("bigint"), "answered_ns": F.col("asked_ns")})
+    return silent.withColumns({"reported": F.lit(None).cast("bigint"), "answered_ns": F.col("asked_ns")})
 
 
 def _topic_ids(given: Prepared) -> DataFrame:

@@ -52,7 +52,7 @@ def ill_timed_records(drill: Drill) -> DataFrame:
         sent.select(
             *RECORD,
             *("called_ns", "returned_ns", "due_from_ns", "due_to_ns", "timestamp_type"),
-            F.col("offset").alias("told"),
+            F.col("offset").alias("reported"),
             F.col("timestamp_ms").alias("reported_ms"),
         ),
         RECORD,
@@ -67,9 +67,9 @@ def _otherwise_timed(rows: DataFrame, given: Prepared) -> DataFrame:
     """Where they were acknowledged, and of another time than the client gave them or, where the log has times of its
     own, than the leader told. An answer may tell none: then the client's own stands there, and says nothing."""
     declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
-    rows = rows.join(declared, [BUNDLE, "topic"]).where("offset = told AND timestamp_type = declared")
+    rows = rows.join(declared, [BUNDLE, "topic"]).where("offset = reported AND timestamp_type = declared")
     other = F.when(F.col("oldest_ms") != F.col("reported_ms"), F.col("oldest_ms")).otherwise(F.col("newest_ms"))
-    return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, "time_told", other="reported_ms")
+    return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, "time_reported", other="reported_ms")
 
 
 def turned_back(given: Prepared) -> DataFrame:

@@ -74,8 +74,8 @@ def _unequal(on_disk: DataFrame, common: DataFrame) -> DataFrame:
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
     )
     wrong = grouped.where("forms > 1 OR brokers_n < copies")
-    how = F.when(F.col("forms") > 1, F.lit("batch_differs")).otherwise(F.lit("batch_missing"))
-    return _named(wrong, F.col("base_offset"), F.col("last_offset"), how, "brokers")
+    reason = F.when(F.col("forms") > 1, F.lit("batch_differs")).otherwise(F.lit("batch_missing"))
+    return _named(wrong, F.col("base_offset"), F.col("last_offset"), reason, "brokers")
 
 
 def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
@@ -132,11 +132,11 @@ def _damaged(on_disk: DataFrame) -> DataFrame:
     return _named(on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit("batch_crc"), "broker")
 
 
-def _named(batches: DataFrame, low: Column, high: Column, how: Column, broker: str) -> DataFrame:
+def _named(batches: DataFrame, low: Column, high: Column, reason: Column, broker: str) -> DataFrame:
     """One row an offset, as in every finding."""
     bounded = F.least(F.greatest(low, high), low + _NAMED_MAX - 1)
     rows = batches.withColumn("offset", F.explode(F.sequence(low, bounded)))
-    return found(rows, Kind.REPLICA_DIVERGENCE, how, reader=F.concat(F.lit("broker "), F.col(broker).cast("string")))
+    return found(rows, Kind.REPLICA_DIVERGENCE, reason, reader=F.concat(F.lit("broker "), F.col(broker).cast("string")))
 
 
 def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

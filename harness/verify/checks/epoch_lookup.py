@@ -21,7 +21,7 @@ from harness.verify.excuses.retention import where_all_stays
 def epoch_lookup(given: Prepared) -> DataFrame:
     """A record of each epoch that an answer gets wrong: the last of one that goes on, the first of one that came."""
     asked = given.epoch_ends.where("error IS NULL").join(where_all_stays(given), [BUNDLE, "topic"], "left_semi")
-    asked = asked.select(*PLACE, "epoch", "told_epoch", "end_offset")
+    asked = asked.select(*PLACE, "epoch", "reported_epoch", "end_offset")
     there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
     by_epoch = there.where("leader_epoch >= 0").groupBy(*PLACE, F.col("leader_epoch").alias("of_epoch"))
     has = by_epoch.agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
@@ -29,15 +29,15 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     judged = has.join(F.broadcast(asked), PLACE)
     asked_for = F.col("of_epoch") <= F.col("epoch")
     # Of an epoch that is newer than all that it has a leader knows nothing.
-    how = (
-        F.when(F.col("told_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), "none"))
-        .when((F.col("of_epoch") <= F.col("told_epoch")) & (F.col("last") >= F.col("end_offset")), "short")
-        .when((F.col("of_epoch") > F.col("told_epoch")) & asked_for, "older")
-        .when((F.col("of_epoch") > F.col("told_epoch")) & (F.col("first") < F.col("end_offset")), "beyond")
+    reason = (
+        F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), "none"))
+        .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), "short")
+        .when((F.col("of_epoch") > F.col("reported_epoch")) & asked_for, "older")
+        .when((F.col("of_epoch") > F.col("reported_epoch")) & (F.col("first") < F.col("end_offset")), "beyond")
     )
-    rows = judged.withColumn("how", how).where("how IS NOT NULL")
-    rows = rows.withColumn("offset", F.when(F.col("how") == "short", F.col("last")).otherwise(F.col("first")))
-    other = F.when(F.col("how").isin("short", "beyond"), F.col("end_offset")).otherwise(F.col("of_epoch"))
+    rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
+    rows = rows.withColumn("offset", F.when(F.col("reason") == "short", F.col("last")).otherwise(F.col("first")))
+    other = F.when(F.col("reason").isin("short", "beyond"), F.col("end_offset")).otherwise(F.col("of_epoch"))
     rows = rows.withColumn("other", other)
-    once = rows.groupBy(*PLACE, "offset", "how").agg(F.min("other").alias("other"))
-    return found(once, Kind.EPOCH_LOOKUP, F.col("how"), reader=F.lit("leader"))
+    once = rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
+    return found(once, Kind.EPOCH_LOOKUP, F.col("reason"), reader=F.lit("leader"))

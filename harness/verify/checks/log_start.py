@@ -126,12 +126,12 @@ def _shrunk() -> Column:
     return ~whole | (there < F.max("last_offset") - F.max(begin) + 1)
 
 
-def _not_displaced(told: DataFrame, given: Prepared) -> DataFrame:
+def _not_displaced(reported: DataFrame, given: Prepared) -> DataFrame:
     """Acks below `start` that say where their record stood. Of a batch that was sent again librdkafka may tell offsets
     from the log's very beginning (the broker answers -1): the drain shows those records where they are."""
     shown = given.observations.where(F.col("kind") == "drain").select(*RECORD, F.col("offset").alias("shown"))
-    displaced = told.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
-    return told.join(displaced.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
+    wrong_ack_offset = reported.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
+    return reported.join(wrong_ack_offset.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 
 
 def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:

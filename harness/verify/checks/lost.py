@@ -9,7 +9,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import Prepared, at_place
-from harness.verify.engine.rows import UNREAD, found
+from harness.verify.engine.rows import NOT_READ, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 
@@ -35,12 +35,14 @@ def lost(drill: Drill) -> DataFrame:
     missing = missing.join(F.broadcast(_names(given)), [BUNDLE, "topic"], "left")
     # Ids are for good: when the name has another one, the topic of this one is gone with all that it held.
     gone = F.col("as_of_ns").isNull() & F.col("committed").isNull() & F.coalesce("named", F.lit(False))
-    how = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
-    how = how.when(gone, F.lit("topic_gone"))
-    missing = missing.where(~F.coalesce(_beyond(), F.lit(False))).withColumn("how", F.coalesce(how, F.lit("unread")))
+    reason = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
+    reason = reason.when(gone, F.lit("topic_gone"))
+    missing = missing.where(~F.coalesce(_beyond(), F.lit(False))).withColumn(
+        "reason", F.coalesce(reason, F.lit("not_read"))
+    )
     missing = missing.where(~F.coalesce(deleted, F.lit(False)))
-    kind = F.when(F.col("how") == "unread", F.lit(UNREAD)).otherwise(F.lit(Kind.LOST.value))
-    return found(missing, kind, F.col("how"))
+    kind = F.when(F.col("reason") == "not_read", F.lit(NOT_READ)).otherwise(F.lit(Kind.LOST.value))
+    return found(missing, kind, F.col("reason"))
 
 
 def _names(given: Prepared) -> DataFrame:
@@ -60,7 +62,7 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     """Promised records at or above the end of every replica's log after healing, whatever a read had shown before.
 
     Needs no read, so it also holds for a run that died half way. A record that stands below, at another offset than was
-    told, is displaced.
+    told, is wrong_ack_offset.
     """
     rows = at_place(drill.given.ledger.where("promised"), drill.given.places)
     beyond = rows.where(_beyond())

@@ -32,19 +32,19 @@ def offset_lookup(given: Prepared) -> DataFrame:
         [*PLACE, "named"],
         "left",
     )
-    how = (
+    reason = (
         F.when(F.col("named").isNull() & F.col("first").isNotNull(), "none")
         .when(F.col("named") > F.col("first.offset"), "late")
         .when(F.col("has_ms") < F.col("time_ms"), "early")
         .when(F.col("has_ms") != F.col("named_ms"), "time")
     )
-    rows = judged.withColumn("how", how).where("how IS NOT NULL")
+    rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
     rows = rows.withColumn(
-        "offset", F.when(F.col("how").isin("none", "late"), F.col("first.offset")).otherwise(F.col("named"))
+        "offset", F.when(F.col("reason").isin("none", "late"), F.col("first.offset")).otherwise(F.col("named"))
     )
-    other = F.when(F.col("how") == "late", F.col("named")).when(F.col("how") == "early", F.col("time_ms"))
+    other = F.when(F.col("reason") == "late", F.col("named")).when(F.col("reason") == "early", F.col("time_ms"))
     other = F.coalesce(other, F.col("named_ms"))
-    return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("how"), reader=F.lit("leader"))
+    return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("reason"), reader=F.lit("leader"))
 
 
 def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
@@ -63,4 +63,4 @@ def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
 
 def _once(rows: DataFrame) -> DataFrame:
     """Several times may have one answer."""
-    return rows.groupBy(*PLACE, "offset", "how").agg(F.min("other").alias("other"))
+    return rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))

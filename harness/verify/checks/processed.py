@@ -24,7 +24,7 @@ _TOLD: Final[Columns] = {
     "topic": "string",
     "topic_id": "string",
     "partition": "int32",
-    "told": "int64",  # the group's offset after healing; 0 = it has none
+    "reported": "int64",  # the group's offset after healing; 0 = it has none
     "carried": "bool",  # offsets are to be in the transaction of what was made
 }
 
@@ -38,14 +38,14 @@ def processed(given: Prepared) -> DataFrame:
     is that one's. One, and the group's offset is before it, of a processor that commits both together: torn. What the
     group has not come to is no finding, and leaves the run in doubt.
     """
-    rows = [row for n, case in enumerate(given.cases) if case.complete for row in _told(n, case)]
-    told = F.broadcast(frame(given.spark, _TOLD, rows))
+    rows = [row for n, case in enumerate(given.cases) if case.complete for row in _reported(n, case)]
+    reported = F.broadcast(frame(given.spark, _TOLD, rows))
     shown = given.observations.where((F.col("kind") == "drain") & is_committed())
     # Who wrote the last record of each partition before the drain did so when the load was over.
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
-    inputs = shown.join(told, PLACE).join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
-    inputs = inputs.select(*_INPUT, "stream", "seq", "told", "carried").distinct()
-    made = _made(given, shown, told).localCheckpoint()
+    inputs = shown.join(reported, PLACE).join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
+    inputs = inputs.select(*_INPUT, "stream", "seq", "reported", "carried").distinct()
+    made = _made(given, shown, reported).localCheckpoint()
     best = made.groupBy(*_INPUT).agg(
         F.max("visible").alias("visible"),
         F.max("held").alias("held"),
@@ -54,10 +54,10 @@ def processed(given: Prepared) -> DataFrame:
     )
     each = inputs.join(best, _INPUT, "left").localCheckpoint()
     seen, held = F.coalesce("visible", F.lit(False)), F.coalesce("held", F.lit(False))
-    missing = each.where((F.col("offset") < F.col("told")) & ~seen & ~held)
+    missing = each.where((F.col("offset") < F.col("reported")) & ~seen & ~held)
     torn = F.coalesce(F.col("carried") & F.col("in_txn"), F.lit(False))
-    uncounted = each.where((F.col("offset") >= F.col("told")) & seen & F.col("carried"))
-    undone = each.where((F.col("offset") >= F.col("told")) & ~seen)
+    uncounted = each.where((F.col("offset") >= F.col("reported")) & seen & F.col("carried"))
+    undone = each.where((F.col("offset") >= F.col("reported")) & ~seen)
     return union(
         [
             _twice(made, each),
@@ -85,8 +85,8 @@ def _twice(made: DataFrame, inputs: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_INPUT).orderBy("to_offset", "made_stream", "made_seq")
     again = made.where("visible").withColumn("nth", F.row_number().over(order)).where("nth > 1")
     again = again.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
-    how = F.concat(F.lit("processed in "), F.col("to"))
-    return found(again, Kind.DUPLICATED, how, reader="processor", other="to_offset")
+    reason = F.concat(F.lit("processed in "), F.col("to"))
+    return found(again, Kind.DUPLICATED, reason, reader="processor", other="to_offset")
 
 
 def _turned_round(made: DataFrame, inputs: DataFrame) -> DataFrame:
@@ -100,10 +100,10 @@ def _turned_round(made: DataFrame, inputs: DataFrame) -> DataFrame:
     )
 
 
-def _made(given: Prepared, shown: DataFrame, told: DataFrame) -> DataFrame:
+def _made(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFrame:
     """One row a record that was made of another one: whether and where it is visible; `in_txn`: in one that took
     offsets along; `held`: it was promised, or may have gone as the contract permits."""
-    made = given.processed.join(told.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
+    made = given.processed.join(reported.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
     sent = given.ledger.join(made.select(*RECORD), RECORD, "left_semi")
     sent = at_place(sent, given.places).join(F.broadcast(_may_lose(given)), [BUNDLE, "topic"], "left")
     below = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
@@ -137,7 +137,7 @@ def _may_lose(given: Prepared) -> DataFrame:
     return frame(given.spark, {"topic": "string", "may_lose": "bool"}, rows)
 
 
-def _told(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Where each processor's group stands, of every partition that it reads; nothing of a group that nobody told of."""
     last = case.last_snapshot
     if last is None:

@@ -37,7 +37,7 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
     """Below the first record that was given, or below the end that was told, and there. What deletion has taken until
     afterwards is not demanded."""
     start = F.greatest(F.col("asked"), F.coalesce("log_start_after", F.lit(0)))
-    ended = F.when(F.col("told") == "end", F.col("end_offset"))
+    ended = F.when(F.col("reported") == "end", F.col("end_offset"))
     before = reads.select(*_READ, "asked", start.alias("low"), F.coalesce("first", ended).alias("below"))
     behind = reads.where("first IS NOT NULL").select(
         *_READ, "asked", F.greatest(start, F.col("last") + 1).alias("low"), ended.alias("below")
@@ -55,7 +55,9 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
 def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
     """An offset of the log, above its start and below what the drain came to, that a leader calls out of range: the one
     behind what it gave."""
-    rows = at_place(reads.where("told = 'out_of_range' AND asked >= log_start_after"), given.places.drop("log_start"))
+    rows = at_place(
+        reads.where("reported = 'out_of_range' AND asked >= log_start_after"), given.places.drop("log_start")
+    )
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     rows = rows.withColumn("denied", F.coalesce(F.col("last") + 1, F.col("asked"))).where(F.col("denied") < position)
     return found(rows, Kind.SKIPPED_READ, DENIED, offset="denied", stream=None, seq=None, other="log_start_after")

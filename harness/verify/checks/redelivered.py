@@ -28,7 +28,7 @@ _SPANS: Final = {
 }
 
 
-def given_again(given: Prepared) -> list[dict[str, int]]:
+def redelivered(given: Prepared) -> list[dict[str, int]]:
     """For each bundle, by "topic/partition", how many such offsets a group was given twice."""
     rows = [
         (n, *span) for n, case in enumerate(given.cases) for span in {*_died(case), *_forgotten(case), *_begun(case)}

@@ -23,5 +23,7 @@ def replica_divergence(compared: Compared) -> DataFrame:
     extra = at_place(compared.unshown.where("kind = 'replica'"), compared.given.places)
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     extra = extra.where((position > F.col("offset")) & (F.col("offset") >= F.col("log_start")))
-    how = F.when(is_committed(), F.lit("extra_committed")).otherwise(F.lit("extra"))
-    return found(missing, kind, "missing").unionByName(found(other, kind, "other")).unionByName(found(extra, kind, how))
+    reason = F.when(is_committed(), F.lit("extra_committed")).otherwise(F.lit("extra"))
+    return (
+        found(missing, kind, "missing").unionByName(found(other, kind, "other")).unionByName(found(extra, kind, reason))
+    )

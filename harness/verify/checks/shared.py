@@ -56,7 +56,9 @@ def shared(given: Prepared) -> DataFrame:
         F.count("*").alias("times"),
         F.max("given_ns").alias("last_ns"),
         F.count_if(F.col("answer").isin("accept", "reject")).alias("over"),
-        F.count_if(F.col("answer").isin("accept", "reject") & (F.col("outcome") == Outcome.ACKED.value)).alias("told"),
+        F.count_if(F.col("answer").isin("accept", "reject") & (F.col("outcome") == Outcome.ACKED.value)).alias(
+            "reported"
+        ),
     )
     began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
     each = wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left").localCheckpoint()
@@ -66,13 +68,13 @@ def shared(given: Prepared) -> DataFrame:
     open_ = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
     archived = times >= F.col("limit")
     dark = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
-    how = F.when(F.col("times").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
+    reason = F.when(F.col("times").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
     kind = F.when(dark, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
-    again = each.where("told > 1")
+    again = each.where("reported > 1")
     return union(
         [
-            found(open_, kind, how, reader="group", other=times),
-            found(again, Kind.COMMIT_REGRESSED, "answered again", reader="group", other="told"),
+            found(open_, kind, reason, reader="group", other=times),
+            found(again, Kind.COMMIT_REGRESSED, "answered again", reader="group", other="reported"),
         ]
     )
 

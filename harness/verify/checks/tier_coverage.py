@@ -43,7 +43,7 @@ def doubts(case: Case, far: int, read: int) -> Iterator[Doubt]:
     if not tiered(case):
         return
     if not read:
-        yield Doubt("tier_unread", "of nothing that was read back it is known whether it came from the remote tier")
+        yield Doubt("tier_not_read", "of nothing that was read back it is known whether it came from the remote tier")
     elif far < SHARE_MIN * read:
         text = f"{far} of {read} records read back came from the remote tier, and {SHARE_MIN:.0%} should"
-        yield Doubt("tier_unread", text)
+        yield Doubt("tier_not_read", text)

@@ -44,8 +44,8 @@ def ever_copied(partition: Partition, low: int, high: int) -> str:
             had += min(end, high) - max(base, at) + 1
             at = end + 1
     never = high - low + 1 - had
-    untold = f"no metadata of the remote tier tells of a finished copy of {never} of these offsets"
-    return untold if never else "all had been in the remote tier"
+    orphaned = f"no metadata of the remote tier tells of a finished copy of {never} of these offsets"
+    return orphaned if never else "all had been in the remote tier"
 
 
 def _kept(copied: list[Segment], lineage: Lineage, start: int) -> Kept:

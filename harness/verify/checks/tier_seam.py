@@ -71,7 +71,7 @@ def judged(case: Case, tier: Tier) -> Seam:
     names = {name for name, topic in case.contract.topics.items() if topic.tiered}
     if not names or not case.complete:
         return out
-    out.doubts += [*_unread(names, tier), *_untold(case, names, tier)]
+    out.doubts += [*_not_read(names, tier), *_orphaned(case, names, tier)]
     # What brokers of a release before an upgrade copied they said nothing of.
     one_release = not (case.scenario.get("shape") or {}).get("starts_on")
     every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
@@ -81,10 +81,16 @@ def judged(case: Case, tier: Tier) -> Seam:
     for place, partition in sorted(tier.partitions.items()):
         # What no replica tells of at the end is of topics that had the names before, and is on its way out of the tier.
         if place[0] in names and last_look(partition.replicas):
-            told = _Told(case, place, partition, knows_empty)
-            for found in (told.gaps(), told.claims(), told.objects(), told.contradictions(), told.states()):
-                out.findings += told.listed(found)
-            out.notes += told.leaks()
+            reported = _Told(case, place, partition, knows_empty)
+            for found in (
+                reported.gaps(),
+                reported.claims(),
+                reported.objects(),
+                reported.contradictions(),
+                reported.states(),
+            ):
+                out.findings += reported.listed(found)
+            out.notes += reported.leaks()
     return out
 
 
@@ -214,8 +220,8 @@ class _Told:
     def states(self) -> Iterator[Finding]:
         """One broker contradicts itself. What two brokers write may cross when a leader is replaced."""
         for segment in self.partition.segments.values():
-            before, writer = None, segment.told[0][1]
-            for state, broker, _ in segment.told:
+            before, writer = None, segment.reported[0][1]
+            for state, broker, _ in segment.reported:
                 if state != before and state not in _NEXT[before] and broker == writer:
                     came = "of which it had not written that a copy began" if before is None else f"after {before}"
                     detail = f"broker {broker} wrote {state} of {segment.id}, {came}"
@@ -292,14 +298,14 @@ def _log_is_wrong(segment: Segment, log: Row) -> Iterator[str]:
         yield f"is damaged: {log['faulty']}"
     if log["size_bytes"] != segment.size_bytes:
         yield f"has {log['size_bytes']} bytes, and {segment.size_bytes} by its metadata"
-    held, told = (log["first_offset"], log["last_offset"]), (segment.base_offset, segment.end_offset)
+    held, reported = (log["first_offset"], log["last_offset"]), (segment.base_offset, segment.end_offset)
     if held == (None, None):
         yield "is empty"
-    elif held != told:
-        yield f"has offsets {held[0]} to {held[1]}, and {told[0]} to {told[1]} by its metadata"
+    elif held != reported:
+        yield f"has offsets {held[0]} to {held[1]}, and {reported[0]} to {reported[1]} by its metadata"
 
 
-def _unread(names: set[str], tier: Tier) -> Iterator[Doubt]:
+def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
     """What was not looked at proves nothing."""
     if tier.unreadable:
         first = tier.unreadable[0]
@@ -308,25 +314,25 @@ def _unread(names: set[str], tier: Tier) -> Iterator[Doubt]:
         yield Doubt("tier_unreadable", f"{text}: {first['why']}")
     known = (s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values())
     if not any(segment.finished_ms for segment in known):
-        yield Doubt("tier_unread", "the metadata of the remote tier was not read, or tells of no finished copy")
+        yield Doubt("tier_not_read", "the metadata of the remote tier was not read, or tells of no finished copy")
     by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
     for name, partitions in sorted(by_topic.items()):
         # A topic that has left the tier has none there, and brokers have said so of each.
         copies = [s for p in partitions for s in p.segments.values() if s.finished_ms]
         wanted = not copies or any(segment.copied for segment in copies)
         if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
-            yield Doubt("tier_unread", f"not one object of {name} was seen in the remote tier at the end")
+            yield Doubt("tier_not_read", f"not one object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
-            yield Doubt("tier_unread", f"the leader epochs of {len(lacking)} replicas of {name} are not known")
+            yield Doubt("tier_not_read", f"the leader epochs of {len(lacking)} replicas of {name} are not known")
 
 
-def _untold(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
+def _orphaned(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
     """Replicas that nobody told of at the end: what they have deleted is not known."""
     last = case.last_snapshot
     for p in last["partitions"] if last else []:
         if p["topic"] in names:
             partition = tier.partitions.get(place_of(p), Partition())
-            told = {row["broker"] for row in last_look(partition.replicas)}
-            if silent := sorted(set(p["replicas"]) - told):
+            reported = {row["broker"] for row in last_look(partition.replicas)}
+            if silent := sorted(set(p["replicas"]) - reported):
                 where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
-                yield Doubt("tier_unread", f"nobody told at the end where {where} and the remote tier meet")
+                yield Doubt("tier_not_read", f"nobody told at the end where {where} and the remote tier meet")

@@ -41,18 +41,18 @@ class Segment:
     max_timestamp_ms: int | None = None
     epochs: Lineage = ()
     txn_index_empty: bool | None = None
-    told: list[tuple[str, int, int]] = field(default_factory=list)
+    reported: list[tuple[str, int, int]] = field(default_factory=list)
     finished_ms: int | None = None
     finished_at: int | None = None  # in the order of what brokers wrote of the partition
 
     @property
     def state(self) -> str:
-        return self.told[-1][0]
+        return self.reported[-1][0]
 
     @property
     def stable(self) -> bool:
         """Nothing was written of it while objects were looked at."""
-        return self.told[-1][2] == 1
+        return self.reported[-1][2] == 1
 
     def copied_by(self, at_ns: int) -> bool:
         """By the clock of whoever wrote it."""
@@ -74,8 +74,8 @@ class Segment:
     @property
     def copied(self) -> bool:
         """It was there when replicas were asked, or soon after: who deletes it later has not deleted it by then."""
-        states = {state for state, _, _ in self.told}
-        return FINISHED in states and not any(s in (DELETING, DELETED) and read == 1 for s, _, read in self.told)
+        states = {state for state, _, _ in self.reported}
+        return FINISHED in states and not any(s in (DELETING, DELETED) and read == 1 for s, _, read in self.reported)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def tiers_of(given: Prepared) -> list[Tier]:
         if row["kind"] == "unreadable":
             tier.unreadable.append(row)
         else:
-            _told(tier.partitions[row["topic"], row["topic_id"], row["topic_partition"]], row)
+            _reported(tier.partitions[row["topic"], row["topic_id"], row["topic_partition"]], row)
     for row in _rows(given.tier_objects):
         tiers[row[BUNDLE]].partitions[_place(row)].objects[row["segment_id"]].append(row)
     for row in _rows(given.tier_replicas):
@@ -141,11 +141,11 @@ def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
             yield low, high
 
 
-def _told(partition: Partition, row: Row) -> None:
+def _reported(partition: Partition, row: Row) -> None:
     if row["kind"] == "partition_delete":
         return  # no excuse for a partition that replicas still tell of, and of others nothing is asked
     segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
-    segment.told.append((row["state"], row["broker"], row["read"]))
+    segment.reported.append((row["state"], row["broker"], row["read"]))
     if row["kind"] == "segment":
         segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
         segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])

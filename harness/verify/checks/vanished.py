@@ -27,6 +27,6 @@ def vanished(compared: Compared) -> DataFrame:
     passed = F.coalesce((position > F.col("offset")) | (F.col("log_end") <= F.col("offset")), F.lit(False))
     rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))
     # Of an aborted transaction it is another kind, which shows once its send is known.
-    how = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
+    reason = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
     again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, "written_again", other="drain_epoch")
-    return found(rows, Kind.VANISHED, how).unionByName(again)
+    return found(rows, Kind.VANISHED, reason).unionByName(again)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.availability import Waits, waits
-from harness.verify.checks.redelivered import given_again, missed
+from harness.verify.checks.redelivered import missed, redelivered
 from harness.verify.checks.tier_coverage import reads_of_the_tier
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.inputs import Inputs
@@ -72,7 +72,7 @@ def counts(inputs: Inputs) -> list[Counts]:
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
         out[number].tier = read
-    for number, again in enumerate(given_again(given)):
+    for number, again in enumerate(redelivered(given)):
         out[number].again = again
     for number, deleted in enumerate(missed(given)):
         out[number].missed = deleted

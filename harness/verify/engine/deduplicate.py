@@ -39,7 +39,7 @@ _FINER: Final = {
     "timestamp": 500,
     "timestamp_type": 501,
     "codec": 502,
-    "time_told": 503,
+    "time_reported": 503,
     "time_back": 504,
 }
 _READERS_NAMED: Final = 3
@@ -55,38 +55,38 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
     return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")
 
 
-def by_fate(rows: DataFrame) -> DataFrame:
+def reclassify_aborted(rows: DataFrame) -> DataFrame:
     """What a read_committed reader was given and the drain does not show: aborted, if its transaction was."""
-    aborted = F.col("how").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
+    aborted = F.col("reason").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
     aborted = F.coalesce(aborted, F.lit(False))
     return rows.withColumns(
         {
             "kind": F.when(aborted, F.lit(Kind.ABORTED_READ.value)).otherwise(F.col("kind")),
-            "how": F.when(aborted, F.lit("reader")).otherwise(F.regexp_replace("how", "_committed$", "")),
+            "reason": F.when(aborted, F.lit("reader")).otherwise(F.regexp_replace("reason", "_committed$", "")),
         }
     )
 
 
-def without_echoes(rows: DataFrame) -> DataFrame:
+def deduplicate(rows: DataFrame) -> DataFrame:
     """Drops what a more telling finding on the same record, or at the same offset, says already.
 
     A finding that condemns is only ever dropped for one that condemns as well: an excused loss hides nothing.
     """
     ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
-    finer = F.create_map([F.lit(x) for how, rank in _FINER.items() for x in (how, rank)])
+    finer = F.create_map([F.lit(x) for reason, rank in _FINER.items() for x in (reason, rank)])
     condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
-    rank = table[F.col("kind")] + F.coalesce(finer[F.col("how")], F.lit(0))
+    rank = table[F.col("kind")] + F.coalesce(finer[F.col("reason")], F.lit(0))
     ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)
-    told = ranked
+    reported = ranked
     for scope, known in ((RECORD, F.col("stream") >= 0), ([*PLACE, "offset"], F.col("offset").isNotNull())):
         window = Window.partitionBy(*scope)
         top = F.min("rank").over(window)
         top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
         echo = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
-        told = told.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
+        reported = reported.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
     counted = F.col("kind").isin(*AFTERTHOUGHTS)
-    return told.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
+    return reported.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
 
 
 def once_for_all_readers(rows: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ _LONG: Final = pa.int64()
 SCHEMA: Final = pa.schema(
     [
         ("kind", pa.string()),
-        ("how", pa.string()),
+        ("reason", pa.string()),
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
@@ -45,8 +45,8 @@ def write_records(records: DataFrame | None, folders: Sequence[Path]) -> None:
     parts: dict[int, list[Path]] = {}
     with scratch("findings") as working:
         if records is not None:
-            told = records.where(~records["kind"].isin(*AFTERTHOUGHTS)).select(BUNDLE, *SCHEMA.names)
-            ordered = told.repartition(BUNDLE).sortWithinPartitions(BUNDLE, "kind", "topic", "partition", "offset")
+            reported = records.where(~records["kind"].isin(*AFTERTHOUGHTS)).select(BUNDLE, *SCHEMA.names)
+            ordered = reported.repartition(BUNDLE).sortWithinPartitions(BUNDLE, "kind", "topic", "partition", "offset")
             out = Path(working) / "findings"
             ordered.write.partitionBy(BUNDLE).parquet(str(out))
             for part in sorted(out.glob(f"{BUNDLE}=*/*.parquet")):

@@ -74,17 +74,17 @@ def stream_buckets(given: Prepared) -> DataFrame:
     acked ones. Always among them: acks without an offset, transactions of unknown outcome, whose parts must agree, and
     timestamps outside of the time in which the bucket was sent, or others than were reported.
     """
-    told = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
+    reported = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
     untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
     undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
     sent = given.ledger.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
-        *fingerprint("rc", told & F.col("promised")),
-        *fingerprint("ru", told),
+        *fingerprint("rc", reported & F.col("promised")),
+        *fingerprint("ru", reported),
         F.max(untold | undecided).alias("always"),
-        F.min(F.when(told, F.col("timestamp_ms").isNotNull())).alias("exact"),
-        *_times(told),
-        F.min(F.when(told, F.col("due_from_ns"))).alias("due_from_ns"),
-        F.max(F.when(told, F.col("due_to_ns"))).alias("due_to_ns"),
+        F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
+        *_times(reported),
+        F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
+        F.max(F.when(reported, F.col("due_to_ns"))).alias("due_to_ns"),
     )
     drained = given.observations.where(given.drained)
     read = drained.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(

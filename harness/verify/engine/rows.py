@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 from harness.model.schemas import Columns
 from harness.verify.engine.tables import BUNDLE
 
-# `how`: a word for the circumstances, of which detail.py makes a sentence. `other`: a second place or figure, such as
-# the offset of the first copy; its meaning follows from kind and `how`. Of what a coordinator told: when, when the
+# `reason`: a word for the circumstances, of which sentences.py makes a text. `other`: a second place or figure, such as
+# the offset of the first copy; its meaning follows from kind and `reason`. Of what a coordinator told: when, when the
 # commit was done that it should have told, and when the first one that replaced what it told.
 COLUMNS: Final[Columns] = {
     "kind": "string",
-    "how": "string",
+    "reason": "string",
     "topic": "string",
     "topic_id": "string",
     "partition": "int32",
@@ -26,25 +26,25 @@ COLUMNS: Final[Columns] = {
     "seq": "int64?",
     "reader": "string?",
     "other": "int64?",
-    "told_ns": "int64?",
+    "reported_ns": "int64?",
     "done_ns": "int64?",
     "replaced_ns": "int64?",
 }
 
 # Kinds that are not findings: the judge makes notes and doubts of them.
-DISPLACED: Final = "displaced_by_client"  # where the client may have told a wrong offset
-UNREAD: Final = "unread"
+WRONG_ACK_OFFSET: Final = "displaced_by_client"  # where the client may have told a wrong offset
+NOT_READ: Final = "not_read"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
-AFTERTHOUGHTS: Final = (DISPLACED, UNREAD, UNJUDGED, UNPROCESSED, UNSHARED)
+AFTERTHOUGHTS: Final = (WRONG_ACK_OFFSET, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 
 
-def found(rows: DataFrame, kind: str | Column, how: str | Column = "", **columns: str | Column | None) -> DataFrame:
+def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **columns: str | Column | None) -> DataFrame:
     """Rows in the common form. `columns` replace those of the same name; what a frame lacks is null."""
-    given: dict[str, str | Column | None] = {"kind": _literal(kind), "how": _literal(how), **columns}
+    given: dict[str, str | Column | None] = {"kind": _literal(kind), "reason": _literal(reason), **columns}
     out: list[Column] = []
     for name, declared in COLUMNS.items():
         value = given.get(name, name if name in rows.columns else None)

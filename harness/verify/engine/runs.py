@@ -11,7 +11,7 @@ from harness.verify.engine.tables import BUNDLE
 
 # Rows of findings that a verdict holds, a bundle and kind; the rest is counted. findings.parquet has every record.
 RUNS_MAX: Final = 200
-_FATE: Final = ["kind", "how", "topic", "topic_id", "partition", "reader", "producer", "excused_by", "explained_by"]
+_FATE: Final = ["kind", "reason", "topic", "topic_id", "partition", "reader", "producer", "excused_by", "explained_by"]
 
 
 def runs_of(rows: DataFrame) -> DataFrame:

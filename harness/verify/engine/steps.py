@@ -10,7 +10,7 @@ Steps = Sequence[Mapping[str, Any]]
 
 def episodes_of(steps: Steps) -> list[str]:
     """Names of the faults that bit."""
-    return [step["name"] for step in steps if step["is_fault"] and (step["bite"] or {}).get("held")]
+    return [step["name"] for step in steps if step["is_fault"] and (step["effect"] or {}).get("held")]
 
 
 def step_at(steps: Steps, at_ns: int | None) -> str | None:

@@ -23,7 +23,7 @@ EXCUSES: Final[Columns] = {
     "since_ns": "int64",  # acked at that time or later
     "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
     "took_ns": "int64",  # as long at least from the send to the ack
-    "of_how": "string?",  # how it shows, and of no record in particular, so of no time; null = any, of records
+    "of_reason": "string?",  # how it shows, and of no record in particular, so of no time; null = any, of records
     "why": "string",
 }
 ANY_TIME: Final = 2**62
@@ -33,12 +33,12 @@ def holds(clause: Column) -> Column:
     """Whether a clause of EXCUSES is about a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
     when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
-    made_of = F.coalesce(F.col("how").startswith("processed in "), F.lit(False))
+    made_of = F.coalesce(F.col("reason").startswith("processed in "), F.lit(False))
     in_time = (~acked | (when_ns >= clause["since_ns"])) & (
         (clause["until_ns"] >= ANY_TIME) | (when_ns <= clause["until_ns"])
     )
     long_enough = ~acked | (F.col("returned_ns") - F.col("called_ns") >= clause["took_ns"])
-    of_no_record = F.col("outcome").isNull() & (clause["of_how"] == F.col("how"))
+    of_no_record = F.col("outcome").isNull() & (clause["of_reason"] == F.col("reason"))
     permitted = (
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
@@ -48,7 +48,7 @@ def holds(clause: Column) -> Column:
         & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
         # An ack that told no offset may have stood there.
         & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
-        & F.when(clause["of_how"].isNull(), in_time & long_enough).otherwise(of_no_record)
+        & F.when(clause["of_reason"].isNull(), in_time & long_enough).otherwise(of_no_record)
     )
     return F.coalesce(permitted, F.lit(False))
 
@@ -65,8 +65,8 @@ def clauses(
     offsets: tuple[int, int | None] = (0, None),
     acked_ns: tuple[int, int] = (0, ANY_TIME),
     took_ns: int = 0,
-    how: str | None = None,
+    reason: str | None = None,
 ) -> Iterator[tuple[Any, ...]]:
     """A row of `EXCUSES` for each kind; what is left out is any."""
     for kind in kinds:
-        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, took_ns, how, why
+        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, took_ns, reason, why

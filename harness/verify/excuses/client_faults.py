@@ -35,7 +35,7 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     own_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
     rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
     # An application that processes twice is no client that sends twice: that one's `other` is an offset elsewhere.
-    ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("how").startswith("processed")
+    ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("reason").startswith("processed")
     twice = rows.where(ours)
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
     headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")

@@ -74,8 +74,8 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
         )
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
-    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("how").isin(*_TAKEN))
-    possible &= ~F.col("how").eqNullSafe(_WRITTEN_AGAIN)
+    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_TAKEN))
+    possible &= ~F.col("reason").eqNullSafe(_WRITTEN_AGAIN)
     joined = joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)).localCheckpoint()
     perhaps = joined.where("why IS NOT NULL")
     taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
@@ -93,8 +93,8 @@ def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
     }
     copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
     missing, extra = (
-        (F.col("kind") == Kind.REPLICA_DIVERGENCE.value) & (F.col("how") == how) & F.col("of_reader").isNotNull()
-        for how in _TAKEN
+        (F.col("kind") == Kind.REPLICA_DIVERGENCE.value) & (F.col("reason") == reason) & F.col("of_reader").isNotNull()
+        for reason in _TAKEN
     )
     joined = rows.join(copies, [BUNDLE, "reader"], "left")
     copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(LEADERS))

@@ -73,14 +73,14 @@ def in_force(case: Case, topic: str, key: str, value: str, at_ns: int) -> bool:
 
 
 def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
-    """Steps that set something, with what. In a weakened run a step may be the very thing that is not permitted."""
+    """Steps that set something, with what. In a negative control a step may be the very thing that is not permitted."""
     declared = case.contract.changes
     wanted = None if declared is None else {c.step: _texts(c.config) for c in declared if c.topic == topic}
     for step in case.steps:
         if step["do"] != ALTER_TOPIC or step["args"].get("topic") != topic or step["started_ns"] is None:
             continue
         config = _texts(step["args"].get("config") or {})
-        permitted = not case.run.get("weakened") if wanted is None else wanted.get(step["name"]) == config
+        permitted = not case.run.get("negative_control") if wanted is None else wanted.get(step["name"]) == config
         if permitted:
             yield step, config
 

@@ -29,7 +29,7 @@ from harness.verify.excuses.power_loss import outages
 from harness.verify.excuses.producer_expiry import written_after_expiry
 from harness.verify.excuses.retries import come_late, retry_clauses
 from harness.verify.excuses.share_archived import archived
-from harness.verify.excuses.tier_metadata_lost import untold_clauses
+from harness.verify.excuses.tier_metadata_lost import orphaned_clauses
 from harness.verify.excuses.tier_objects_deleted import deleted_clauses
 
 # An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
@@ -60,7 +60,7 @@ def excused(rows: DataFrame, given: Prepared) -> DataFrame:
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
-    plain += reset_clauses(given) + untold_clauses(given) + deleted_clauses(given)
+    plain += reset_clauses(given) + orphaned_clauses(given) + deleted_clauses(given)
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
     table = frame(given.spark, EXCUSES, plain)
@@ -173,7 +173,7 @@ def _displaced(
     number: int, why: str, topic: str, partition: int, acked_ns: tuple[int, int]
 ) -> Iterator[tuple[Any, ...]]:
     """The copy that was acknowledged may go, and an earlier one of the same send stay, which was cut off elsewhere."""
-    yield from clauses(number, [Kind.DISPLACED], why, topic=topic, partition=partition, acked_ns=acked_ns)
+    yield from clauses(number, [Kind.WRONG_ACK_OFFSET], why, topic=topic, partition=partition, acked_ns=acked_ns)
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -323,8 +323,8 @@ def without_lineage(case: Case) -> list[tuple[str, int]]:
     """
     if not any(producer.acks == "1" for producer in case.contract.producers.values()):
         return []
-    told = {place for place, epochs in _lineages(case).items() if epochs}
-    return sorted(_leader_changes(case).keys() - told)
+    reported = {place for place, epochs in _lineages(case).items() if epochs}
+    return sorted(_leader_changes(case).keys() - reported)
 
 
 def _leader_changes(case: Case) -> dict[tuple[str, int], list[tuple[int, int]]]:

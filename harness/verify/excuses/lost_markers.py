@@ -101,7 +101,7 @@ def hidden_by_hand(rows: DataFrame, given: Prepared, aborted: Iterable[tuple[int
     joined = rows.join(F.broadcast(hands), [*PLACE, "txn_id"], "left")
     of_it = (
         F.col("kind").isin(*(kind.value for kind in _KINDS))
-        & ((F.col("kind") != Kind.LOST.value) | (F.col("how") == _HIDDEN))
+        & ((F.col("kind") != Kind.LOST.value) | (F.col("reason") == _HIDDEN))
         & (F.col("outcome") == Outcome.ACKED.value)
         & (F.col("txn") == TxnOutcome.COMMITTED.value)
         & (F.col("returned_ns") <= F.col("until_ns"))
@@ -121,10 +121,10 @@ def _without_end(hands: DataFrame, given: Prepared) -> DataFrame:
     first = behind.groupBy(*keys, "broker").agg(
         F.min("base_offset").alias("at"), F.min_by("control", "base_offset").alias("ended")
     )
-    told = first.groupBy(*keys).agg(
+    reported = first.groupBy(*keys).agg(
         F.bool_and((F.col("ended") == "abort") & (F.col("at") >= F.col("log_end"))).alias("hung")
     )
-    return hands.join(told.where("hung").select(*keys), keys, "left_semi")
+    return hands.join(reported.where("hung").select(*keys), keys, "left_semi")
 
 
 def _of_transactions(hands: DataFrame, given: Prepared) -> DataFrame:

@@ -53,15 +53,15 @@ def not_cleaned(rows: DataFrame, given: Prepared, topics: DataFrame) -> DataFram
     by_reader = (F.col("kind") == Kind.SKIPPED_READ.value) & ~_of_the_drain()
     lacked = F.when(by_reader, F.lit(_ANY)).when(F.col("extra"), F.lit(LEADERS)).otherwise(F.col("copy"))
     rows = rows.withColumns({"lacked": lacked, "at": F.coalesce("offset", F.lit(-1))}).localCheckpoint()
-    told = _told_twice(rows, given, topics).localCheckpoint()
+    reported = _reported_twice(rows, given, topics).localCheckpoint()
     lackers = frame(given.spark, _LACKERS, [(n, *row) for n, case in enumerate(given.cases) for row in _lackers(case)])
     batches = given.batches.where("broker >= 0").join(topics, [BUNDLE, "topic"], "left_semi")
     uncleaned = union(
         [
-            _in_the_last_segment(told, lackers, batches),
-            _overwritten(told, given, topics),
-            _under_a_marker(told, lackers, batches),
-            _on_disk(told, lackers, batches),
+            _in_the_last_segment(reported, lackers, batches),
+            _overwritten(reported, given, topics),
+            _under_a_marker(reported, lackers, batches),
+            _on_disk(reported, lackers, batches),
         ]
     )
     uncleaned = uncleaned.distinct().withColumn("uncleaned", F.lit(True))
@@ -73,17 +73,19 @@ def _of_the_drain() -> Column:
     return F.col("reader").eqNullSafe(OF_THE_DRAIN)
 
 
-def _told_twice(rows: DataFrame, given: Prepared, topics: DataFrame) -> DataFrame:
+def _reported_twice(rows: DataFrame, given: Prepared, topics: DataFrame) -> DataFrame:
     """Rows, each once, with `between`: one read of a copy shows it and another one does not. It must have gone between
     the two."""
-    told = rows.groupBy(*_AT).agg(
+    reported = rows.groupBy(*_AT).agg(
         F.max("called_ns").alias("called_ns"),
         F.max("returned_ns").alias("returned_ns"),
         F.max((F.col("kind") == Kind.SKIPPED_READ.value) & _of_the_drain()).alias("by_drain"),
     )
     shown = _read(given, topics).where(~is_committed()).select(*RECORD, "lacked").distinct()
-    told = told.join(shown.withColumn("still", F.lit(True)), [*RECORD, "lacked"], "left")
-    return told.withColumn("between", F.col("by_drain") | F.coalesce("still", F.lit(False))).drop("by_drain", "still")
+    reported = reported.join(shown.withColumn("still", F.lit(True)), [*RECORD, "lacked"], "left")
+    return reported.withColumn("between", F.col("by_drain") | F.coalesce("still", F.lit(False))).drop(
+        "by_drain", "still"
+    )
 
 
 def _read(given: Prepared, topics: DataFrame) -> DataFrame:
@@ -92,22 +94,22 @@ def _read(given: Prepared, topics: DataFrame) -> DataFrame:
     return read.withColumn("lacked", F.when(F.col("kind") == "drain", F.lit(LEADERS)).otherwise(F.col("replica")))
 
 
-def _in_the_last_segment(told: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
+def _in_the_last_segment(reported: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
     last = batches.groupBy(*_COPY).agg(F.max("segment").alias("segment"))
     everybody = F.broadcast(lackers.where(F.col("lacked") == _ANY)).join(last, _COPY, "left")
     active = everybody.groupBy(*PLACE).agg(
         F.greatest(F.max("segment"), F.max("cut_to")).alias("from"), F.count_if(F.col("segment").isNull()).alias("mute")
     )
     active = active.where("mute = 0").select(*PLACE, "from")
-    return told.join(F.broadcast(active), PLACE).where("at >= from").select(*_AT)
+    return reported.join(F.broadcast(active), PLACE).where("at >= from").select(*_AT)
 
 
-def _overwritten(told: DataFrame, given: Prepared, topics: DataFrame) -> DataFrame:
+def _overwritten(reported: DataFrame, given: Prepared, topics: DataFrame) -> DataFrame:
     """Another record stands there that was acknowledged later. One of before tells that the client was told a wrong
-    offset, see `displaced`."""
+    offset, see `wrong_ack_offset`."""
     stands = _read(given, topics).select(*PLACE, F.col("offset").alias("at"), "lacked", "stream", "seq").distinct()
     stands = stands.withColumnsRenamed({"stream": "other_stream", "seq": "other_seq"})
-    others = told.join(stands, [*PLACE, "at", "lacked"])
+    others = reported.join(stands, [*PLACE, "at", "lacked"])
     others = others.where("other_stream <> stream OR other_seq <> seq")
     sends = given.ledger.select(
         BUNDLE,
@@ -119,26 +121,26 @@ def _overwritten(told: DataFrame, given: Prepared, topics: DataFrame) -> DataFra
     return others.where(F.coalesce(F.col("other_ns") > F.col("returned_ns"), F.lit(True))).select(*_AT)
 
 
-def _under_a_marker(told: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
+def _under_a_marker(reported: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
     """The marker of a transaction stands there that was written later."""
     markers = batches.where("control IN ('commit', 'abort') AND count > 0")
     markers = markers.select(*_COPY, F.col("base_offset").alias("at"), "max_timestamp_ms")
-    under = told.join(F.broadcast(lackers), [*PLACE, "lacked"]).join(markers, [*_COPY, "at"])
+    under = reported.join(F.broadcast(lackers), [*PLACE, "lacked"]).join(markers, [*_COPY, "at"])
     return under.where("max_timestamp_ms >= returned_ns DIV 1000000").select(*_AT)
 
 
-def _on_disk(told: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
+def _on_disk(reported: DataFrame, lackers: DataFrame, batches: DataFrame) -> DataFrame:
     """In a whole batch on the disk of whoever may have lacked it; a batch of which a cleaner took some tells nothing.
 
     What went between two reads must be missing on a disk that somebody has looked at.
     """
     whole = batches.where("control IS NULL AND count = last_offset - base_offset + 1")
     whole = whole.select(*_COPY, "base_offset", "last_offset", "max_timestamp_ms")
-    wanted = told.select(*PLACE, F.col("at").alias("offset")).distinct()
+    wanted = reported.select(*PLACE, F.col("at").alias("offset")).distinct()
     at = F.col("offset").alias("at")
     held = within(whole, wanted).groupBy(*_COPY, at).agg(F.max("max_timestamp_ms").alias("youngest_ms"))
     looked_at = batches.select(*_COPY).distinct().withColumn("looked_at", F.lit(True))
-    copies = told.join(F.broadcast(lackers), [*PLACE, "lacked"], "left").join(held, [*_COPY, "at"], "left")
+    copies = reported.join(F.broadcast(lackers), [*PLACE, "lacked"], "left").join(held, [*_COPY, "at"], "left")
     copies = copies.join(F.broadcast(looked_at), _COPY, "left")
     # An older one lies where the client was told a wrong offset.
     has = F.coalesce(F.expr("youngest_ms >= called_ns DIV 1000000"), F.lit(False))

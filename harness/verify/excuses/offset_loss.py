@@ -48,8 +48,8 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
     holding = F.filter(
         "clauses",
         lambda c: (
-            F.array_contains(F.split(c["hows"], ","), F.col("how"))
-            & (F.col("told_ns") >= c["from_ns"])
+            F.array_contains(F.split(c["reasons"], ","), F.col("reason"))
+            & (F.col("reported_ns") >= c["from_ns"])
             & (F.col("done_ns") <= c["until_ns"])
             & (F.col("replaced_ns") > c["kept_ns"])
         ),
@@ -74,7 +74,7 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
             f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
             "what groups that are kept there committed before it"
         )
-        for group in groups_told(case):
+        for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
                 yield group, ",".join(_BACK), since_ns, at_ns, in_sync_ns - _METADATA_NS, why
 
@@ -92,12 +92,12 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
             yield event["group"], "gone", due_ns, event["left_ns"], 0, why
 
 
-def may_be_gone(case: Case, group: str, *, told_ns: int, done_ns: int, first_ns: int) -> bool:
+def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
     """Whether a group may have been told that it has no offset. done_ns: of its last commit; first_ns: of its first."""
     return any(
         of_group == group
         and "gone" in hows.split(",")
-        and told_ns >= from_ns
+        and reported_ns >= from_ns
         and done_ns <= until_ns
         and first_ns > kept_ns
         for of_group, hows, from_ns, until_ns, kept_ns, _ in _clauses(case)
@@ -152,9 +152,9 @@ def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, i
             yield event["partition"], event["leader_epoch"], since_ns, event["at_ns"], in_sync_ns
 
 
-def groups_told(case: Case) -> list[str]:
+def groups_reported(case: Case) -> list[str]:
     """Groups that the contract or any coordinator speaks of."""
     contract = case.contract
     declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
-    told = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
-    return sorted(declared | told | {row["group"] for row in case.cluster.get("group_answers") or []})
+    reported = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
+    return sorted(declared | reported | {row["group"] for row in case.cluster.get("group_answers") or []})

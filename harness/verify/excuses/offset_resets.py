@@ -81,7 +81,7 @@ def _may_be_gone(case: Case, row: Mapping[str, Any], last: _Commits) -> bool:
         if step["name"] in case.contract.group_deletions
     )
     return deleted or may_be_gone(
-        case, row["group"], told_ns=row["at_ns"], done_ns=last.done_ns, first_ns=last.first_ns
+        case, row["group"], reported_ns=row["at_ns"], done_ns=last.done_ns, first_ns=last.first_ns
     )
 
 

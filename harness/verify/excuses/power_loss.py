@@ -59,14 +59,14 @@ def _by_place(case: Case) -> dict[tuple[str, int], list[tuple[Row, Row]]]:
     A disk that pretended to have flushed is none of them: no setting of Kafka's has anything to do with that.
     """
     out: dict[tuple[str, int], list[tuple[Row, Row]]] = {}
-    for event, step in sorted(case.events("power_loss"), key=lambda told: told[0]["at_ns"]):
+    for event, step in sorted(case.events("power_loss"), key=lambda reported: reported[0]["at_ns"]):
         if not event.get("pretended"):
             out.setdefault((event["topic"], event["partition"]), []).append((event, step))
     return out
 
 
 def _dead_at(at_ns: int, losses: list[tuple[Row, Row]]) -> dict[int, Row]:
-    """Brokers without power at that time, with how each lost it; healed, a broker is up, in sync or out of it."""
+    """Brokers without power at that time, with reason each lost it; healed, a broker is up, in sync or out of it."""
     return {
         event["broker"]: event
         for event, step in losses

@@ -21,7 +21,7 @@ def archived(rows: DataFrame, given: Prepared) -> DataFrame:
     if not limits:
         return rows
     joined = rows.join(F.broadcast(frame(given.spark, _LIMITS, limits)), [BUNDLE, "reader"], "left")
-    mine = (F.col("kind") == Kind.SKIPPED_READ.value) & (F.col("how") == "unaccepted")
+    mine = (F.col("kind") == Kind.SKIPPED_READ.value) & (F.col("reason") == "unaccepted")
     why = F.concat(F.lit(ARCHIVED_AT), F.col("limit"), F.lit(" of share group "), F.col("reader"))
     over = F.when(mine & (F.col("other") >= F.col("limit")), why)
     return joined.withColumn("excused_by", F.coalesce("excused_by", over)).drop("limit")

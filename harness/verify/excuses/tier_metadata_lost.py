@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.model.contract.internal_topics import TIER_METADATA, UNTOLD_OF, InternalContract, metadata_partition
+from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.checks.read_from import DENIED
@@ -30,7 +30,7 @@ _METADATA_NS: Final = 2 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class Orphaned:
     """Offsets from `low` on and below `high`, of records that were acknowledged by `until_ns`."""
 
     place: Place
@@ -40,7 +40,7 @@ class Untold:
     why: str
 
 
-def untold_clauses(given: Prepared) -> list[tuple[Any, ...]]:
+def orphaned_clauses(given: Prepared) -> list[tuple[Any, ...]]:
     """Rows of `EXCUSES` of records that went so, and of reads that were told that these are out of range."""
     if not any(list(_elections(case)) for case in given.cases):
         return []
@@ -50,11 +50,11 @@ def untold_clauses(given: Prepared) -> list[tuple[Any, ...]]:
 
 def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Finding]:
     """The findings of the seam, those excused that say no more than that nobody tells of such offsets."""
-    spans = list(untold(case, tier))
+    spans = list(orphaned(case, tier))
     return [_gap_excused(finding, spans) if finding.kind is Kind.TIER_GAP else finding for finding in findings]
 
 
-def holes(case: Case, spans: Sequence[Untold]) -> Iterator[Doubt]:
+def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
     """Holes in what was drained that are not excused whole: whatever was in them, no reader comes by."""
     for read in case.reads:
         for hole in read.get("holes") or []:
@@ -64,7 +64,7 @@ def holes(case: Case, spans: Sequence[Untold]) -> Iterator[Doubt]:
                 yield Doubt("hole", f"offsets {low} to {high - 1} of {where} could not be read and are not excused")
 
 
-def _gap_excused(finding: Finding, spans: Sequence[Untold]) -> Finding:
+def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:
     place = finding.topic, finding.topic_id, finding.partition
     first, last = finding.offset_first, finding.offset_last
     if first is None or last is None:
@@ -73,7 +73,7 @@ def _gap_excused(finding: Finding, spans: Sequence[Untold]) -> Finding:
     return replace(finding, excused_by=mine[0].why) if mine else finding
 
 
-def _within(spans: Sequence[Untold], low: int, high: int) -> list[Untold]:
+def _within(spans: Sequence[Orphaned], low: int, high: int) -> list[Orphaned]:
     """Those of one partition that together have all of [low, high); none where they have not."""
     used = []
     for span in sorted(spans, key=lambda span: span.low):
@@ -84,13 +84,13 @@ def _within(spans: Sequence[Untold], low: int, high: int) -> list[Untold]:
 
 
 def _clauses(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
-    for span in untold(case, tier):
+    for span in orphaned(case, tier):
         where: dict[str, Any] = {"topic": span.place[0], "partition": span.place[2], "offsets": (span.low, span.high)}
         yield from clauses(number, _RECORDS, span.why, **where, acked_ns=(0, span.until_ns))
-        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, how=DENIED)
+        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=DENIED)
 
 
-def untold(case: Case, tier: Tier) -> Iterator[Untold]:
+def orphaned(case: Case, tier: Tier) -> Iterator[Orphaned]:
     """What the evidence shows to have gone so, as far as the contract permits it.
 
     A step saw it in the tier before the election, and not while the elected replica was in sync: whatever was said to
@@ -99,12 +99,12 @@ def untold(case: Case, tier: Tier) -> Iterator[Untold]:
     """
     for told_by, at_ns, in_sync_ns, why in _elections(case):
         for place, partition in sorted(tier.partitions.items()):
-            if _told_by(case, place) == told_by:
+            if _reported_by(case, place) == told_by:
                 known_ns = in_sync_ns - _METADATA_NS
                 known, seen = _seen_below(case, place, known_ns), _seen_below(case, place, at_ns)
                 for low, high in _unclaimed(partition, known_ns):
                     if max(low, known) < min(high, seen):
-                        yield Untold(place, max(low, known), min(high, seen), at_ns, why)
+                        yield Orphaned(place, max(low, known), min(high, seen), at_ns, why)
 
 
 def _elections(case: Case) -> Iterator[tuple[int, int, int, str]]:
@@ -117,7 +117,7 @@ def _elections(case: Case) -> Iterator[tuple[int, int, int, str]]:
         if _permitted(case, contract, at_ns):
             alone = f"with min.insync.replicas={contract.min_insync_replicas}"
             what = "what brokers had deleted that one replica alone knew to be in the tier"
-            why = f"{UNTOLD_OF}{partition} in epoch {epoch}, which the contract permits {alone}: {what}"
+            why = f"{ORPHANED_OF}{partition} in epoch {epoch}, which the contract permits {alone}: {what}"
             yield partition, at_ns, in_sync_ns, why
 
 
@@ -125,7 +125,7 @@ def _permitted(case: Case, contract: InternalContract, at_ns: int) -> bool:
     return contract.unclean_election or in_force(case, TIER_METADATA, _UNCLEAN, "true", at_ns)
 
 
-def _told_by(case: Case, place: Place) -> int | None:
+def _reported_by(case: Case, place: Place) -> int | None:
     """The partition of __remote_log_metadata that tells of a place; None where it is in no tier."""
     topic, contract = case.contract.topics.get(place[0]), case.contract.tier
     if topic is None or not topic.tiered or contract is None:
@@ -172,4 +172,4 @@ def _whole(rows: Sequence[Row]) -> Row | None:
 def _said(partition: Partition, segment_id: str) -> bool:
     """Whether anything is told of it but that it began."""
     segment = partition.segments.get(segment_id)
-    return segment is not None and any(state != STARTED for state, _, _ in segment.told)
+    return segment is not None and any(state != STARTED for state, _, _ in segment.reported)

@@ -21,7 +21,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import PLACE, frame
 from harness.verify.excuses.clauses import clauses
-from harness.verify.excuses.tier_metadata_lost import Untold
+from harness.verify.excuses.tier_metadata_lost import Orphaned
 
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _FAILED: Final = "UNKNOWN_SERVER_ERROR"
@@ -72,7 +72,7 @@ def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
     return lookups.alias("asked").join(spans, [*same, within, failed], "left_anti")
 
 
-def deleted(case: Case, tier: Tier) -> Iterator[Untold]:
+def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
     """What the evidence shows to have gone so, as far as the contract knows of it: below where each replica had it
     itself, just before and at the end, of copies whose log is not there, where no other copy that is has it."""
     for event, step in _events(case):
@@ -81,7 +81,7 @@ def deleted(case: Case, tier: Tier) -> Iterator[Untold]:
             if (place[0], place[2]) != (event["topic"], event["partition"]) or segment is None:
                 continue
             for low, high in _gone(segment, partition, event):
-                yield Untold(place, low, high, event["at_ns"], _why(event, step))
+                yield Orphaned(place, low, high, event["at_ns"], _why(event, step))
 
 
 def _times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:

@@ -13,9 +13,9 @@ from harness.evidence.writer import TableWriter
 from harness.kafka.admin.operations import refusal, request
 from harness.kafka.admin.wire import Connection, Unanswered
 from harness.model.clock import now_ns
+from harness.model.entities import MetadataEntity, Operation
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Admin
-from harness.model.things import Operation, Thing
 from harness.workload.admins.admin_plan import Plan, Wanted
 from harness.workload.producers.outcomes import NOT_SENT, outcome_of_operation
 from harness.workload.producers.pacing import Pace
@@ -51,7 +51,7 @@ class AdminLoop(Worker):
         self._table = table
         self._lock = threading.Lock()
         self._operations: list[Operation] = []  # a few a second
-        self._things: dict[str, Thing] = {}
+        self._entities: dict[str, MetadataEntity] = {}
 
     def operations(self) -> list[Operation]:
         """All operations that are over, in order."""
@@ -64,9 +64,9 @@ class AdminLoop(Worker):
             op.called_ns >= since_ns and (outcome is None or op.outcome == outcome.value) for op in self.operations()
         )
 
-    def thing(self, entity: str) -> Thing:
+    def metadata_entity(self, entity: str) -> MetadataEntity:
         """The thing that an operation was about."""
-        return self._things[entity]
+        return self._entities[entity]
 
     def _live(self) -> None:
         pace = Pace(self.spec.rate_per_s, burst_s=1.0 / self.spec.rate_per_s)
@@ -87,7 +87,7 @@ class AdminLoop(Worker):
             op=len(self._operations),
             writer=self.spec.name,
             kind=wanted.did.value,
-            entity=wanted.thing.text,
+            entity=wanted.metadata_entity.text,
             value=wanted.after,
             outcome=outcome_of_operation(error).value,
             called_ns=called_ns,
@@ -96,7 +96,7 @@ class AdminLoop(Worker):
         )
         self._table.append({name: getattr(operation, name) for name in Operation.__dataclass_fields__})
         with self._lock:
-            self._things[wanted.thing.text] = wanted.thing
+            self._entities[wanted.metadata_entity.text] = wanted.metadata_entity
             self._operations.append(operation)
         return Outcome(operation.outcome)
 
@@ -104,13 +104,13 @@ class AdminLoop(Worker):
 def _asked_once(broker: Address, wanted: Wanted, timeout_s: float) -> str | None:
     """The error of one request to one broker, by its name; None when it was done."""
     give_up_at = time.monotonic() + timeout_s
-    did, thing, after = wanted
+    did, metadata_entity, after = wanted
     try:
         connection = Connection(broker, give_up_at)
     except _BROKEN:
         return NOT_SENT
     try:
-        return refusal(did, connection.ask(request(did, thing, after, timeout_s), give_up_at))
+        return refusal(did, connection.ask(request(did, metadata_entity, after, timeout_s), give_up_at))
     except Unanswered:  # the broker speaks no version of it
         return NOT_SENT
     except TimeoutError:

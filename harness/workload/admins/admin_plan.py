@@ -7,9 +7,9 @@ from itertools import cycle, permutations
 from random import Random
 from typing import Final, NamedTuple
 
+from harness.model.entities import ALLOWED, FIRST_PAIR, MetadataEntity, Sort, entities_of
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin
-from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, things_of
 
 _FIRST_NUMBER: Final = 1_000_000_000  # settings and marks: beyond every default
 _ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384  # that Kafka takes for SCRAM-SHA-256
@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
     """One operation; `after` is what the thing is if it is done."""
 
     did: Did
-    thing: Thing
+    metadata_entity: MetadataEntity
     after: str | None
 
 
@@ -30,8 +30,8 @@ class Plan:
 
     def __init__(self, admin: Admin, brokers: int, rng: Random) -> None:
         self._rng = rng
-        self._works = cycle([self._things(work) for work in things_of(admin).values()])
-        self._is: dict[Thing, str | None] = {}
+        self._works = cycle([self._entities(work) for work in entities_of(admin).values()])
+        self._is: dict[MetadataEntity, str | None] = {}
         self._pairs = [f"{one},{other}" for one, other in permutations(range(1, brokers + 1), 2)]
         self._numbers: Mapping[Sort, Iterator[str]] = {
             Sort.TOPIC: _numbers(_FIRST_NUMBER),
@@ -42,36 +42,44 @@ class Plan:
 
     def next(self) -> Wanted:
         """The next operation, of the next kind of work."""
-        thing = next(next(self._works))
-        now = self._is.get(thing)
-        if thing.sort is Sort.TOPIC:
-            return self._made(Did.CREATE_TOPIC, thing) if now is None else Wanted(Did.DELETE_TOPIC, thing, None)
-        if thing.sort is Sort.ACL:
-            allow = Wanted(Did.CREATE_ACL, thing, ALLOWED)
-            return allow if now is None else Wanted(Did.DELETE_ACL, thing, None)
-        if thing.sort is Sort.REPLICAS:
+        metadata_entity = next(next(self._works))
+        now = self._is.get(metadata_entity)
+        if metadata_entity.sort is Sort.TOPIC:
+            return (
+                self._made(Did.CREATE_TOPIC, metadata_entity)
+                if now is None
+                else Wanted(Did.DELETE_TOPIC, metadata_entity, None)
+            )
+        if metadata_entity.sort is Sort.ACL:
+            allow = Wanted(Did.CREATE_ACL, metadata_entity, ALLOWED)
+            return allow if now is None else Wanted(Did.DELETE_ACL, metadata_entity, None)
+        if metadata_entity.sort is Sort.REPLICAS:
             others = [pair for pair in self._pairs if pair != (now or FIRST_PAIR)]
-            return Wanted(Did.REASSIGN, thing, self._rng.choice(others))
-        if thing.sort is Sort.USER:
-            return self._made_or_gone(Did.SET_USER, Did.DELETE_USER, thing, now)
-        if thing.sort is Sort.TOPIC_CONFIG and self._rng.random() < _INVALID_SHARE:
-            return Wanted(Did.SET_CONFIG, thing, f"-{next(self._numbers[thing.sort])}")
-        return self._made_or_gone(Did.SET_CONFIG, Did.UNSET_CONFIG, thing, now)
+            return Wanted(Did.REASSIGN, metadata_entity, self._rng.choice(others))
+        if metadata_entity.sort is Sort.USER:
+            return self._made_or_gone(Did.SET_USER, Did.DELETE_USER, metadata_entity, now)
+        if metadata_entity.sort is Sort.TOPIC_CONFIG and self._rng.random() < _INVALID_SHARE:
+            return Wanted(Did.SET_CONFIG, metadata_entity, f"-{next(self._numbers[metadata_entity.sort])}")
+        return self._made_or_gone(Did.SET_CONFIG, Did.UNSET_CONFIG, metadata_entity, now)
 
     def done(self, wanted: Wanted) -> None:
         """It was done, or may have been: what follows is planned as if it was."""
-        self._is[wanted.thing] = wanted.after
+        self._is[wanted.metadata_entity] = wanted.after
 
-    def _made(self, did: Did, thing: Thing) -> Wanted:
-        return Wanted(did, thing, next(self._numbers[thing.sort]))
+    def _made(self, did: Did, metadata_entity: MetadataEntity) -> Wanted:
+        return Wanted(did, metadata_entity, next(self._numbers[metadata_entity.sort]))
 
-    def _made_or_gone(self, made: Did, gone: Did, thing: Thing, now: str | None) -> Wanted:
-        return self._made(made, thing) if now is None or self._rng.random() < 0.5 else Wanted(gone, thing, None)
+    def _made_or_gone(self, made: Did, gone: Did, metadata_entity: MetadataEntity, now: str | None) -> Wanted:
+        return (
+            self._made(made, metadata_entity)
+            if now is None or self._rng.random() < 0.5
+            else Wanted(gone, metadata_entity, None)
+        )
 
-    def _things(self, work: list[Thing]) -> Iterator[Thing]:
-        for nth, thing in enumerate(cycle(work)):
+    def _entities(self, work: list[MetadataEntity]) -> Iterator[MetadataEntity]:
+        for nth, metadata_entity in enumerate(cycle(work)):
             for _ in range(1 + nth % _OPERATIONS_MAX):
-                yield thing
+                yield metadata_entity
 
 
 def _numbers(first: int) -> Iterator[str]:

@@ -18,18 +18,18 @@ from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import AUTO_AHEAD, Reader
 from harness.workload.consumers.consumer_group import ASKED_WAIT_S
-from harness.workload.consumers.crashing_consumer import Death, MortalReader, spans
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.meters import Place
 
 AUTO: Final[dict[str, Any]] = {"enable.auto.commit": True, "auto.commit.interval.ms": 500}
 
 
-class AutoReader(MortalReader):
+class AutoReader(CrashingReader):
     """Processes what a poll gave before it polls again, or lets its client poll ahead (`commits`)."""
 
-    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
-        super().__init__(spec, desk, observations, commits)
+    def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, context, observations, commits)
         self._ahead = spec.commits == AUTO_AHEAD
         # Ends of what it was given since the last commit that was acknowledged, and when.
         self._given: dict[Place, list[tuple[int, int]]] = {}

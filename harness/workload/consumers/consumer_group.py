@@ -13,7 +13,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
-from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadingDesk
+from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext
 from harness.workload.consumers.offset_resets import Resets
 from harness.workload.java import java_settings
 from harness.workload.meters import Place
@@ -35,8 +35,8 @@ SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
 class GroupReader(LiveReader):
     """Commits synchronously what it has observed, so that each commit has an outcome."""
 
-    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
-        super().__init__(spec, desk, observations)
+    def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, context, observations)
         self.protocol: GroupProtocol = spec.protocol
         self._commits = commits
         self._committed: dict[Place, int] = {}
@@ -99,9 +99,9 @@ class GroupReader(LiveReader):
         starts = self._ask(consumer, places, COMMITTED_WAIT_S)
         if starts is None:
             return  # the client asks again by itself
-        told = {(start.topic, start.partition): start.offset for start in starts}
-        self._goes_on_from(told)
-        self.resets.assigned(told, first=not self.acked_commits)
+        reported = {(start.topic, start.partition): start.offset for start in starts}
+        self._goes_on_from(reported)
+        self.resets.assigned(reported, first=not self.acked_commits)
         for start in starts:
             start.offset = self._goes_on_at(start.offset)
         consumer.incremental_assign(starts)
@@ -210,7 +210,7 @@ class GroupReader(LiveReader):
             {
                 "group": self.spec.group,
                 "topic": place[0],
-                "topic_id": self.desk.targets[place[0]].topic_id,
+                "topic_id": self.context.targets[place[0]].topic_id,
                 "partition": place[1],
                 "offset": offset,
                 "outcome": outcome.value,
@@ -255,7 +255,7 @@ def left(
     """The same of anybody, by the topics and the next offsets of who reads them together."""
     missing: dict[str, int] = {}
     for (topic, partition), offset in acked.items():
-        told = [positions.get((topic, partition), 0) for topics, positions in reading if topic in topics]
-        if told and max(told) <= offset:
-            missing[f"{topic}/{partition}"] = offset + 1 - max(told)
+        reported = [positions.get((topic, partition), 0) for topics, positions in reading if topic in topics]
+        if reported and max(reported) <= offset:
+            missing[f"{topic}/{partition}"] = offset + 1 - max(reported)
     return missing

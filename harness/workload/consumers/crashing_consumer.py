@@ -13,7 +13,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.scenario.scenario import GroupProtocol, Reader
 from harness.workload.consumers.consumer_group import GroupReader
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.meters import Place
 
 AWAY_LOOK_S: Final = 0.1
@@ -59,12 +59,12 @@ class Pause:
     resumed: bool = False
 
 
-class MortalReader(GroupReader):
+class CrashingReader(GroupReader):
     """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
     has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
 
-    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter, commits: TableWriter) -> None:
-        super().__init__(spec, desk, observations, commits)
+    def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
+        super().__init__(spec, context, observations, commits)
         self._death: Death | None = None
         self._dead = False
         self._restart: Restart | None = None

@@ -34,7 +34,7 @@ UNREADABLE: Final = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingDesk:
+class ReadContext:
     """What all readers of a run share. java: the release's own clients, where some reader is one."""
 
     bootstrap: str
@@ -52,19 +52,19 @@ class ReadingDesk:
 class LiveReader(Worker):
     """Reads assigned partitions from their start in a thread of its own, until it is told to stop."""
 
-    def __init__(self, spec: Reader, desk: ReadingDesk, observations: TableWriter) -> None:
+    def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter) -> None:
         super().__init__("reader", spec.name)
         self.spec = spec
-        self.desk = desk
+        self.context = context
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
         self.acked_commits = 0  # of a group
         self._jumps = Jumps()
         self._observer = Observer(
-            observations, desk.topic_ids, desk.run, reader=spec.name, kind="live", isolation=spec.isolation
+            observations, context.topic_ids, context.run, reader=spec.name, kind="live", isolation=spec.isolation
         )
         self._taken: set[Place] = set()
-        self._topic_ids = desk.topic_ids
+        self._topic_ids = context.topic_ids
 
     @property
     def seen(self) -> int:
@@ -100,25 +100,25 @@ class LiveReader(Worker):
     def _current(self, consumer: Any) -> Any:
         """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it
         has seen of a name, and those of the new topic begin again at 0. It goes on where the old one was elsewhere."""
-        told = {t: self.desk.targets[t] for t in self.spec.topics}
-        anew = [t for t, target in told.items() if target.partitions and self._topic_ids[t] != target.topic_id]
+        reported = {t: self.context.targets[t] for t in self.spec.topics}
+        anew = [t for t, target in reported.items() if target.partitions and self._topic_ids[t] != target.topic_id]
         if not anew:
             return consumer
         consumer.close()
         for topic in anew:
-            self._topic_ids[topic] = told[topic].topic_id
-            self._observer.rename(topic, told[topic].topic_id)
+            self._topic_ids[topic] = reported[topic].topic_id
+            self._observer.rename(topic, reported[topic].topic_id)
         self._taken = set()
         return self._consumer()
 
     def _consumer(self) -> Any:
         """A new client; the one kind has the methods of the other."""
         settings = self._settings()
-        return Consumer(settings) if self.desk.java is None else JavaConsumer(self.desk.java, settings)
+        return Consumer(settings) if self.context.java is None else JavaConsumer(self.context.java, settings)
 
     def _settings(self) -> dict[str, Any]:
-        access = self.desk.access.of(reader_name(self.spec.name))
-        return reader_settings(self.spec, self.desk.bootstrap, f"{self.spec.name}-{self.desk.run:x}", access)
+        access = self.context.access.of(reader_name(self.spec.name))
+        return reader_settings(self.spec, self.context.bootstrap, f"{self.spec.name}-{self.context.run:x}", access)
 
     def _begin(self, consumer: Consumer) -> None:
         self._take_up(consumer)
@@ -126,7 +126,7 @@ class LiveReader(Worker):
     def _take_up(self, consumer: Consumer) -> None:
         """Reads partitions from their start that it does not read yet: all of them, later those that were added. Lets
         go of those that are not to be read any more."""
-        every = ((topic, p) for topic in self.spec.topics for p in range(self.desk.targets[topic].partitions))
+        every = ((topic, p) for topic in self.spec.topics for p in range(self.context.targets[topic].partitions))
         wanted = set(every)
         if gone := [TopicPartition(*place) for place in self._taken - wanted]:
             consumer.incremental_unassign(gone)

@@ -59,7 +59,7 @@ class ProcessorLoop(TransactionLoop):
         self.plan = producer.spec.processes
         self.spec = replace(self.spec, offsets_of=self.plan.group)  # whose offsets its rows of commits are about
         self._processed = processed
-        self._chance = random.Random(f"{producer.desk.seed}/{producer.spec.name}/aborts")
+        self._chance = random.Random(f"{producer.context.seed}/{producer.spec.name}/aborts")
         self._consumer: Consumer | None = None
         self._held: list[Message] = []
         self._done: dict[Place, int] = {}  # committed, by the answer
@@ -132,21 +132,21 @@ class ProcessorLoop(TransactionLoop):
         whatever the reason."""
         dies_at = None if death is None else death.at
         positions = {place: end for place, (_, end) in spans(batch).items()}
-        self._mortal(dies_at == "read", batch)
+        self._crashing(dies_at == "read", batch)
         if self.plan.commits == "before":
             self._commit_alone(positions)
-            self._mortal(dies_at == "offsets", batch)
-        txn_id, called_ns = self.producer.desk.numbers.transaction(), now_ns()
-        with self._told(txn_id, called_ns) as told:
-            self._within(batch, positions, txn_id, called_ns, dies_at, told)
-        if told.outcome is TxnOutcome.ABORTED:
+            self._crashing(dies_at == "offsets", batch)
+        txn_id, called_ns = self.producer.context.numbers.transaction(), now_ns()
+        with self._reported(txn_id, called_ns) as reported:
+            self._within(batch, positions, txn_id, called_ns, dies_at, reported)
+        if reported.outcome is TxnOutcome.ABORTED:
             self._rewind(batch)
             return False
-        self._mortal(dies_at == "produced", batch)
+        self._crashing(dies_at == "produced", batch)
         if self.plan.commits == "after":
             self._commit_alone(positions)
         self._done = self._done | positions
-        self._mortal(dies_at is not None, batch)
+        self._crashing(dies_at is not None, batch)
         return True
 
     def _within(
@@ -156,7 +156,7 @@ class ProcessorLoop(TransactionLoop):
         txn_id: int,
         called_ns: int,
         dies_at: Moment | None,
-        told: _Told,
+        reported: _Told,
     ) -> None:
         carried = self.plan.commits == "transaction"
         failed_before = self.producer.failed_sends
@@ -164,26 +164,26 @@ class ProcessorLoop(TransactionLoop):
         self._make(batch, txn_id)
         whole = self.producer.flush(FLUSH_S) and self.producer.failed_sends == failed_before
         if carried:
-            self._leave(dies_at == "produced", batch, txn_id, called_ns, told)
+            self._leave(dies_at == "produced", batch, txn_id, called_ns, reported)
             assert self._consumer is not None
             self._group = self._consumer.consumer_group_metadata()
             whole = whole and self.producer.fatal is None and self._carry(positions, txn_id)
-            self._leave(dies_at == "offsets", batch, txn_id, called_ns, told)
+            self._leave(dies_at == "offsets", batch, txn_id, called_ns, reported)
         abort = dies_at is None and self._chance.random() < self.spec.abort_share
         if dies_at == "commit" and whole:
             self._commit_unheard()
-            self._mortal(True, batch)
+            self._crashing(True, batch)
         if self.producer.fatal is None:
-            told.outcome = self._end(commit=whole and not abort)
-        if told.outcome is TxnOutcome.UNKNOWN or not whole:
+            reported.outcome = self._end(commit=whole and not abort)
+        if reported.outcome is TxnOutcome.UNKNOWN or not whole:
             raise _Died
 
     @contextmanager
-    def _told(self, txn_id: int, called_ns: int) -> Iterator[_Told]:
+    def _reported(self, txn_id: int, called_ns: int) -> Iterator[_Told]:
         """Writes the row of a transaction, however it ends; its client is of no use any more where that is unknown."""
-        told = _Told()
+        reported = _Told()
         try:
-            yield told
+            yield reported
         except KafkaException as failure:  # the client is beyond use: unknown, and another one
             self.errors.append(failure.args[0].name())
             raise _Died from None
@@ -191,8 +191,8 @@ class ProcessorLoop(TransactionLoop):
             self._give_up(f"a call of the processor {self.name} hangs ({hung})")
             raise _Died from None
         finally:
-            if not told.left_open:
-                self._write(txn_id, told.outcome, called_ns)
+            if not reported.left_open:
+                self._write(txn_id, reported.outcome, called_ns)
 
     def _make(self, batch: Sequence[Message], txn_id: int) -> None:
         """Writes one record for each of a batch, in order; of one partition, to one partition."""
@@ -201,7 +201,7 @@ class ProcessorLoop(TransactionLoop):
         for message in batch:
             by_place.setdefault((str(message.topic()), int(message.partition() or 0)), []).append(message)
         for place, messages in by_place.items():
-            to = (topic, place[1] % self.producer.desk.targets[topic].partitions)
+            to = (topic, place[1] % self.producer.context.targets[topic].partitions)
             offsets = [int(message.offset() or 0) for message in messages]
             while offsets and self.producer.fatal is None:
                 tally = Tally()
@@ -218,7 +218,7 @@ class ProcessorLoop(TransactionLoop):
                 {
                     "processor": self.name,
                     "topic": place[0],
-                    "topic_id": self.producer.desk.targets[place[0]].topic_id,
+                    "topic_id": self.producer.context.targets[place[0]].topic_id,
                     "partition": place[1],
                     "offset": offset,
                     "stream": stream,
@@ -247,19 +247,19 @@ class ProcessorLoop(TransactionLoop):
 
     # --- how it dies, and who comes then ---
 
-    def _mortal(self, dies: bool, batch: Sequence[Message]) -> None:
+    def _crashing(self, dies: bool, batch: Sequence[Message]) -> None:
         if dies and self._death is not None:
             self._death.between = spans(batch)
             raise _Died
 
-    def _leave(self, dies: bool, batch: list[Message], txn_id: int, called_ns: int, told: _Told) -> None:
+    def _leave(self, dies: bool, batch: list[Message], txn_id: int, called_ns: int, reported: _Told) -> None:
         """Dies with its transaction open, as a zombie or for good."""
         if dies and self._death is not None and self._death.zombie:
             assert self._consumer is not None
             group = self._consumer.consumer_group_metadata()
             self._zombie = _Zombie(self.producer.client, group, txn_id, called_ns, batch)
-            told.left_open = True
-        self._mortal(dies, batch)
+            reported.left_open = True
+        self._crashing(dies, batch)
 
     def _commit_unheard(self) -> None:
         """Sends the commit and does not live to hear the answer."""
@@ -312,12 +312,14 @@ class ProcessorLoop(TransactionLoop):
             self._consumer = None
 
     def _settings(self) -> dict[str, Any]:
-        desk = self.producer.desk
-        client_id = f"{self.name}-in-{desk.run:x}"
-        settings = consumer_settings(desk.bootstrap, client_id, self.plan.group, "read_committed") | SESSION | CLASSIC
+        context = self.producer.context
+        client_id = f"{self.name}-in-{context.run:x}"
+        settings = (
+            consumer_settings(context.bootstrap, client_id, self.plan.group, "read_committed") | SESSION | CLASSIC
+        )
         # Only who has never committed begins at the log's start: later that would do everything once more.
         first = "error" if self._done else "earliest"
-        return settings | dict(desk.access.settings) | {"auto.offset.reset": first, "enable.partition.eof": True}
+        return settings | dict(context.access.settings) | {"auto.offset.reset": first, "enable.partition.eof": True}
 
     def _group_metadata(self, group: str) -> Any:  # noqa: ARG002 - each of its consumers has its own
         return None

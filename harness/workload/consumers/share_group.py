@@ -13,7 +13,7 @@ from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.crashing_consumer import Death, spans
-from harness.workload.consumers.live_readers import POLL_S, LiveReader, ReadingDesk, split
+from harness.workload.consumers.live_readers import POLL_S, LiveReader, ReadContext, split
 from harness.workload.java.java_consumer import Given
 from harness.workload.java.java_settings import share_settings
 from harness.workload.java.java_share import ACCEPT, REJECT, RELEASE, JavaShareConsumer
@@ -35,14 +35,14 @@ class ShareReader(LiveReader):
     def __init__(
         self,
         spec: Reader,
-        desk: ReadingDesk,
+        context: ReadContext,
         observations: TableWriter,
         deliveries: TableWriter,
         acked: Acked,
         *,
         alone: bool,
     ) -> None:
-        super().__init__(spec, desk, observations)
+        super().__init__(spec, context, observations)
         self._deliveries = deliveries
         self._acked = acked
         self._alone = alone
@@ -71,9 +71,9 @@ class ShareReader(LiveReader):
         return self._death
 
     def _consumer(self) -> JavaShareConsumer:
-        assert self.desk.java is not None
-        client_id = f"{self.spec.name}-{self.desk.run:x}"
-        return JavaShareConsumer(self.desk.java, share_settings(self.spec, self.desk.bootstrap, client_id))
+        assert self.context.java is not None
+        client_id = f"{self.spec.name}-{self.context.run:x}"
+        return JavaShareConsumer(self.context.java, share_settings(self.spec, self.context.bootstrap, client_id))
 
     def _begin(self, consumer: Any) -> None:
         consumer.subscribe(list(self.spec.topics))
@@ -134,11 +134,11 @@ class ShareReader(LiveReader):
             error: Any = failure.args[0]
             errors = dict.fromkeys(answers, error.name())
             if error.fatal():
-                self._told(by_place, counts, errors, given_ns)
+                self._reported(by_place, counts, errors, given_ns)
                 raise
-        self._told(by_place, counts, errors, given_ns)
+        self._reported(by_place, counts, errors, given_ns)
 
-    def _told(
+    def _reported(
         self, by_place: Mapping[Place, list[int]], counts: Any, errors: Mapping[Place, str], given_ns: int
     ) -> None:
         for place, offsets in by_place.items():
@@ -169,7 +169,7 @@ class ShareReader(LiveReader):
                 "group": self.spec.group,
                 "reader": self.spec.name,
                 "topic": place[0],
-                "topic_id": self.desk.targets[place[0]].topic_id,
+                "topic_id": self.context.targets[place[0]].topic_id,
                 "partition": place[1],
                 "offset": offsets,
                 "count": [counts[*place, offset] for offset in offsets],

@@ -24,10 +24,10 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.replica_reads import Copy, CopyReader, Patience, Read
 from harness.workload.meters import Meters, Place
-from harness.workload.producers.recording_producer import Desk, RecordingProducer, Target
+from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -171,16 +171,16 @@ def _reader(
     *,
     attempt: int = 0,
 ) -> CopyReader:
-    desk = ReadingDesk(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run, access=plan.access)
+    context = ReadContext(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run, access=plan.access)
     return CopyReader(
-        desk, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, attempt=attempt
+        context, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, attempt=attempt
     )
 
 
 def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> dict[Place, int]:
     """One more record on every partition, with its ledger row; the offset of each that was acked."""
     ledger, reservations = bundle.table("ledger", SENTINEL), bundle.table("reservations", SENTINEL)
-    desk = Desk(
+    context = ProducerContext(
         bootstrap=plan.bootstrap,
         targets=plan.targets,
         numbers=numbers,
@@ -192,7 +192,7 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
         access=plan.access,
     )
     topics = tuple(sorted({copy.topic for copy in plan.copies}))
-    producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), desk)
+    producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), context)
     for copy in plan.copies:
         producer.queue(copy.place, 1)
     give_up_at = time.monotonic() + WAY_S
@@ -201,4 +201,4 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
     producer.close(SENTINEL_DEADLINE_S)
     ledger.close()
     reservations.close()
-    return {place: offset for place, offset in desk.meters.highest_acked().items() if offset >= 0}
+    return {place: offset for place, offset in context.meters.highest_acked().items() if offset >= 0}

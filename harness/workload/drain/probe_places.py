@@ -61,7 +61,7 @@ def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
     )
 
 
-def aloof_groups(scenario: Scenario) -> frozenset[str]:
+def non_committing_groups(scenario: Scenario) -> frozenset[str]:
     """Groups that a member of the classic kind had better not join: static members leave their places behind them
     (KIP-345), and of those that the coordinator hands out the group may still be (KIP-848)."""
     turned = any("protocol" in step.args for step in scenario.steps)

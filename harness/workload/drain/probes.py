@@ -22,7 +22,7 @@ from harness.evidence.writer import BundleWriter
 from harness.model.clock import now_ns
 from harness.model.schemas import ISOLATIONS
 from harness.workload.consumers.consumer_group import CLASSIC
-from harness.workload.consumers.live_readers import EOF, JUMPS, ReadingDesk
+from harness.workload.consumers.live_readers import EOF, JUMPS, ReadContext
 from harness.workload.drain.probe_places import COMMIT, Ask, Logs
 from harness.workload.meters import Place
 from harness.workload.records.observations import Observer
@@ -59,21 +59,21 @@ class Answer:
     ask: Ask
     asked_ns: int
     records: list[Message] = field(default_factory=list)
-    told: str = SILENT
+    reported: str = SILENT
     end_offset: int | None = None
     at_ns: int = 0
 
     @property
     def nothing(self) -> bool:
         """Nobody said anything."""
-        return self.told == SILENT and not self.records
+        return self.reported == SILENT and not self.records
 
 
 def probe(
     asks: Mapping[Place, Sequence[Ask]],
     groups: Mapping[str, Sequence[str]],
     logs: Logs,
-    desk: ReadingDesk,
+    context: ReadContext,
     bundle: BundleWriter,
     patience: ProbePatience | None = None,
 ) -> list[str]:
@@ -83,9 +83,9 @@ def probe(
     """
     patience = patience or ProbePatience()
     give_up_at = time.monotonic() + patience.total_s
-    probers = [Prober(asks, logs, desk, isolation, patience, give_up_at) for isolation in ISOLATIONS]
+    probers = [Prober(asks, logs, context, isolation, patience, give_up_at) for isolation in ISOLATIONS]
     probers += [
-        Joiner({}, logs, desk, ISOLATIONS[0], patience, give_up_at, group=group, topics=topics)
+        Joiner({}, logs, context, ISOLATIONS[0], patience, give_up_at, group=group, topics=topics)
         for group, topics in groups.items()
     ]
     with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="probe") as pool:
@@ -95,7 +95,7 @@ def probe(
         table.append(row)
     table.close()
     unasked = [f"{prober.name} was given nothing to read" for prober in probers if not prober.asked and logs.starts]
-    return [_sentence(row) for row in rows if row["told"] == SILENT and not row["records"]] + unasked
+    return [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]] + unasked
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
@@ -109,12 +109,12 @@ class Prober:
         self,
         asks: Mapping[Place, Sequence[Ask]],
         logs: Logs,
-        desk: ReadingDesk,
+        context: ReadContext,
         isolation: str,
         patience: ProbePatience,
         give_up_at: float,
     ) -> None:
-        self._asks, self._logs, self._desk, self._isolation = asks, logs, desk, isolation
+        self._asks, self._logs, self._context, self._isolation = asks, logs, context, isolation
         self._patience, self._give_up_at = patience, give_up_at
         self.name = f"probe-{isolation.removeprefix('read_')}"
         self._answers: list[tuple[int, Answer]] = []  # with the session of its records
@@ -128,7 +128,7 @@ class Prober:
         """The rows of `probes`."""
         table = bundle.table("observations", self.name)
         self._observer = Observer(
-            table, self._desk.topic_ids, self._desk.run, reader=self.name, kind="probe", isolation=self._isolation
+            table, self._context.topic_ids, self._context.run, reader=self.name, kind="probe", isolation=self._isolation
         )
         before = self._log_starts(self._places())
         self._ask_all()
@@ -165,9 +165,9 @@ class Prober:
                 consumer.close()
 
     def _settings(self) -> dict[str, Any]:
-        name = f"{self.name}-{self._desk.run:x}"
-        access = self._desk.access.of(self.name)
-        return consumer_settings(self._desk.bootstrap, name, name, self._isolation) | _SMALL | access
+        name = f"{self.name}-{self._context.run:x}"
+        access = self._context.access.of(self.name)
+        return consumer_settings(self._context.bootstrap, name, name, self._isolation) | _SMALL | access
 
     def _collect(
         self, consumer: Consumer, answers: dict[Place, Answer], within_s: float | None = None
@@ -177,24 +177,24 @@ class Prober:
         while time.monotonic() < give_up_at and not self._over(answers):
             for message in consumer.consume(_POLL_RECORDS, _POLL_S):
                 answer = answers.get((str(message.topic()), int(message.partition() or 0)))
-                if answer is not None and answer.told == SILENT:
+                if answer is not None and answer.reported == SILENT:
                     self._take(answer, message)
         return answers
 
     def _over(self, answers: Mapping[Place, Answer]) -> bool:
-        return all(answer.told != SILENT for answer in answers.values())
+        return all(answer.reported != SILENT for answer in answers.values())
 
     def _take(self, answer: Answer, message: Message) -> None:
         error, offset = message.error(), int(message.offset() or 0)
         if error is None:
             answer.records.append(message)
             if len(answer.records) == RECORDS:
-                answer.told = ENOUGH
+                answer.reported = ENOUGH
         # An end below what the drain was given is none: the high watermark of a leader may lag (KIP-207).
         elif error.name() == EOF and offset >= self._logs.positions.get((answer.ask.place, self._isolation), 0):
-            answer.told, answer.end_offset = END, offset
+            answer.reported, answer.end_offset = END, offset
         elif error.name() in JUMPS:
-            answer.told = OUT_OF_RANGE
+            answer.reported = OUT_OF_RANGE
         answer.at_ns = now_ns()
 
     def _keep(self, answers: Mapping[Place, Answer]) -> None:
@@ -226,14 +226,14 @@ class Prober:
             "why": ask.why,
             "isolation": self._isolation,
             "topic": ask.place[0],
-            "topic_id": self._desk.topic_ids[ask.place[0]],
+            "topic_id": self._context.topic_ids[ask.place[0]],
             "partition": ask.place[1],
             "offset": ask.offset,
             "time_ms": ask.time_ms,
             "log_start": before.get(ask.place),
             "log_start_after": after.get(ask.place),
             "records": len(answer.records),
-            "told": answer.told,
+            "reported": answer.reported,
             "end_offset": answer.end_offset,
             "asked_ns": answer.asked_ns,
             "at_ns": answer.at_ns or now_ns(),
@@ -260,9 +260,9 @@ class Joiner(Prober):
 
         def assigned(member: Consumer, partitions: list[TopicPartition]) -> None:
             with suppress(KafkaException):  # without an answer there is nothing to hold against it
-                for told in member.committed(partitions, self._patience.marks_s):
-                    if told.error is None and told.offset >= 0:
-                        ask = Ask((told.topic, told.partition), told.offset, COMMIT)
+                for reported in member.committed(partitions, self._patience.marks_s):
+                    if reported.error is None and reported.offset >= 0:
+                        ask = Ask((reported.topic, reported.partition), reported.offset, COMMIT)
                         answers[ask.place] = Answer(ask, now_ns())
             self._joined = True
             member.incremental_assign(partitions)  # the client asks for the commits itself

@@ -22,7 +22,7 @@ from harness.workload.consumers.live_readers import (
     JUMPS,
     UNREADABLE,
     Jumps,
-    ReadingDesk,
+    ReadContext,
     begin_at,
     serving_brokers,
     split,
@@ -110,7 +110,7 @@ class CopyReader:
 
     def __init__(
         self,
-        desk: ReadingDesk,
+        context: ReadContext,
         copies: Sequence[Copy],
         sentinels: Mapping[Place, int],
         *,
@@ -119,7 +119,7 @@ class CopyReader:
         patience: Patience,
         attempt: int = 0,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self.isolation = isolation
         self.broker = broker
         self._patience = patience
@@ -141,8 +141,8 @@ class CopyReader:
         """Reads until every partition is at its target or patience has run out; `stuck_reason` then says where."""
         observer = Observer(
             observations,
-            self._desk.topic_ids,
-            self._desk.run,
+            self._context.topic_ids,
+            self._context.run,
             reader=self.name,
             kind=self._kind,
             isolation=self.isolation,
@@ -188,7 +188,7 @@ class CopyReader:
             isolation=self.isolation,
             replica=broker,
             topic=copy.topic,
-            topic_id=self._desk.targets[copy.topic].topic_id,
+            topic_id=self._context.targets[copy.topic].topic_id,
             partition=copy.partition,
             start=copy.logs.get(broker, (0, 0))[0],
             target=max(copy.log_end, 0 if sentinel is None else sentinel + 1),
@@ -196,11 +196,13 @@ class CopyReader:
         )
 
     def _settings(self) -> dict[str, Any]:
-        settings = consumer_settings(self._desk.bootstrap, f"{self.name}-{self._desk.run:x}", self.name, self.isolation)
+        settings = consumer_settings(
+            self._context.bootstrap, f"{self.name}-{self._context.run:x}", self.name, self.isolation
+        )
         rack = {} if self.broker is None else {"client.rack": f"r{self.broker}"}
         return (
             settings
-            | dict(self._desk.access.settings)
+            | dict(self._context.access.settings)
             | rack
             | {
                 "enable.partition.eof": True,
@@ -219,7 +221,7 @@ class CopyReader:
         A partition is without a broker for a moment when its leader moves or a connection breaks; then the client goes
         to the leader, which sends it away again without a record.
         """
-        self._desk.access.note(self.name, text)
+        self._context.access.note(self.name, text)
         serving = serving_brokers(text)
         for place, read in self.reads.items():
             broker, received = serving.get(place, (_NOBODY, 0))

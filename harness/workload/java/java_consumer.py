@@ -87,14 +87,14 @@ class JavaConsumer(JavaProcess):
     """Belongs to one thread; what it says of rebalances is told within `consume` and `close`."""
 
     def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
-        self._told: dict[str, Rebalanced] = {}
+        self._reported: dict[str, Rebalanced] = {}
         self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # of those that it did by itself
         super().__init__(clients, "consumer", settings)
 
     def subscribe(
         self, topics: Sequence[str], *, on_assign: Rebalanced, on_revoke: Rebalanced, on_lost: Rebalanced
     ) -> None:
-        self._told = {"a": on_assign, "r": on_revoke, "l": on_lost}
+        self._reported = {"a": on_assign, "r": on_revoke, "l": on_lost}
         self.ask("subscribe", number(len(topics)), *map(content, topics), timeout_s=_CALL_S)
 
     def consume(self, _: int, timeout_s: float) -> list[Given]:
@@ -136,8 +136,8 @@ class JavaConsumer(JavaProcess):
             return
         what = chr(frame.byte())
         try:
-            if told := self._told.get(what):
-                told(self, [TopicPartition(*place) for place in frame.places()])
+            if reported := self._reported.get(what):
+                reported(self, [TopicPartition(*place) for place in frame.places()])
         finally:
             self.send(b"D")
 

@@ -78,16 +78,16 @@ def clients_of(release: Release) -> JavaClients | None:
 class JavaError:
     """An exception of the Java client, with the methods that a KafkaError has. The name is that of its class."""
 
-    told: Text
+    reported: Text
     flags: int = 0
     text: Text = ""
     places: tuple[tuple[Text, int], ...] = ()
 
     def name(self) -> Text:
-        return self.told
+        return self.reported
 
     def str(self) -> Text:
-        return f"{self.told}: {self.text}"
+        return f"{self.reported}: {self.text}"
 
     def fatal(self) -> bool:
         return bool(self.flags & _FATAL)

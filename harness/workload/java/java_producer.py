@@ -49,7 +49,7 @@ class Sent:
     def offset(self) -> int:
         return self._offset
 
-    def told(self, error: JavaError | None, offset: int) -> None:
+    def reported(self, error: JavaError | None, offset: int) -> None:
         """Reports it to whoever sent it."""
         self._offset = offset
         self._report(error, self)
@@ -127,7 +127,7 @@ class JavaProducer(JavaProcess):
             for _ in range(frame.i32()):
                 nth, offset = frame.i64(), frame.i64()
                 if (sent := self._sent.pop(nth, None)) is not None:
-                    sent.told(error, offset)
+                    sent.reported(error, offset)
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         """The partitions of a topic that the client knows of."""

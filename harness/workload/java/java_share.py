@@ -57,8 +57,8 @@ class JavaShareConsumer(JavaProcess):
             *packed,
             timeout_s=_ANSWER_S + _CALL_S,
         )
-        told = {(fields.text(), fields.i32()): fields.text() for _ in range(fields.i32())}
-        return {place: told.get(place, "_NO_ANSWER") for place in answers if told.get(place, "_NO_ANSWER")}
+        reported = {(fields.text(), fields.i32()): fields.text() for _ in range(fields.i32())}
+        return {place: reported.get(place, "_NO_ANSWER") for place in answers if reported.get(place, "_NO_ANSWER")}
 
     def close(self, within_s: float = _CLOSE_S) -> None:
         super().close(within_s)

@@ -24,7 +24,7 @@ from harness.workload.java.java_process import Fields, JavaProcess, content, lon
 from harness.workload.java.java_settings import streams_settings
 from harness.workload.java.kafka_streams_rows import Rows, count_of, spans_of
 from harness.workload.meters import Place
-from harness.workload.producers.recording_producer import Desk
+from harness.workload.producers.recording_producer import ProducerContext
 from harness.workload.producers.transactions import TxnTables
 from harness.workload.worker import Worker
 
@@ -42,14 +42,14 @@ _ENDED: Final = frozenset({"ERROR", "NOT_RUNNING"})
 class _Application(JavaProcess):
     """One life of it."""
 
-    def __init__(self, spec: Producer, desk: Desk, rows: Rows, state_dir: str) -> None:
-        assert desk.java is not None
+    def __init__(self, spec: Producer, context: ProducerContext, rows: Rows, state_dir: str) -> None:
+        assert context.java is not None
         self.state, self.why = "STARTING", ""
         self.holds: dict[Place, tuple[int, int]] | None = None
         self._rows = rows
-        partitions = desk.targets[spec.topics[0]].partitions
-        settings = streams_settings(spec, desk.bootstrap, desk.run, partitions, state_dir)
-        super().__init__(desk.java.of_streams(), "streams", settings)
+        partitions = context.targets[spec.topics[0]].partitions
+        settings = streams_settings(spec, context.bootstrap, context.run, partitions, state_dir)
+        super().__init__(context.java.of_streams(), "streams", settings)
 
     def event(self, frame: Fields) -> None:
         """What it tells without having been asked."""
@@ -83,15 +83,15 @@ class _Application(JavaProcess):
 class StreamsLoop(Worker):
     """One thread: the application, and whoever takes its place. Other threads may call `die` and `behind`."""
 
-    def __init__(self, spec: Producer, desk: Desk, tables: TxnTables, processed: TableWriter) -> None:
+    def __init__(self, spec: Producer, context: ProducerContext, tables: TxnTables, processed: TableWriter) -> None:
         super().__init__("application", spec.name)
         assert spec.processes is not None
         self.name, self.spec, self.plan = spec.name, spec, spec.processes
         self.incarnations = 0
         self.fatal: list[str] = []
         self.errors: list[str] = []  # after which a life ended by itself
-        self._desk = desk
-        self._rows = Rows(spec, desk, tables, processed)
+        self._context = context
+        self._rows = Rows(spec, context, tables, processed)
         self._death: ProcessorDeath | None = None
         self._armed = threading.Event()
         self._seen = "it was never started"
@@ -127,7 +127,7 @@ class StreamsLoop(Worker):
         with tempfile.TemporaryDirectory(prefix="kafka-streams-") as state_dir:
             while not self._stopping.is_set():
                 self.incarnations += 1
-                app = _Application(self.spec, self._desk, self._rows, state_dir)
+                app = _Application(self.spec, self._context, self._rows, state_dir)
                 try:
                     self._run(app)
                 finally:

@@ -18,7 +18,7 @@ from harness.model.scenario.scenario import Producer
 from harness.workload.java.java_process import Fields
 from harness.workload.meters import NONE, Place
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_offset_commit, outcome_of_send
-from harness.workload.producers.recording_producer import Desk
+from harness.workload.producers.recording_producer import ProducerContext
 from harness.workload.producers.streams import Identity, Reservations, Stream
 from harness.workload.producers.transactions import TxnTables
 
@@ -38,13 +38,13 @@ class Rows:
     """Of one application through all its lives; belongs to its thread. done: of each partition that it reads, the
     offset that is committed. frames: by their operations, what to do with each."""
 
-    def __init__(self, spec: Producer, desk: Desk, tables: TxnTables, processed: TableWriter) -> None:
+    def __init__(self, spec: Producer, context: ProducerContext, tables: TxnTables, processed: TableWriter) -> None:
         assert spec.processes is not None
-        assert desk.java is not None
+        assert context.java is not None
         self.done: dict[Place, int] = {}
         self.outcomes: Counter[str] = Counter()
         self.made = 0
-        self._spec, self._desk, self._tables, self._processed = spec, desk, tables, processed
+        self._spec, self._context, self._tables, self._processed = spec, context, tables, processed
         self._plan = spec.processes
         (self._sink,) = spec.topics
         who = Identity(
@@ -52,12 +52,12 @@ class Rows:
             acks="all",
             idempotent=True,
             transactional=self._plan.commits == "transaction",
-            client=desk.java.name,
+            client=context.java.name,
         )
-        self._reservations = Reservations(desk.reservations, who)
+        self._reservations = Reservations(context.reservations, who)
         self._lanes: dict[int, Stream] = {}
         self._pending: dict[tuple[int, int], tuple[int, int | None]] = {}  # (lane, seq): when, in which transaction
-        self._told: list[dict[str, Any]] = []
+        self._reported: list[dict[str, Any]] = []
         self._worked: list[dict[str, Any]] = []
         self._txn: _Txn | None = None
         self.frames: Mapping[bytes, Callable[[Fields], None]] = {
@@ -77,7 +77,7 @@ class Rows:
         """The stream of a partition of the sink, and up to which sequence it is reserved now; durably."""
         stream = self._lanes.get(lane)
         if stream is None:
-            number, topic_id = self._desk.numbers.stream(), self._desk.targets[self._sink].topic_id
+            number, topic_id = self._context.numbers.stream(), self._context.targets[self._sink].topic_id
             stream = Stream(number=number, topic=self._sink, topic_id=topic_id, partition=lane)
             self._lanes[lane] = stream
         self._reservations.cover(stream, stream.reserved_end + 1)
@@ -94,7 +94,7 @@ class Rows:
 
     def write(self) -> None:
         """Puts what was told into the tables."""
-        for table, rows in ((self._processed, self._worked), (self._desk.ledger, self._told)):
+        for table, rows in ((self._processed, self._worked), (self._context.ledger, self._reported)):
             if rows:
                 table.append({name: [row[name] for row in rows] for name in rows[0]})
                 rows.clear()
@@ -108,7 +108,7 @@ class Rows:
             {
                 "processor": self._spec.name,
                 "topic": topic,
-                "topic_id": self._desk.targets[topic].topic_id,
+                "topic_id": self._context.targets[topic].topic_id,
                 "partition": partition,
                 "offset": offset,
                 "stream": self._lanes[lane].number,
@@ -126,7 +126,7 @@ class Rows:
     def _tell(self, lane: int, seq: int, at_ms: int, txn: int | None, error: str | None, offset: int) -> None:
         stream, at_ns = self._lanes[lane], now_ns()
         outcome, place = outcome_of_send(error, retries=True), (stream.topic, stream.partition)
-        self._told.append(
+        self._reported.append(
             {
                 "stream": stream.number,
                 "seq": seq,
@@ -142,15 +142,15 @@ class Rows:
             }
         )
         if outcome is Outcome.ACKED:
-            self._desk.meters.acked(place, [at_ms * _MS_NS], self._spec.mean_bytes, offset, at_ns)
+            self._context.meters.acked(place, [at_ms * _MS_NS], self._spec.mean_bytes, offset, at_ns)
         elif error is not None:
-            self._desk.meters.failed(error, unknown=outcome is Outcome.UNKNOWN)
+            self._context.meters.failed(error, unknown=outcome is Outcome.UNKNOWN)
 
     def _transaction(self, frame: Fields) -> None:
         what, at_ms = chr(frame.byte()), frame.i64()
         if what == "b":
             self._end(TxnOutcome.UNKNOWN)  # one that was left open
-            self._txn = _Txn(self._desk.numbers.transaction(), at_ms * _MS_NS)
+            self._txn = _Txn(self._context.numbers.transaction(), at_ms * _MS_NS)
         elif self._txn is not None and what == "t":
             self._txn.tried = True
         elif self._txn is not None and what == "c":
@@ -187,7 +187,7 @@ class Rows:
                 {
                     "group": self._plan.group,
                     "topic": topic,
-                    "topic_id": self._desk.targets[topic].topic_id,
+                    "topic_id": self._context.targets[topic].topic_id,
                     "partition": partition,
                     "offset": offset,
                     "outcome": outcome_of_offset_commit(error).value,

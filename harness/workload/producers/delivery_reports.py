@@ -25,9 +25,9 @@ class Times:
     @classmethod
     def of(cls, messages: list[Message]) -> Times:
         """From reports."""
-        told = list(map(Message.timestamp, messages))
-        at_ms = np.fromiter(map(itemgetter(1), told), np.int64, len(told))
-        types = list(map(itemgetter(0), told))
+        reported = list(map(Message.timestamp, messages))
+        at_ms = np.fromiter(map(itemgetter(1), reported), np.int64, len(reported))
+        types = list(map(itemgetter(0), reported))
         if len(set(types)) == 1:
             return cls(at_ms, _TYPES.get(types[0]))
         return cls(at_ms, list(map(_TYPES.get, types)))
@@ -42,13 +42,13 @@ class Times:
 
 def offsets_of(messages: list[Message]) -> Int64s:
     """Offsets as told; -1 for failed sends, and for acks without one (a duplicate that the broker recognised)."""
-    told = [message.offset() for message in messages]
-    if None in told:
-        told = [NONE if offset is None else offset for offset in told]
-    return np.array(told, np.int64)
+    reported = [message.offset() for message in messages]
+    if None in reported:
+        reported = [NONE if offset is None else offset for offset in reported]
+    return np.array(reported, np.int64)
 
 
-def only_told(offsets: Int64s) -> Int64s:
+def only_reported(offsets: Int64s) -> Int64s:
     """Offsets of one partition in the order of delivery, without those that no broker told.
 
     librdkafka counts on from the base offset of an answer, record by record. When that is -1 (a duplicate that the

@@ -48,9 +48,9 @@ def hand_over(
         borne["timestamp"] = now_ns() // 10**6 - spec.backdated_s * 1000
     taken = 0
     for at, message in enumerate(messages):
-        told = report if message["value"] else _certified(message["headers"][0][1], report)
+        reported = report if message["value"] else _certified(message["headers"][0][1], report)
         try:
-            client.produce(topic, **message, **borne, partition=partition, on_delivery=told)
+            client.produce(topic, **message, **borne, partition=partition, on_delivery=reported)
             taken += 1
         except BufferError:
             for left in messages[at:]:
@@ -64,11 +64,11 @@ def hand_over(
 def _certified(certificate: bytes, report: Report) -> Report:
     """A report of a record without a value says whose it is by the certificate: clients report no headers."""
 
-    def told(error: KafkaError | None, message: Message) -> None:
+    def reported(error: KafkaError | None, message: Message) -> None:
         message.set_value(certificate)
         report(error, message)
 
-    return told
+    return reported
 
 
 def error_of(message: Handed) -> str | None:

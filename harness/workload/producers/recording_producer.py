@@ -21,7 +21,7 @@ from harness.workload.access import Access
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters, Place
-from harness.workload.producers.delivery_reports import Times, offsets_of, only_told
+from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
 from harness.workload.producers.enqueue import QUEUE_FULL, Handed, error_of, hand_over, messages_of
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ProducerContext:
     """What all producers of a run share, and the tables that one of them writes. java: the release's own clients, where
     it is one."""
 
@@ -81,8 +81,8 @@ class Tally:
     def add(self, outcome: Outcome, count: int, offsets: Int64s) -> None:
         """Counts reports of one outcome."""
         setattr(self, outcome.value, getattr(self, outcome.value) + count)
-        if outcome is Outcome.ACKED and len(told := offsets[offsets >= 0]):
-            lowest, highest = int(told.min()), int(told.max())
+        if outcome is Outcome.ACKED and len(reported := offsets[offsets >= 0]):
+            lowest, highest = int(reported.min()), int(reported.max())
             self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
             self.last_offset = highest if self.last_offset is None else max(self.last_offset, highest)
 
@@ -94,44 +94,46 @@ class RecordingProducer:
     decoded together: the prefix of a value names its stream and sequence, so nothing depends on the order of reports.
     """
 
-    def __init__(self, spec: Producer, desk: Desk) -> None:
+    def __init__(self, spec: Producer, context: ProducerContext) -> None:
         self.spec = spec
-        self.desk = desk
+        self.context = context
         self.incarnations = 0
         self.failed_sends = 0
         self.fatal: str | None = None
-        self._payloads = Payloads(desk.run, max(spec.sizes or (spec.value_bytes,)), desk.seed, headed=spec.headers)
+        self._payloads = Payloads(
+            context.run, max(spec.sizes or (spec.value_bytes,)), context.seed, headed=spec.headers
+        )
         self._forms = Forms(spec)
-        self._partitions = {t: desk.targets[t].partitions for t in spec.topics}
+        self._partitions = {t: context.targets[t].partitions for t in spec.topics}
         self._keys = {t: Keys(n, spec.partitioner) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
-        way_in = producer_settings(spec, desk.bootstrap, f"{spec.name}-{desk.run:x}")
-        self._settings = {**desk.access.settings, **way_in}
-        self._reservations = Reservations(desk.reservations, self._identity())
+        way_in = producer_settings(spec, context.bootstrap, f"{spec.name}-{context.run:x}")
+        self._settings = {**context.access.settings, **way_in}
+        self._reservations = Reservations(context.reservations, self._identity())
         self.open()
 
     def open(self) -> None:
         """Starts a new incarnation: a new client, and new streams as they are needed."""
         self.incarnations += 1
         self.fatal = None
-        self._topic_ids = self._told_ids()
+        self._topic_ids = self._reported_ids()
         self._streams: dict[Place, Stream] = {}
         self._by_number: dict[int, Stream] = {}
         self.client = self._client()
 
     def _client(self) -> Any:
         """A new one; the one kind has the methods of the other."""
-        if self.desk.java is not None:
-            who, meters = f"{self.spec.name}/{self.incarnations}", self.desk.meters
-            return JavaProducer(self.desk.java, self._settings, lambda total: meters.retried(who, total))
+        if self.context.java is not None:
+            who, meters = f"{self.spec.name}/{self.incarnations}", self.context.meters
+            return JavaProducer(self.context.java, self._settings, lambda total: meters.retried(who, total))
         return confluent_kafka.Producer(
             self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
         )
 
-    def _told_ids(self) -> dict[str, str]:
-        return {topic: self.desk.targets[topic].topic_id for topic in self.spec.topics}
+    def _reported_ids(self) -> dict[str, str]:
+        return {topic: self.context.targets[topic].topic_id for topic in self.spec.topics}
 
     def renew_if_recreated(self) -> None:
         """Ends this incarnation when one of its topics was deleted and made anew, and starts one for the new topic.
@@ -139,7 +141,7 @@ class RecordingProducer:
         Clients name topics by their names, so what is underway may have reached either one. Its streams stay those of
         the old topic, and nothing of it is sent again.
         """
-        if self._told_ids() != self._topic_ids:
+        if self._reported_ids() != self._topic_ids:
             self.client.purge()
             self.close(PURGE_S)
             self.open()
@@ -155,14 +157,14 @@ class RecordingProducer:
         Before that it would refuse them by itself. Keys are spread anew: which of them a partition gets has changed.
         """
         for topic, known in self._partitions.items():
-            wanted = self.desk.targets[topic].partitions
-            if wanted == known or self._told_partitions(topic) < wanted:
+            wanted = self.context.targets[topic].partitions
+            if wanted == known or self._reported_partitions(topic) < wanted:
                 continue
             self._partitions[topic] = wanted
             if self.spec.keyed:
                 self._keys[topic] = Keys(wanted, self.spec.partitioner)
 
-    def _told_partitions(self, topic: str) -> int:
+    def _reported_partitions(self, topic: str) -> int:
         try:
             return len(self.client.list_topics(topic, timeout=METADATA_S).topics[topic].partitions)
         except KafkaException:
@@ -262,9 +264,9 @@ class RecordingProducer:
     def _new_stream(self, place: Place) -> Stream:
         topic, partition = place
         stream = Stream(
-            number=self.desk.numbers.stream(),
+            number=self.context.numbers.stream(),
             topic=topic,
-            topic_id=self.desk.targets[topic].topic_id,
+            topic_id=self.context.targets[topic].topic_id,
             partition=partition,
         )
         self._streams[place] = self._by_number[stream.number] = stream
@@ -298,12 +300,17 @@ class RecordingProducer:
         streams = heads["stream"]
         sequences = heads["seq"].astype(np.int64)
         offsets = offsets_of(messages)
-        times = Times.of(messages) if error is None and self.desk.java is None else None
+        times = Times.of(messages) if error is None and self.context.java is None else None
         for number in np.unique(streams).tolist():
             mine = streams == number
-            told = only_told(offsets[mine])
+            reported = only_reported(offsets[mine])
             self._write_rows(
-                self._by_number[number], sequences[mine], error, told, returned_ns, times=times and times.among(mine)
+                self._by_number[number],
+                sequences[mine],
+                error,
+                reported,
+                returned_ns,
+                times=times and times.among(mine),
             )
 
     def _write_rows(
@@ -320,7 +327,7 @@ class RecordingProducer:
         at = sequences % len(stream.pending)
         stream.pending[at] = False
         txns = stream.txn_id[at]
-        self.desk.ledger.append(
+        self.context.ledger.append(
             {
                 "stream": stream.number,
                 "seq": sequences,
@@ -346,12 +353,12 @@ class RecordingProducer:
     ) -> None:
         place = (stream.topic, stream.partition)
         if outcome is Outcome.ACKED:
-            current = stream.topic_id == self.desk.targets[stream.topic].topic_id
+            current = stream.topic_id == self.context.targets[stream.topic].topic_id
             highest = max(int(offsets.max()), NONE) if current else NONE
             called_ns = stream.called_ns[sequences % len(stream.pending)]
-            self.desk.meters.acked(place, called_ns, len(sequences) * self.spec.mean_bytes, highest, at_ns)
+            self.context.meters.acked(place, called_ns, len(sequences) * self.spec.mean_bytes, highest, at_ns)
         elif error is not None:
-            self.desk.meters.failed(error, len(sequences), unknown=outcome is Outcome.UNKNOWN)
+            self.context.meters.failed(error, len(sequences), unknown=outcome is Outcome.UNKNOWN)
         tally = self._tally
         if tally is not None and stream.number in tally.first_seqs:
             mine = sequences >= tally.first_seqs[stream.number]
@@ -366,9 +373,9 @@ class RecordingProducer:
 
     def _statistics_of(self, incarnation: int) -> Any:
         def take(text: str) -> None:
-            self.desk.access.note(producer_name(self.spec.name), text)
+            self.context.access.note(producer_name(self.spec.name), text)
             statistics = json.loads(text)
-            self.desk.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
+            self.context.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
 
         return take
 
@@ -391,5 +398,5 @@ class RecordingProducer:
             acks="all" if str(self._settings["acks"]) == "-1" else str(self._settings["acks"]),
             idempotent=is_idempotent(self._settings),
             transactional=spec.transactions is not None,
-            client=CLIENT_NAME if self.desk.java is None else self.desk.java.name,
+            client=CLIENT_NAME if self.context.java is None else self.context.java.name,
         )

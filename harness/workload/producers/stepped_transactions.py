@@ -75,7 +75,7 @@ class SteppedTransactionLoop(TransactionLoop):
     def _fill(self, place: Place, records: int, give_up_at_s: float, tally: Tally) -> None:
         if self._open is None:
             self.producer.client.begin_transaction()
-            self._open = (self.producer.desk.numbers.transaction(), now_ns())
+            self._open = (self.producer.context.numbers.transaction(), now_ns())
             self._failed_before = self.producer.failed_sends
         txn_id, _ = self._open
         while time.monotonic() < give_up_at_s and not self._stopping.is_set() and self.producer.fatal is None:

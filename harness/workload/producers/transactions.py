@@ -78,7 +78,7 @@ class TransactionLoop(ProducerLoop):
         self.end_error: str | None = None  # of the last end that was refused
         self._tables = tables
         self._segment_bytes = segment_bytes
-        self._random = random.Random(f"{producer.desk.seed}/{producer.spec.name}")
+        self._random = random.Random(f"{producer.context.seed}/{producer.spec.name}")
         self._pace = Pace(producer.spec.rate_per_s)
         self._watched = Watched(self.name)
         self._given_up: list[Any] = []  # clients in a call that hangs: releasing one would hang as well
@@ -106,7 +106,7 @@ class TransactionLoop(ProducerLoop):
 
     def _one(self, plan: TxnPlan) -> bool:
         """Runs one transaction and writes its row. False when its client must be replaced."""
-        txn_id, failed_before = self.producer.desk.numbers.transaction(), self.producer.failed_sends
+        txn_id, failed_before = self.producer.context.numbers.transaction(), self.producer.failed_sends
         called_ns = now_ns()
         outcome, healthy = TxnOutcome.UNKNOWN, False
         try:
@@ -146,7 +146,7 @@ class TransactionLoop(ProducerLoop):
             self.producer.poll(0.0 if due > wanted else _TICK_S / 2)
 
     def _bytes(self, place: Place) -> int:
-        return self.producer.desk.meters.acked_bytes(place)
+        return self.producer.context.meters.acked_bytes(place)
 
     def _roll_bytes(self, place: Place) -> int:
         """So many acked bytes surely fill a segment: values are hexadecimal digits, which a codec halves."""
@@ -155,7 +155,7 @@ class TransactionLoop(ProducerLoop):
 
     def _send_offsets(self, plan: TxnPlan, txn_id: int) -> bool:
         """Adds offsets of the group to the transaction; False when it must be aborted for that."""
-        highest = self.producer.desk.meters.highest_acked()
+        highest = self.producer.context.meters.highest_acked()
         offsets = {place: highest[place] + 1 for place in plan.places if highest.get(place, NONE) > NONE}
         return self._carry(offsets, txn_id) if offsets else True
 
@@ -224,11 +224,11 @@ class TransactionLoop(ProducerLoop):
 
     def _group_metadata(self, group: str) -> Any:
         """Metadata of a group that nobody joins: its offsets are committed by transactions alone."""
-        desk = self.producer.desk
-        if desk.java is not None:
+        context = self.producer.context
+        if context.java is not None:
             return group  # of which the Java client makes it
-        settings = consumer_settings(desk.bootstrap, f"{self.name}-group", group, "read_committed")
-        consumer = Consumer(settings | dict(desk.access.settings))
+        settings = consumer_settings(context.bootstrap, f"{self.name}-group", group, "read_committed")
+        consumer = Consumer(settings | dict(context.access.settings))
         try:
             return consumer.consumer_group_metadata()
         finally:
@@ -257,7 +257,7 @@ class TransactionLoop(ProducerLoop):
             {
                 "group": self.spec.offsets_of,
                 "topic": place[0],
-                "topic_id": self.producer.desk.targets[place[0]].topic_id,
+                "topic_id": self.producer.context.targets[place[0]].topic_id,
                 "partition": place[1],
                 "offset": offset,
                 "outcome": outcome_of_offset_commit(error).value,

@@ -137,14 +137,14 @@ def test_nodes_are_what_the_images_entry_point_became(cluster: JvmCluster) -> No
         assert "lready formatted" in cluster.console_log(node).read_text("utf-8")
         settings = process.cmdline()[-1]
         assert settings.startswith(tuple(image.layout.folders))
-        assert told(cluster, node, Path(settings).name).items() >= given(cluster, node).items()
+        assert reported(cluster, node, Path(settings).name).items() >= given(cluster, node).items()
 
 
 def files(cluster: JvmCluster, node: int) -> Path:
     return cluster.log_directories(node)[0].parent
 
 
-def told(cluster: JvmCluster, node: int, name: str) -> dict[str, str]:
+def reported(cluster: JvmCluster, node: int, name: str) -> dict[str, str]:
     """The settings that the entry point wrote."""
     return settings_in(files(cluster, node) / "config" / name)
 

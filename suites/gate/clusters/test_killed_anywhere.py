@@ -93,8 +93,8 @@ def _of_engine(work: Path) -> list[str]:
     client = engine()
     try:
         containers = client.containers.list(all=True, filters=label, ignore_removed=True)
-        things = [*containers, *client.networks.list(filters=label), *client.volumes.list(filters=label)]
-        return [f"{type(thing).__name__} {thing.name}" for thing in things]
+        entities = [*containers, *client.networks.list(filters=label), *client.volumes.list(filters=label)]
+        return [f"{type(metadata_entity).__name__} {metadata_entity.name}" for metadata_entity in entities]
     finally:
         client.close()
 

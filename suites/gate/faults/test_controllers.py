@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.playing import Play
@@ -25,12 +25,12 @@ def test_controllers_begin_from_a_snapshot(play: Play, node: str) -> None:
         ("snapshot", {"do": "metadata_snapshot", "node": node}),
         ("back", {"do": "heal", "fault": "snapshot"}),
     )
-    assert "and all was as before" in loaded["bite"]["because"]
-    assert loaded["resolved"]["snapshots"].keys() == loaded["bite"]["seen"]["loaded"].keys()
+    assert "and all was as before" in loaded["effect"]["because"]
+    assert loaded["resolved"]["snapshots"].keys() == loaded["effect"]["seen"]["loaded"].keys()
 
 
 def test_a_snapshot_that_nobody_waited_for_is_not_there(play: Play) -> None:
-    (row,) = conduct(play.stage, [Step(do="metadata_snapshot", name="snapshot", args={"deadline_s": 0.001})])
+    (row,) = run_steps(play.stage, [Step(do="metadata_snapshot", name="snapshot", args={"deadline_s": 0.001})])
     assert "waited 0.001 s for snapshots of the metadata" in row["error"]
     assert all(play.stage.cluster.running(controller) for controller in VOTERS)
 
@@ -43,8 +43,8 @@ def test_a_voter_goes_and_comes_back(play: Play, admin: AdminView, node: str) ->
         ("back", {"do": "heal", "fault": "gone"}),
     )
     (removed,) = gone["resolved"]["nodes"]
-    assert f"voters are {sorted(VOTERS - {removed})} to each of" in gone["bite"]["because"]
-    assert ("in place of" in gone["bite"]["because"]) == (node == "controller")
+    assert f"voters are {sorted(VOTERS - {removed})} to each of" in gone["effect"]["because"]
+    assert ("in place of" in gone["effect"]["because"]) == (node == "controller")
     assert set(admin.quorum().voters) == VOTERS
 
 
@@ -55,7 +55,7 @@ def test_a_disk_that_is_wiped_is_another_voter(cluster: Cluster, play: Play, adm
         ("back", {"do": "heal", "fault": "wipe"}),
     )
     (node,) = wipe["resolved"]["nodes"]
-    assert "began with nothing and caught up" in wipe["bite"]["because"]
+    assert "began with nothing and caught up" in wipe["effect"]["because"]
     now = admin.quorum().directories
     assert now == {**before, node: cluster.directory_id(node)}
     assert now[node] != before[node]
@@ -64,8 +64,8 @@ def test_a_disk_that_is_wiped_is_another_voter(cluster: Cluster, play: Play, adm
 @pytest.mark.parametrize("do", ["remove_voter", "metadata_snapshot"])
 def test_controllers_that_nobody_needs_are_not_missed(play: Play, admin: AdminView, do: str) -> None:
     play.without_load()
-    rows = conduct(play.stage, [Step(do=do, name="it", args={"node": "controller"})])
+    rows = run_steps(play.stage, [Step(do=do, name="it", args={"node": "controller"})])
     ((name, text),) = doubts(rows)
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert "acks in the last second" in text
     assert set(admin.quorum().voters) == VOTERS

@@ -32,8 +32,8 @@ def test_damaged_metadata_is_noticed_and_made_good(play: Play, what: str, node: 
     of = {"of": "busy/0"} if what == "partition_metadata" else {}
     arguments = {"do": "damage_metadata", "what": what, "node": node, "how": how, **of}
     damage, *_ = play(("damage", arguments), ("up", {"do": "heal", "fault": "damage"}))
-    assert because in damage["bite"]["because"]
-    assert "it is whole again" in damage["bite"]["because"]
+    assert because in damage["effect"]["because"]
+    assert "it is whole again" in damage["effect"]["because"]
     assert play.stage.cluster.unexpected_exits() == []  # type: ignore[attr-defined]
 
 

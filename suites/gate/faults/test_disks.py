@@ -70,7 +70,7 @@ def test_all_lose_power_and_only_what_was_flushed_is_left(play: Play) -> None:
     )
     dark = rows[2]
     assert (ends(play, "cached"), ends(play, "flushed")) == ({0}, {2000})
-    assert dark["bite"]["seen"]["records_lost_by_logs"] >= 6000
+    assert dark["effect"]["seen"]["records_lost_by_logs"] >= 6000
     assert {(e["topic"], e["broker"]) for e in dark["events"] if e["kind"] == "power_loss"} >= {
         ("cached", broker) for broker in (1, 2, 3)
     }
@@ -108,15 +108,15 @@ def test_the_disk_of_the_metadata_log_takes_its_broker_with_it(play: Play) -> No
     dead, *_ = play(
         ("dead", {"do": "disk_failed", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "dead"})
     )
-    assert "gave its log directory up and ended" in dead["bite"]["because"]
+    assert "gave its log directory up and ended" in dead["effect"]["because"]
 
 
 def test_one_of_two_disks_fails_and_its_broker_lives_on(play: Play) -> None:
     dead, *_ = play(
         ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2}), ("mend", {"do": "heal", "fault": "dead"})
     )
-    assert "gave data-2 up and runs on" in dead["bite"]["because"]
-    assert "leader epoch rose" in dead["bite"]["because"]
+    assert "gave data-2 up and runs on" in dead["effect"]["because"]
+    assert "leader epoch rose" in dead["effect"]["because"]
 
 
 def test_a_disk_that_nobody_writes_to_is_not_missed(play: Play) -> None:
@@ -131,7 +131,7 @@ def test_a_disk_turns_read_only(play: Play, cluster: JvmCluster) -> None:
     fixed, *_ = play(
         ("fixed", {"do": "disk_read_only", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "fixed"})
     )
-    assert "gave its log directory up and ended" in fixed["bite"]["because"]
+    assert "gave its log directory up and ended" in fixed["effect"]["because"]
 
 
 def test_a_disk_has_no_room(play: Play) -> None:
@@ -140,12 +140,12 @@ def test_a_disk_has_no_room(play: Play) -> None:
         ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 0}),
         ("mend", {"do": "heal", "fault": "full"}),
     )
-    assert "gave its log directory up and ended" in full["bite"]["because"]
+    assert "gave its log directory up and ended" in full["effect"]["because"]
 
 
 def test_a_disk_stalls_again_and_again(play: Play) -> None:
     stall, *_ = play(("stall", {"do": "disk_stalled", "node": "leader(busy/0)", "for_s": 6.0}))
-    assert stall["bite"]["seen"]["stalls"] >= 2
+    assert stall["effect"]["seen"]["stalls"] >= 2
 
 
 def test_a_disk_that_stalls_for_moments_is_not_noticed(play: Play) -> None:
@@ -202,7 +202,7 @@ def needs_slow() -> None:
 def test_a_flush_takes_long_on_a_slow_disk(synced: Play, cluster: JvmCluster) -> None:
     needs_slow()
     slow, *_ = synced(("slow", {"do": "disk_slow", "node": "leader(synced/0)", "for_s": 3.0}))
-    usual_s, flush_s = slow["bite"]["seen"]["flush_s"]
+    usual_s, flush_s = slow["effect"]["seen"]["flush_s"]
     assert flush_s > max(0.1, 2 * usual_s)
     disks: Any = cluster.disks
     assert disks.flush_s(cluster.log_directories(1)[0]) < flush_s

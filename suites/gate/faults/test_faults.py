@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.playing import WHOLE, Play
@@ -34,7 +34,7 @@ PRODUCERS = (
 def test_a_leader_that_goes_is_replaced_and_comes_back(play: Play, do: str) -> None:
     down, *_ = play(("down", {"do": do, "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "down"}))
     assert down["resolved"]["nodes"] == [1]
-    assert "leader epoch rose" in down["bite"]["because"]
+    assert "leader epoch rose" in down["effect"]["because"]
     assert down["healed_ns"] > down["started_ns"]
     assert play.stage.cluster.running(1)
 
@@ -42,18 +42,18 @@ def test_a_leader_that_goes_is_replaced_and_comes_back(play: Play, do: str) -> N
 def test_a_paused_follower_leaves_the_isr(play: Play) -> None:
     down, *_ = play(("down", {"do": "pause", "node": "follower(busy/0)", "for_s": 5.0}))
     assert down["resolved"]["nodes"] == [2]
-    assert "[2] left the ISR" in down["bite"]["because"] or "acks stopped" in down["bite"]["because"]
+    assert "[2] left the ISR" in down["effect"]["because"] or "acks stopped" in down["effect"]["because"]
 
 
 def test_the_active_controller_hands_over(play: Play) -> None:
     down, moved, *_ = play(
         ("down", {"do": "kill", "node": "controller"}),
-        ("moved", {"do": "wait_elsewhere", "node": "controller", "since": "down"}),
+        ("moved", {"do": "wait_failover", "node": "controller", "since": "down"}),
         ("up", {"do": "heal", "fault": "down"}),
     )
     (old,) = down["resolved"]["nodes"]
     assert moved["resolved"]["nodes"] != [old]
-    assert f"moved from {old}" in down["bite"]["because"]
+    assert f"moved from {old}" in down["effect"]["because"]
 
 
 def test_every_broker_is_killed_and_comes_back(play: Play) -> None:
@@ -70,20 +70,20 @@ def test_a_cut_follower_leaves_the_isr(play: Play, mode: str) -> None:
         ("mended", {"do": "heal", "fault": "cut"}),
     )
     assert cut["resolved"]["links"] == [["b2", "b1"]]
-    assert "[2] left the ISR" in cut["bite"]["because"]
+    assert "[2] left the ISR" in cut["effect"]["because"]
 
 
 def test_a_flapping_link_comes_back_and_goes_again(play: Play) -> None:
     arguments = {"do": "flap", "src": "follower(busy/0)", "dst": "leader(busy/0)", "down_s": 3.0, "up_s": 0.5}
     flap, *_ = play(("flap", arguments))
-    assert "the links came back" in flap["bite"]["because"]
-    assert flap["bite"]["seen"]["flaps"] >= 2
+    assert "the links came back" in flap["effect"]["because"]
+    assert flap["effect"]["seen"]["flaps"] >= 2
 
 
 def test_links_that_flap_faster_than_anybody_notices_do_not_bite(play: Play) -> None:
     arguments = {"src": "controllers", "dst": "controllers", "down_s": 0.01, "up_s": 5.0}
-    rows = conduct(play.stage, [Step(do="flap", name="flap", args=arguments)])
-    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    rows = run_steps(play.stage, [Step(do="flap", name="flap", args=arguments)])
+    assert [name for name, _ in doubts(rows)] == ["no_effect"]
     assert play.stage.cluster.links.active() == []  # type: ignore[attr-defined]
 
 
@@ -93,7 +93,7 @@ def test_a_broker_dies_again_and_again_while_it_recovers(play: Play) -> None:
         ("up", {"do": "heal", "fault": "loop"}),
     )
     assert loop["resolved"] == {"nodes": [1], "crashes_in_recovery": 2}
-    assert "2 times killed while recovering" in loop["bite"]["because"]
+    assert "2 times killed while recovering" in loop["effect"]["because"]
     assert play.stage.cluster.running(1)
 
 
@@ -105,7 +105,7 @@ def test_clients_that_are_cut_off_stall(play: Play) -> None:
 def test_an_isolated_leader_is_replaced(play: Play) -> None:
     arguments = {"do": "isolate", "node": "leader(busy/0)", "away_from": ["brokers", "controllers"]}
     island, *_ = play(("island", arguments))
-    assert "leader epoch rose" in island["bite"]["because"]
+    assert "leader epoch rose" in island["effect"]["because"]
 
 
 def test_a_narrow_link_shrinks_the_isr_and_a_late_one_shows(play: Play) -> None:
@@ -113,13 +113,13 @@ def test_a_narrow_link_shrinks_the_isr_and_a_late_one_shows(play: Play) -> None:
         ("narrow", {"do": "slow", "src": "follower(busy/0)", "dst": "leader(busy/0)", "rate_kb_s": 2, "for_s": 0.1}),
         ("late", {"do": "slow", "src": "broker(3)", "dst": "leader(busy/0)", "latency_ms": 400, "for_s": 0.1}),
     )
-    assert narrow["bite"]["held"]
-    assert late["bite"]["held"]
+    assert narrow["effect"]["held"]
+    assert late["effect"]["held"]
 
 
 def test_lost_answers_are_answered_by_retries(play: Play) -> None:
     lost, *_ = play(("lost", {"do": "lose_answers", "node": "leader(busy/0)", "for_s": 1.5}))
-    assert re.search(r"sent \d+ records again", lost["bite"]["because"])
+    assert re.search(r"sent \d+ records again", lost["effect"]["because"])
 
 
 def test_leadership_moves_and_is_brought_back(play: Play) -> None:
@@ -137,14 +137,14 @@ def test_partitions_move_to_other_brokers_and_home_again(play: Play, admin: Admi
     admin.reassign({("busy", 0): [1, 2], ("busy", 1): [1, 3]})
     play(("settled", {"do": "wait_isr_full", "on": ["busy/*"]}))
     # The scenario's words know nothing of the two replicas that were taken away here.
-    move, *_ = rows = conduct(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/*"], "shift": 1})])
+    move, *_ = rows = run_steps(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/*"], "shift": 1})])
     assert doubts(rows) == []
     assert move["resolved"]["moves"]["busy/0"] == {"replicas": [[1, 2], [2, 3]]}
 
 
 def test_a_rolling_restart_misses_every_broker(play: Play) -> None:
     roll, *_ = play(("roll", {"do": "rolling_restart"}))
-    assert sorted(roll["bite"]["seen"]) == ["1", "2", "3"]
+    assert sorted(roll["effect"]["seen"]) == ["1", "2", "3"]
 
 
 def test_an_unclean_election_measures_what_survives(play: Play, admin: AdminView) -> None:
@@ -179,9 +179,9 @@ def test_records_are_deleted_up_to_the_offset_that_is_told(play: Play, admin: Ad
 
 def test_a_fault_without_load_does_not_bite(cluster: Cluster, admin: AdminView, play: Play) -> None:
     play.without_load()
-    rows = conduct(play.stage, [Step(do="kill", name="down", args={"node": "leader(busy/0)"})])
+    rows = run_steps(play.stage, [Step(do="kill", name="down", args={"node": "leader(busy/0)"})])
     ((name, text),) = doubts(rows)
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert "acks in the last second" in text
 
 
@@ -203,7 +203,7 @@ OF_BUSY = {"do": "damage", "of": "busy/0", "node": "broker(2)"}
 )
 def test_a_damaged_disk_is_noticed_and_made_good(play: Play, what: str, how: str) -> None:
     damage, *_ = play(("damage", OF_BUSY | {"what": what, "how": how}), ("up", {"do": "heal", "fault": "damage"}))
-    assert "its copy is whole again" in damage["bite"]["because"]
+    assert "its copy is whole again" in damage["effect"]["because"]
 
 
 def test_a_log_start_that_is_forgotten_is_learned_again(play: Play, admin: AdminView) -> None:
@@ -212,7 +212,7 @@ def test_a_log_start_that_is_forgotten_is_learned_again(play: Play, admin: Admin
         ("damage", OF_BUSY | {"what": "start_offset_checkpoint", "how": "cleanly"}),
         ("up", {"do": "heal", "fault": "damage"}),
     )
-    assert "a log that starts at 0" in damage["bite"]["because"]
+    assert "a log that starts at 0" in damage["effect"]["because"]
     offsets = admin.replica_offsets(["busy"])
     assert offsets["busy", 0, 2][0] == offsets["busy", 0, 1][0] > 0
 
@@ -221,11 +221,11 @@ def test_a_log_start_that_is_forgotten_is_learned_again(play: Play, admin: Admin
 def test_a_swapped_disk_is_filled_again(play: Play, how: str) -> None:
     arguments = {"do": "damage", "what": "wiped", "node": "leader(busy/0)", "how": how}
     swap, *_ = play(("swap", arguments), ("up", {"do": "heal", "fault": "swap"}))
-    assert "the broker found no logs" in swap["bite"]["because"]
+    assert "the broker found no logs" in swap["effect"]["because"]
 
 
 def test_damage_to_an_idle_partition_does_not_bite(play: Play) -> None:
-    rows = conduct(
+    rows = run_steps(
         play.stage,
         [
             Step(do="produce", name="some", args={"producer": "counted", "to": "counted/0", "records": 100}),
@@ -234,7 +234,7 @@ def test_damage_to_an_idle_partition_does_not_bite(play: Play) -> None:
         ],
     )
     ((name, text),) = doubts(rows)
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert "acks in the last second" in text
 
 
@@ -242,7 +242,7 @@ def test_a_full_disk_ends_a_broker_and_room_brings_it_back(cluster: Cluster, pla
     if "disk.full" not in cluster.capabilities:
         pytest.skip("this backend cannot fill a disk")
     full, *_ = play(("full", {"do": "disk_full", "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "full"}))
-    assert "gave its log directory up and ended" in full["bite"]["because"]
+    assert "gave its log directory up and ended" in full["effect"]["because"]
     assert cluster.unexpected_exits() == []
     assert play.stage.cluster.running(1)
 
@@ -251,8 +251,8 @@ def test_a_disk_that_nobody_writes_to_is_not_full(cluster: Cluster, play: Play) 
     if "disk.full" not in cluster.capabilities:
         pytest.skip("this backend cannot fill a disk")
     play.without_load()
-    rows = conduct(play.stage, [Step(do="disk_full", name="full", args={"node": "broker(1)"})])
-    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    rows = run_steps(play.stage, [Step(do="disk_full", name="full", args={"node": "broker(1)"})])
+    assert [name for name, _ in doubts(rows)] == ["no_effect"]
     assert cluster.running(1)
 
 
@@ -260,20 +260,20 @@ def test_a_disk_that_nobody_writes_to_is_not_full(cluster: Cluster, play: Play) 
 def test_without_a_majority_no_controller_leads(play: Play, how: str) -> None:
     lost, *_ = play(("lost", {"do": "quorum_lost", "how": how}), ("back", {"do": "heal", "fault": "lost"}))
     assert len(lost["resolved"]["nodes"]) == 2
-    assert "none says that it does" in lost["bite"]["because"]
+    assert "none says that it does" in lost["effect"]["because"]
 
 
 def test_one_controller_of_three_is_no_quorum(play: Play) -> None:
-    rows = conduct(play.stage, [Step(do="quorum_lost", name="lost", args={"node": "controller"})])
+    rows = run_steps(play.stage, [Step(do="quorum_lost", name="lost", args={"node": "controller"})])
     ((name, text),) = doubts(rows)
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert "a majority without the victims" in text
 
 
 @pytest.mark.parametrize("node", ["controller_follower", "controller"])
 def test_a_controller_learns_everything_again(play: Play, node: str) -> None:
     wipe, *_ = play(("wipe", {"do": "controller_wiped", "node": node}), ("back", {"do": "heal", "fault": "wipe"}))
-    assert "began with nothing and caught up" in wipe["bite"]["because"]
+    assert "began with nothing and caught up" in wipe["effect"]["because"]
 
 
 def test_an_interrupt_leaves_nothing_broken(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +289,6 @@ def test_an_interrupt_leaves_nothing_broken(play: Play, monkeypatch: pytest.Monk
         Step(do="hold", name="stop", args={"seconds": 1.0}),
     ]
     with pytest.raises(KeyboardInterrupt):
-        conduct(play.stage, steps)
+        run_steps(play.stage, steps)
     assert play.stage.cluster.links.active() == []  # type: ignore[attr-defined]
     assert not play.stage.cluster.paused(3)  # type: ignore[attr-defined]

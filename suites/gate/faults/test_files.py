@@ -47,7 +47,7 @@ def damaged(play: Play, *before: tuple[str, dict[str, Any]], do: str = "damage",
     """What shows that it bit, after it was healed."""
     of = {"of": "busy/0"} if do == "damage" else {}
     rows = play(*before, ("damage", {"do": do, **of, **arguments}), ("up", {"do": "heal", "fault": "damage"}))
-    return str(next(row for row in rows if row["name"] == "damage")["bite"]["because"])
+    return str(next(row for row in rows if row["name"] == "damage")["effect"]["because"])
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def damaged(play: Play, *before: tuple[str, dict[str, Any]], do: str = "damage",
     ],
 )
 def test_a_bit_or_half_of_a_file_is_noticed_or_gone_by(play: Play, what: str, by: str, how: str, because: str) -> None:
-    told = damaged(play, ROLLED, *STOPPED_BEFORE, node="broker(2)", what=what, by=by, how=how)
-    assert because in told
-    assert "its copy is whole again" in told
+    reported = damaged(play, ROLLED, *STOPPED_BEFORE, node="broker(2)", what=what, by=by, how=how)
+    assert because in reported
+    assert "its copy is whole again" in reported
 
 
 @pytest.mark.parametrize(("by", "how"), [("flip", "killed"), ("cut", "cleanly")])
 def test_log_starts_that_do_not_parse_keep_a_broker_down(play: Play, by: str, how: str) -> None:
     trimmed = ("trimmed", {"do": "delete_records", "on": ["busy/0"], "share": 0.5})
-    told = damaged(play, trimmed, *STOPPED_BEFORE, node="broker(2)", what="start_offset_checkpoint", by=by, how=how)
-    assert "it did not start; its copy is whole again" in told
+    reported = damaged(play, trimmed, *STOPPED_BEFORE, node="broker(2)", what="start_offset_checkpoint", by=by, how=how)
+    assert "it did not start; its copy is whole again" in reported
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,6 @@ def test_log_starts_that_do_not_parse_keep_a_broker_down(play: Play, by: str, ho
     ],
 )
 def test_half_of_what_a_node_knows_is_not_enough(play: Play, what: str, node: str, how: str, because: str) -> None:
-    told = damaged(play, do="damage_metadata", what=what, node=node, how=how)
-    assert because in told
-    assert "it is whole again" in told
+    reported = damaged(play, do="damage_metadata", what=what, node=node, how=how)
+    assert because in reported
+    assert "it is whole again" in reported

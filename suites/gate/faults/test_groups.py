@@ -42,13 +42,13 @@ def test_a_group_is_deleted_while_nobody_is_in_it(play: Play, admin: AdminView) 
     _, away, _, deleted, *_ = play(
         ("begun", {"do": "wait_commits", "group": "readers"}),
         ("away", {"do": "reader_away", "group": "readers"}),
-        ("left", {"do": "wait_bite", "fault": "away"}),
+        ("left", {"do": "wait_effect", "fault": "away"}),
         ("deleted", {"do": "delete_group", "group": "readers"}),
         ("nothing", {"do": "hold", "seconds": 1}),
         ("back", {"do": "heal", "fault": "away"}),
         ("again", {"do": "wait_commits", "group": "readers"}),
     )
-    assert away["bite"]["seen"]["state"] == "Empty"
+    assert away["effect"]["seen"]["state"] == "Empty"
     assert [e["outcome"] for e in deleted["events"] if e["kind"] == "group_deleted"] == ["acked"]
     assert admin.group_state("readers") == "Stable"
 
@@ -61,6 +61,6 @@ def test_a_member_that_pauses_stays_in_its_group_and_commits_nothing(play: Play,
         ("resumed", {"do": "heal", "fault": "paused"}),
         ("again", {"do": "wait_commits", "group": "readers"}),
     )
-    assert paused["bite"]["held"]
-    assert paused["bite"]["seen"]["state"] == "Stable"
+    assert paused["effect"]["held"]
+    assert paused["effect"]["seen"]["state"] == "Stable"
     assert admin.group_state("readers") == "Stable"

@@ -60,8 +60,8 @@ def test_what_has_ended_everywhere_hangs_nowhere(play: Play) -> None:
         ("aborted", {"do": "abort_transaction", "producer": "held", "on": "held/0"}),
     )
     assert ended["resolved"]["state"] == "CompleteCommit"
-    assert aborted["bite"]["because"] == "nothing of held hangs on held/0"
-    marks = aborted["bite"]["seen"]
+    assert aborted["effect"]["because"] == "nothing of held hangs on held/0"
+    marks = aborted["effect"]["seen"]
     assert marks["last_stable_offset"] == marks["high_watermark"]
     assert aborted["events"] == []
 
@@ -72,7 +72,7 @@ def test_records_come_a_second_time(play: Play) -> None:
         ("again", {"do": "wait_acks", "on": ["busy/0"], "records": 500}),
         ("come", {"do": "heal", "fault": "late"}),
     )
-    assert "came after their clients had gone on" in late["bite"]["because"]
+    assert "came after their clients had gone on" in late["effect"]["because"]
     assert {held["api"] for held in frames(rows)} == {"Produce"}
 
 
@@ -83,12 +83,12 @@ def test_the_answers_to_commits_come_late(play: Play) -> None:
         ("again", {"do": "wait_commits", "group": "readers"}),
         ("come", {"do": "heal", "fault": "late"}),
     )
-    assert "came after their clients had gone on" in late["bite"]["because"]
+    assert "came after their clients had gone on" in late["effect"]["because"]
 
 
 def test_a_request_that_is_only_slow_comes_in_its_order(play: Play) -> None:
     late, *_ = play(("late", OF_STEADY | {"late": False, "for_s": 1.0}))
-    (held, *_) = late["bite"]["seen"]["held"]
+    (held, *_) = late["effect"]["seen"]["held"]
     assert held["left_ns"] is None
     assert held["released_ns"] - held["held_ns"] > 0.5e9
 

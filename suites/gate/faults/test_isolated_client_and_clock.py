@@ -17,14 +17,14 @@ from suites.gate.playing import Play, running
 
 pytestmark = pytest.mark.kafka
 
-SHAPE = ClusterShape(controllers=3, clock=True, lone=True)
+SHAPE = ClusterShape(controllers=3, clock=True, isolated_client=True)
 TOPICS = (
     Topic(name="busy", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
     Topic(name="own", partitions=2, assignment=((1, 2, 3), (2, 3, 1))),
 )
 PRODUCERS = (
     Producer(name="steady", topics=("busy",), rate_per_s=600),
-    Producer(name="alone", topics=("own",), rate_per_s=300, lone=True),
+    Producer(name="alone", topics=("own",), rate_per_s=300, isolated_client=True),
 )
 
 
@@ -42,26 +42,26 @@ def cluster(backend: str) -> Iterator[Cluster]:
 @pytest.mark.parametrize("jump_s", [600.0, -600.0])
 def test_a_clock_jumps_and_is_right_again(play: Play, node: str, jump_s: float) -> None:
     jumped, *_ = play(("jumped", {"do": "clock", "node": node, "jump_s": jump_s}))
-    (shift_s,) = jumped["bite"]["seen"]["ahead_s"].values()
+    (shift_s,) = jumped["effect"]["seen"]["ahead_s"].values()
     assert abs(shift_s - jump_s) < 2
     (victim,) = jumped["resolved"]["nodes"]
     right, *_ = play(("again", {"do": "clock", "node": f"broker({victim})" if victim < 100 else node, "rate": 2.0}))
-    assert right["bite"]["held"]
+    assert right["effect"]["held"]
 
 
 def test_clocks_of_all_brokers_drift(play: Play) -> None:
     drift, *_ = play(("drift", {"do": "clock", "node": "brokers", "rate": 0.5}))
-    assert all(shift_s < 0 for shift_s in drift["bite"]["seen"]["ahead_s"].values())
+    assert all(shift_s < 0 for shift_s in drift["effect"]["seen"]["ahead_s"].values())
 
 
 def test_the_clock_of_who_is_killed_is_still_wrong_when_it_returns(play: Play) -> None:
     rows = play(
         ("ahead", {"do": "clock", "node": "broker(1)", "jump_s": 600.0}),
-        ("felt", {"do": "wait_bite", "fault": "ahead"}),
+        ("felt", {"do": "wait_effect", "fault": "ahead"}),
         ("down", {"do": "kill", "node": "broker(1)"}),
         ("up", {"do": "heal", "fault": "down"}),
     )
-    assert rows[0]["bite"]["held"]
+    assert rows[0]["effect"]["held"]
     lines = play.stage.cluster.server_log(1).read_text().splitlines()
     first, *_, last = (datetime.fromisoformat(line[1:20]) for line in lines if "Kafka Server started" in line)
     assert 600 <= (last - first).total_seconds() < 1200
@@ -76,14 +76,14 @@ def test_a_clock_that_is_set_without_load_does_not_bite(play: Play, monkeypatch:
 
 @pytest.mark.parametrize("arguments", [{"mode": "silent"}, {"mode": "refusing"}, {"direction": "answers"}])
 def test_one_client_alone_is_cut_off(play: Play, arguments: dict[str, str]) -> None:
-    cut, *_ = play(("cut", {"do": "cut", "src": "lone", "dst": "brokers", **arguments}))
-    assert cut["resolved"]["links"] == [["lone", "b1"], ["lone", "b2"], ["lone", "b3"]]
-    assert "and went on for the others on busy/" in cut["bite"]["because"]
+    cut, *_ = play(("cut", {"do": "cut", "src": "isolated_client", "dst": "brokers", **arguments}))
+    assert cut["resolved"]["links"] == [["isolated_client", "b1"], ["isolated_client", "b2"], ["isolated_client", "b3"]]
+    assert "and went on for the others on busy/" in cut["effect"]["because"]
 
 
 def test_everybody_cut_off_is_not_one_alone(play: Play) -> None:
     text = play.doubt(
         ("all", {"do": "cut", "src": "client", "dst": "brokers"}),
-        ("lone", {"do": "cut", "src": "lone", "dst": "brokers"}),
+        ("isolated_client", {"do": "cut", "src": "isolated_client", "dst": "brokers"}),
     )
     assert "acks stopped for everybody" in text

@@ -29,10 +29,12 @@ def test_a_broker_dies_while_it_compacts(play: Play) -> None:
     heal, whole = ("healed", {"do": "heal", "fault": "cleaning"}), ("whole", {"do": "wait_healthy"})
     _, killed, *_ = play(rolled, cleaning, heal, whole, compacted)
     assert killed["resolved"]["left"]
-    assert killed["bite"]["seen"]["left"] == killed["resolved"]["left"]
+    assert killed["effect"]["seen"]["left"] == killed["resolved"]["left"]
 
 
 def test_who_writes_nothing_is_forgotten(play: Play) -> None:
     burst = ("burst", {"do": "produce", "producer": "bursts", "to": "quiet/0", "records": 100})
-    _, forgotten, *_ = play(burst, ("gone", {"do": "wait_forgotten", "on": ["quiet/0"]}), (burst[0] + "_on", burst[1]))
+    _, forgotten, *_ = play(
+        burst, ("gone", {"do": "wait_producer_expired", "on": ["quiet/0"]}), (burst[0] + "_on", burst[1])
+    )
     assert forgotten["resolved"]["waited_s"] > 1

@@ -36,12 +36,12 @@ MOVE = {"do": "move_log_dirs", "node": "broker(1)", "on": ["moved/0"], "rate_kb_
 def test_a_replica_moves_while_it_is_written_to(cluster: Cluster, play: Play, admin: AdminView) -> None:
     time.sleep(2.0)  # something to copy
     before = held(cluster, "moved")
-    move, *_ = play(("move", MOVE), ("bitten", {"do": "wait_bite", "fault": "move"}))
-    assert "second copies of moved/0 were in the making under load" in move["bite"]["because"]
+    move, *_ = play(("move", MOVE), ("bitten", {"do": "wait_effect", "fault": "move"}))
+    assert "second copies of moved/0 were in the making under load" in move["effect"]["because"]
     assert held(cluster, "moved") == before[::-1]
-    told = admin.log_directories(1)
-    assert told is not None
-    assert told.replicas["moved", 0].future is None
+    reported = admin.log_directories(1)
+    assert reported is not None
+    assert reported.replicas["moved", 0].future is None
 
 
 def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
@@ -49,7 +49,7 @@ def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
     before = held(cluster, "moved")
     play(
         ("move", MOVE | {"rate_kb_s": 20}),
-        ("bitten", {"do": "wait_bite", "fault": "move"}),
+        ("bitten", {"do": "wait_effect", "fault": "move"}),
         ("down", {"do": "kill", "node": "broker(1)"}),
         ("up", {"do": "heal", "fault": "down"}),
         ("there", {"do": "heal", "fault": "move"}),
@@ -58,9 +58,9 @@ def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
 
 
 def test_an_idle_replica_that_moves_does_not_bite(play: Play) -> None:
-    told = play.doubt(
+    reported = play.doubt(
         ("some", {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 100}),
         ("later", {"do": "hold", "seconds": 1.5}),
         ("move", MOVE | {"on": ["idle/0"], "for_s": 0.5}),
     )
-    assert "no replica of idle/0 that moves had acks" in told
+    assert "no replica of idle/0 that moves had acks" in reported

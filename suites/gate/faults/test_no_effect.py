@@ -122,15 +122,15 @@ def test_a_pause_that_is_over_at_once_is_not_felt(play: Play, monkeypatch: pytes
 
 
 def test_leaders_that_never_left_need_not_come_back(play: Play) -> None:
-    (row,) = step_runner.conduct(play.stage, [Step(do="elect_preferred", name="back", args={})])
-    assert "already had their preferred leader" in row["bite"]["because"]
+    (row,) = step_runner.run_steps(play.stage, [Step(do="elect_preferred", name="back", args={})])
+    assert "already had their preferred leader" in row["effect"]["because"]
     assert not row["is_fault"]
 
 
 def test_replicas_that_stay_where_they_are_are_no_move(play: Play) -> None:
-    (row,) = rows = step_runner.conduct(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/0"]})])
-    assert "no replica changed its broker" in row["bite"]["because"]
-    assert [name for name, _ in step_runner.doubts(rows)] == ["no_bite"]
+    (row,) = rows = step_runner.run_steps(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/0"]})])
+    assert "no replica changed its broker" in row["effect"]["because"]
+    assert [name for name, _ in step_runner.doubts(rows)] == ["no_effect"]
 
 
 def test_leadership_moves_to_who_is_not_left_out_and_else_not_at_all(play: Play) -> None:
@@ -145,13 +145,13 @@ TURN = {"do": "reconfigure", "topic": "busy", "config": {"segment.bytes": "10485
 
 def test_settings_come_and_go_under_load(play: Play) -> None:
     turned, *_ = play(("turned", TURN | {"for_s": 1.0}))
-    assert "with acks on busy/0, busy/1" in turned["bite"]["because"]
+    assert "with acks on busy/0, busy/1" in turned["effect"]["because"]
     play.without_load()
     assert "no partition had acks meanwhile" in play.doubt(("idle", TURN | {"for_s": 1.5}))
 
 
 def test_a_topic_that_is_made_anew_is_written_to_or_not_missed(play: Play) -> None:
     again, *_ = play(("again", {"do": "recreate_topic", "topic": "busy"}))
-    assert "had acks until the topic was deleted" in again["bite"]["because"]
+    assert "had acks until the topic was deleted" in again["effect"]["because"]
     play.without_load()
     assert "acks of the new busy" in play.doubt(("once", {"do": "recreate_topic", "topic": "busy", "deadline_s": 2.0}))

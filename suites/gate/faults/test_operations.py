@@ -52,13 +52,13 @@ def test_a_throttled_move_takes_its_time_and_leaves_no_setting_behind(play: Play
         ("throttle", THROTTLE),
         ("move", MOVE),
         ("copying", {"do": "wait_reassigning", "on": ["moved/*"]}),
-        ("slow", {"do": "wait_bite", "fault": "throttle"}),
+        ("slow", {"do": "wait_effect", "fault": "throttle"}),
         ("held", {"do": "hold", "seconds": 2 * free["resolved"]["waited_s"]}),
         ("heal", {"do": "heal", "fault": "throttle"}),
         ("done", {"do": "wait_reassigned", "on": ["moved/*"]}),
     )
-    assert "did not come nearer to their leaders" in throttle["bite"]["because"]
-    assert "set out to other brokers" in move["bite"]["because"]
+    assert "did not come nearer to their leaders" in throttle["effect"]["because"]
+    assert "set out to other brokers" in move["effect"]["because"]
     took_s = (done["ended_ns"] - move["started_ns"]) / 1e9
     assert took_s > 2 * free["resolved"]["waited_s"]
     left = {key: value for key, value in admin.topic_configs(["moved"])["moved"].items() if "throttled" in key}
@@ -80,7 +80,7 @@ def test_a_throttle_of_the_leaders_alone_holds_a_move_back_too(play: Play) -> No
         ("heal", {"do": "heal", "fault": "throttle"}),
         ("done", {"do": "wait_reassigned", "on": ["moved/*"]}),
     )
-    assert throttle["bite"]["held"]
+    assert throttle["effect"]["held"]
 
 
 def test_a_throttle_of_what_is_in_sync_does_not_bite(play: Play) -> None:
@@ -94,7 +94,7 @@ def test_a_replica_that_is_added_and_the_leader_die_on_the_way(play: Play, admin
         ("throttle", THROTTLE),
         ("move", MOVE | {"on": ["moved/0"]}),
         ("copying", {"do": "wait_reassigning", "on": ["moved/0"]}),
-        ("slow", {"do": "wait_bite", "fault": "throttle"}),
+        ("slow", {"do": "wait_effect", "fault": "throttle"}),
         ("leader", {"do": "kill", "node": "leader(moved/0)"}),
         ("moved", {"do": "wait_leader_changed", "on": ["moved/0"], "since": "leader"}),
         ("up", {"do": "heal", "fault": "leader"}),
@@ -110,7 +110,7 @@ def test_partitions_that_are_added_are_written_to_and_read(play: Play, admin: Ad
         ("grow", {"do": "create_partitions", "topic": "moved", "total": 4}),
         ("acks", {"do": "wait_acks", "on": ["moved/*"], "records": 100}),
     )
-    assert "moved/2, moved/3 came to the topic and had acks" in grow["bite"]["because"]
+    assert "moved/2, moved/3 came to the topic and had acks" in grow["effect"]["because"]
     assert [(e["partition"], e["partitions"]) for e in grow["events"] if e["kind"] == "partitions_added"] == [(2, 4)]
     assert [s.partition for s in admin.partitions(["moved"])] == [0, 1, 2, 3]
     load: Any = play.stage.load
@@ -141,7 +141,7 @@ def test_a_reader_dies_with_what_it_committed_and_did_not_process(play: Play) ->
         ("first", some), ("read", read), DIES, ("some", some), REVIVE, ("others", some), ("on", read)
     )
     assert first["resolved"]["acked"] == 20
-    ((start, end),) = dies["bite"]["seen"].values()
+    ((start, end),) = dies["effect"]["seen"].values()
     assert end - start == 20
     (event,) = [event for row in (dies, *rest) for event in row["events"] if event["kind"] == "reader_died"]
     assert (event["from_offset"], event["before_offset"], event["group"]) == (start, end, "most")
@@ -156,9 +156,9 @@ def test_a_static_member_comes_back_unmissed_and_may_change_its_protocol(play: P
         ("again", {"do": "restart_reader", "reader": "here"}),
         ("over", {"do": "restart_reader", "reader": "here", "protocol": "consumer"}),
     )
-    assert "took its own place again" in again["bite"]["because"]
-    assert again["bite"]["seen"]["had"] == again["bite"]["seen"]["has"]
-    assert over["bite"]["seen"]["group_type"] == admin.group_type("named") == "consumer"
+    assert "took its own place again" in again["effect"]["because"]
+    assert again["effect"]["seen"]["had"] == again["effect"]["seen"]["has"]
+    assert over["effect"]["seen"]["group_type"] == admin.group_type("named") == "consumer"
     assert admin.group_type("readers") == "classic"
     assert admin.group_type("nobody's") == ""
 
@@ -171,9 +171,9 @@ def test_a_processor_dies_at_its_work_and_its_zombie_is_fenced(play: Play) -> No
     some = {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 20}
     done = {"do": "wait_read", "group": "workers"}
     *_, falls, _, rises, _, _ = play(("first", some), ("done", done), FALLS, ("some", some), RISES, ("all_done", done))
-    ((start, end),) = falls["bite"]["seen"].values()
+    ((start, end),) = falls["effect"]["seen"].values()
     assert end - start == 20
-    assert "its zombie was fenced" in falls["bite"]["because"]
+    assert "its zombie was fenced" in falls["effect"]["because"]
     (event,) = [event for row in (falls, rises) for event in row["events"] if event["kind"] == "processor_died"]
     assert (event["from_offset"], event["before_offset"], event["at"]) == (start, end, "offsets")
 
@@ -189,7 +189,7 @@ def test_who_led_is_taken_off_a_partition_and_follows_again(play: Play, admin: A
         ("acks", {"do": "wait_acks", "on": ["moved/*"], "records": 100}),
         ("back", {"do": "heal", "fault": "away"}),
     )
-    assert away["bite"]["held"]
+    assert away["effect"]["held"]
     for state in admin.partitions(["moved"]):
         assert state.leader != before[state.partition]
         assert {state.leader, before[state.partition]} == set(state.replicas) == set(state.isr)

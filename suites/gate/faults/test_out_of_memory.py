@@ -19,8 +19,8 @@ PRODUCERS = (Producer(name="p", topics=("busy",), rate_per_s=600),)
 @pytest.mark.parametrize("node", ["leader(busy/0)", "follower(busy/0)", "controller"])
 def test_a_full_heap_ends_a_node_and_an_empty_one_brings_it_back(cluster: Cluster, play: Play, node: str) -> None:
     full, *_ = play(("full", {"do": "out_of_memory", "node": node}), ("up", {"do": "heal", "fault": "full"}))
-    assert "ended of OutOfMemoryError" in full["bite"]["because"]
-    assert full["bite"]["seen"]["ended"].startswith("exit code 3")
+    assert "ended of OutOfMemoryError" in full["effect"]["because"]
+    assert full["effect"]["seen"]["ended"].startswith("exit code 3")
     assert cluster.unexpected_exits() == []
 
 
@@ -30,7 +30,7 @@ def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: C
     killed, *_ = play(
         ("killed", {"do": "oom_killed", "node": "leader(busy/0)"}), ("up", {"do": "heal", "fault": "killed"})
     )
-    assert "was killed by the kernel" in killed["bite"]["because"]
+    assert "was killed by the kernel" in killed["effect"]["because"]
     assert cluster.unexpected_exits() == []
     # With its memory back it can be filled to its heap's end again.
     play(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}), ("up_again", {"do": "heal", "fault": "full"}))

@@ -25,13 +25,13 @@ PRODUCERS = (
 def test_a_minority_loses_what_it_led(play: Play) -> None:
     cut, *_ = play(
         ("cut", {"do": "split", "into": "minority", "node": "leader(busy/0)"}),
-        ("felt", {"do": "wait_bite", "fault": "cut"}),
+        ("felt", {"do": "wait_effect", "fault": "cut"}),
         ("replaced", {"do": "wait_leader_changed", "since": "cut", "on": ["busy/0"]}),
         ("mended", {"do": "heal", "fault": "cut"}),
     )
     assert cut["resolved"]["sides"] == [["b1+c101"], ["b2+c102", "b3+c103"]]
     assert ["b1", "b2", "both"] in cut["resolved"]["links"]
-    assert set(cut["bite"]["seen"]) == {"b1+c101", "b2+b3+c102+c103"}
+    assert set(cut["effect"]["seen"]) == {"b1+c101", "b2+b3+c102+c103"}
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
@@ -39,35 +39,35 @@ def test_two_ends_of_a_bridge_leave_each_other_s_isr(play: Play, mode: str) -> N
     arguments = {"do": "split", "into": "bridge", "node": "broker(2)", "among": "brokers", "mode": mode}
     torn, *_ = play(("torn", arguments))
     assert torn["resolved"]["links"] == [["b1", "b3", "both"], ["b3", "b1", "both"]]
-    assert "left the ISR" in torn["bite"]["because"]
+    assert "left the ISR" in torn["effect"]["because"]
 
 
 def test_a_ring_of_three_is_one_way_and_nobody_can_follow(play: Play) -> None:
     ring, *_ = play(("ring", {"do": "split", "into": "ring", "among": "brokers"}))
     assert {way for _, _, way in ring["resolved"]["links"]} == {"requests", "answers"}
-    assert set(ring["bite"]["seen"]) == {"b1", "b2", "b3"}
+    assert set(ring["effect"]["seen"]) == {"b1", "b2", "b3"}
 
 
 def test_controllers_without_their_leader_elect_another(play: Play) -> None:
     cut, moved, *_ = play(
         ("cut", {"do": "split", "into": "minority", "node": "controller", "among": "controllers"}),
-        ("moved", {"do": "wait_elsewhere", "node": "controller", "since": "cut"}),
+        ("moved", {"do": "wait_failover", "node": "controller", "since": "cut"}),
         ("mended", {"do": "heal", "fault": "cut"}),
     )
     assert moved["resolved"]["nodes"] != cut["resolved"]["sides"][0]
-    assert cut["bite"]["held"]
+    assert cut["effect"]["held"]
 
 
 def test_a_slow_minority_has_everything_later(play: Play) -> None:
     arguments = {"do": "split", "into": "minority", "node": "broker(3)", "among": "brokers", "mode": "slow"}
     late, *_ = play(("late", {**arguments, "latency_ms": 400}))
-    assert "later" in late["bite"]["because"]
+    assert "later" in late["effect"]["because"]
 
 
 def test_a_bridge_that_flaps_comes_back_and_goes_again(play: Play) -> None:
     arguments = {"do": "split", "into": "bridge", "node": "broker(2)", "among": "brokers", "down_s": 3.5, "up_s": 0.5}
     flap, *_ = play(("flap", arguments))
-    assert flap["bite"]["seen"]["flaps"] >= 2
+    assert flap["effect"]["seen"]["flaps"] >= 2
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.playing import RELEASE, Play
@@ -33,8 +33,8 @@ def test_a_broker_is_upgraded_and_goes_back(cluster: Cluster, play: Play) -> Non
         ("up", {"do": "roll", "node": "broker(1)"}),
         ("back", {"do": "roll", "node": "broker(1)", "to": "start"}),
     )
-    assert f"its log says that it runs {NEW}, after {OLD}" in up["bite"]["seen"]["1"]["because"]
-    assert f"its log says that it runs {OLD}, after {NEW}" in back["bite"]["seen"]["1"]["because"]
+    assert f"its log says that it runs {NEW}, after {OLD}" in up["effect"]["seen"]["1"]["because"]
+    assert f"its log says that it runs {OLD}, after {NEW}" in back["effect"]["seen"]["1"]["because"]
     assert cluster.release_of(1).version == OLD
 
 
@@ -45,14 +45,14 @@ def test_a_roll_that_changes_nothing_is_none(play: Play) -> None:
 
 def test_a_broker_that_nobody_needs_is_not_missed(play: Play) -> None:
     play.without_load()
-    rows = conduct(play.stage, [Step(do="roll", name="up", args={"node": "broker(1)"})])
-    assert [name for name, _ in doubts(rows)] == ["no_bite"]
+    rows = run_steps(play.stage, [Step(do="roll", name="up", args={"node": "broker(1)"})])
+    assert [name for name, _ in doubts(rows)] == ["no_effect"]
     assert play.stage.cluster.release_of(1).version == NEW
 
 
 def test_levels_wait_for_the_last_node(play: Play) -> None:
-    (row,) = conduct(play.stage, [Step(do="raise_features", name="raise", args={})])
-    assert "the highest level that all nodes know" in row["bite"]["because"]
+    (row,) = run_steps(play.stage, [Step(do="raise_features", name="raise", args={})])
+    assert "the highest level that all nodes know" in row["effect"]["because"]
 
 
 def test_raised_levels_close_the_way_back(cluster: Cluster, play: Play) -> None:
@@ -73,7 +73,7 @@ def test_raised_levels_close_the_way_back(cluster: Cluster, play: Play) -> None:
 
 def test_what_nobody_raised_nobody_lowers(cluster: Cluster, play: Play) -> None:
     """On a cluster that was started by the levels that it has."""
-    (row,) = conduct(play.stage, [Step(do="downgrade_refused", name="refused", args={"node": "broker(2)"})])
-    assert "metadata.version was not raised" in row["bite"]["because"]
-    assert [name for name, _ in doubts([row])] == ["no_bite"]
+    (row,) = run_steps(play.stage, [Step(do="downgrade_refused", name="refused", args={"node": "broker(2)"})])
+    assert "metadata.version was not raised" in row["effect"]["because"]
+    assert [name for name, _ in doubts([row])] == ["no_effect"]
     assert cluster.running(2)

@@ -202,10 +202,10 @@ def test_a_stale_broker_is_not_believed(cluster: Cluster, admin: AdminView, topi
         deadline_s=30,
         what="a leader other than the broker that is cut off",
     )
-    told = admin.partitions_by_broker([topic])
-    assert told[1].partitions[topic, 0].leader == 1
-    assert told[1].partitions[topic, 0].leader_epoch < newest.leader_epoch
-    assert told[1].metadata_offset < told[2].metadata_offset
+    reported = admin.partitions_by_broker([topic])
+    assert reported[1].partitions[topic, 0].leader == 1
+    assert reported[1].partitions[topic, 0].leader_epoch < newest.leader_epoch
+    assert reported[1].metadata_offset < reported[2].metadata_offset
     assert admin.coordinator("group", "any") in (2, 3)
     cluster.links.heal_all()
     whole(admin, topic)
@@ -307,11 +307,11 @@ def test_disks_agree_with_what_brokers_say(
         assert [row["transactional"] for row in rows[-4:]] == [True] * 4
         assert all(row["crc_ok"] for row in rows)
     assert len({tuple((r["base_offset"], r["digest"]) for r in rows) for rows in by_broker.values()}) == 1
-    told = admin.partitions([topic])[0]
-    assert {row["topic_id"] for row in table.rows} == {told.topic_id}
+    reported = admin.partitions([topic])[0]
+    assert {row["topic_id"] for row in table.rows} == {reported.topic_id}
     lineages = lineages_of(directories, [topic])
-    assert [row["epochs"] for row in lineages] == [[[told.leader_epoch, 0]]] * 3
+    assert [row["epochs"] for row in lineages] == [[[reported.leader_epoch, 0]]] * 3
     snapshot = admin.snapshot("drained", [topic], [])
-    assert snapshot["partitions"][0]["topic_id"] == told.topic_id
+    assert snapshot["partitions"][0]["topic_id"] == reported.topic_id
     assert snapshot["partitions"][0]["high_watermark"] == 204
     assert snapshot["brokers_up"] == [1, 2, 3]

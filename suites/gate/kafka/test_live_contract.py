@@ -49,15 +49,15 @@ def topics(admin: AdminView) -> Any:
 def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--json", *[word for name in topics for word in ("--topic", name)])
     assert (done.returncode, done.stderr) == (0, "")
-    told = {row["topic"]: row for row in json.loads(done.stdout)}
+    reported = {row["topic"]: row for row in json.loads(done.stdout)}
     assert [row["topic"] for row in json.loads(done.stdout)] == ["lone", "unclean", "strict", "good"]
-    assert told["good"]["avoidable"] == []
-    assert told["strict"]["avoidable"] == ["replica_down"]
-    assert told["unclean"]["avoidable"] == ["last_in_sync_dies", "returns_short", "disk_of_last_in_sync"]
-    assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(told["lone"]["avoidable"])
-    assert told["unclean"]["settings"]["unclean"]
-    assert (told["lone"]["settings"]["replicas"], told["good"]["settings"]["min_isr"]) == (1, 2)
-    assert told["good"]["settings"]["elr"]
+    assert reported["good"]["avoidable"] == []
+    assert reported["strict"]["avoidable"] == ["replica_down"]
+    assert reported["unclean"]["avoidable"] == ["last_in_sync_dies", "returns_short", "disk_of_last_in_sync"]
+    assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(reported["lone"]["avoidable"])
+    assert reported["unclean"]["settings"]["unclean"]
+    assert (reported["lone"]["settings"]["replicas"], reported["good"]["settings"]["min_isr"]) == (1, 2)
+    assert reported["good"]["settings"]["elr"]
 
 
 def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:

@@ -16,7 +16,7 @@ SHAPE = ClusterShape()
 PLACE = ("every", 0)
 
 
-def told(cluster: Cluster, topic: str, acks: str) -> str:
+def reported(cluster: Cluster, topic: str, acks: str) -> str:
     """What one record is answered that is sent once: its error's name, or ""."""
     came: list[str] = []
 
@@ -39,13 +39,13 @@ def readable(admin: AdminView) -> tuple[int, int]:
 
 def test_one_replica_is_enough_where_there_is_one(cluster: Cluster, admin: AdminView) -> None:
     admin.create_topics([Topic(name="over", partitions=1, replicas=1, config={"min.insync.replicas": "2"})])
-    assert told(cluster, "over", "all") == ""
+    assert reported(cluster, "over", "all") == ""
 
 
 def test_below_it_a_leader_takes_what_nobody_can_read_yet(cluster: Cluster, admin: AdminView) -> None:
     """More than there are counts as all there are."""
     admin.create_topics([Topic(name=PLACE[0], assignment=((1, 2, 3),), config={"min.insync.replicas": "4"})])
-    assert told(cluster, PLACE[0], "all") == ""
+    assert reported(cluster, PLACE[0], "all") == ""
     wait_for(lambda: readable(admin), until=lambda seen: seen == (1, 1), deadline_s=15, what="one record to be there")
     cluster.kill(3)
     try:
@@ -55,8 +55,8 @@ def test_below_it_a_leader_takes_what_nobody_can_read_yet(cluster: Cluster, admi
             deadline_s=30,
             what="the ISR to be without broker 3",
         )
-        assert told(cluster, PLACE[0], "all") == "NOT_ENOUGH_REPLICAS"
-        assert told(cluster, PLACE[0], "1") == ""
+        assert reported(cluster, PLACE[0], "all") == "NOT_ENOUGH_REPLICAS"
+        assert reported(cluster, PLACE[0], "1") == ""
         wait_for(
             lambda: admin.replica_offsets([PLACE[0]]).get((*PLACE, 2)),
             until=lambda offsets: offsets is not None and offsets[1] == 2,

@@ -58,12 +58,12 @@ def test_what_has_left_the_brokers_lies_in_the_bucket_whole_and_is_read_back(pla
 @pytest.mark.parametrize("mode", ["refusing", "silent"])
 def test_a_server_that_is_out_of_reach_is_missed_and_comes_back(play: Play, mode: str) -> None:
     cut, *_ = play(("cut", {"do": "tier_cut", "mode": mode}), SOME, heal("cut"), WHOLE)
-    assert cut["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+    assert cut["effect"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_keys_that_are_revoked_are_missed_and_given_back(play: Play) -> None:
     denied, *_ = play(("denied", {"do": "tier_denied"}), SOME, heal("denied"), WHOLE)
-    assert denied["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+    assert denied["effect"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_keys_that_nobody_needs_are_missed_by_nobody(play: Play) -> None:
@@ -81,5 +81,5 @@ def test_who_leads_nothing_is_not_missed(play: Play) -> None:
 
 def test_it_does_as_it_is_told_as_well(play: Play) -> None:
     half = {"do": "tier_errors", "ops": ["copy"], "share": 0.5, "half": True}
-    told, *_ = play(("half", half), SOME, heal("half"), WHOLE)
-    assert told["bite"]["seen"]["deeds"]["copy stopped half way"] >= 1
+    reported, *_ = play(("half", half), SOME, heal("half"), WHOLE)
+    assert reported["effect"]["seen"]["deeds"]["copy stopped half way"] >= 1

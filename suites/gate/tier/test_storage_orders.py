@@ -52,18 +52,18 @@ def some(records: int = 1000) -> tuple[str, dict[str, Any]]:
 @contextmanager
 def replayed(play: Play) -> Iterator[list[str | None]]:
     """Somebody reads the oldest record there is all the time; what was answered, None for records."""
-    told: list[str | None] = []
+    reported: list[str | None] = []
     over = threading.Event()
 
     def read() -> None:
         while not over.wait(0.1):
             served = play.stage.admin.fetch("far", 0, 0, 1 << 20)
-            told.append(served.error if served else "no answer")
+            reported.append(served.error if served else "no answer")
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        yield told
+        yield reported
     finally:
         over.set()
         reader.join()
@@ -78,8 +78,8 @@ def broken_logs(play: Play) -> list[str]:
 
 def test_every_other_copy_stops_half_way_and_is_made_again(play: Play) -> None:
     half, *_ = play(("half", HALF), some(2000), heal("half"), WHOLE)
-    assert half["bite"]["seen"]["deeds"]["copy stopped half way"] >= 1
-    assert half["bite"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
+    assert half["effect"]["seen"]["deeds"]["copy stopped half way"] >= 1
+    assert half["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_a_storage_that_lies_keeps_half(play: Play) -> None:
@@ -91,7 +91,7 @@ def test_a_storage_that_lies_keeps_half(play: Play) -> None:
 
 def test_a_copy_that_is_slow_is_late_and_whole(play: Play) -> None:
     slow, *_ = play(("slow", {"do": "tier_slow", "ops": ["copy"], "delay_ms": 300}), some(), heal("slow"), WHOLE)
-    assert slow["bite"]["seen"]["deeds"] == {"copy slowed": slow["bite"]["seen"]["deeds"]["copy slowed"]}
+    assert slow["effect"]["seen"]["deeds"] == {"copy slowed": slow["effect"]["seen"]["deeds"]["copy slowed"]}
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_a_copy_that_is_slow_is_late_and_whole(play: Play) -> None:
 )
 def test_who_reads_from_the_tier_notices_until_it_is_healed(play: Play, step: dict[str, Any]) -> None:
     play(some(), WHOLE)
-    with replayed(play) as told:
+    with replayed(play) as reported:
         fault, *_ = play(("fault", step), heal("fault"))
-        assert fault["bite"]["held"]
-        errors = set(told) - {None}
+        assert fault["effect"]["held"]
+        errors = set(reported) - {None}
         assert bool(errors) is (step["do"] != "tier_slow"), errors
     served = play.stage.admin.fetch("far", 0, 0, 1 << 20)
     assert served is not None
@@ -128,13 +128,13 @@ def test_a_leader_dies_while_a_copy_stands_still(play: Play, at: str) -> None:
         ("healthy", {"do": "wait_healthy"}),
         WHOLE,
     )
-    assert hold["bite"]["seen"] == {"deeds": {f"copy held {at}": 1}, "brokers": [led]}
+    assert hold["effect"]["seen"] == {"deeds": {f"copy held {at}": 1}, "brokers": [led]}
     assert kill["resolved"]["nodes"] == [led]
 
 
 def test_a_consumer_that_has_fallen_behind_is_served_from_the_tier(play: Play) -> None:
     _, _, replay, *_ = play(some(), WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), some(2000), heal("replay"))
-    assert replay["bite"]["seen"]["far/0"] > 0
+    assert replay["effect"]["seen"]["far/0"] > 0
     assert replay["resolved"]["below"]["far/0"] > 0
 
 
@@ -152,8 +152,8 @@ FULL = {"do": "tier_full", "spare_kb": 600}
 def test_what_finds_no_room_is_copied_when_there_is_some(play: Play) -> None:
     play(some(), WHOLE)
     full, *_ = play(("full", FULL), some(2000), heal("full"), some(), WHOLE)
-    assert full["bite"]["seen"]["deeds"]["copy stopped where the tier was full"] >= 1
-    assert full["bite"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
+    assert full["effect"]["seen"]["deeds"]["copy stopped where the tier was full"] >= 1
+    assert full["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_a_tier_with_room_enough_is_never_full(play: Play) -> None:

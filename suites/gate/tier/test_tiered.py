@@ -13,7 +13,7 @@ from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
-from harness.run.tier_probe import TierLooks
+from harness.run.tier_probe import TierProbe
 from suites.gate.playing import Play, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -63,21 +63,21 @@ def heal(fault: str) -> tuple[str, dict[str, Any]]:
 
 
 def test_what_has_left_the_brokers_is_whole_in_the_tier(play: Play, admin: AdminView, tmp_path: Path) -> None:
-    looks = TierLooks(
+    looks = TierProbe(
         play.stage.cluster,  # type: ignore[arg-type]
         admin,
-        Scenario(name="s", title="", guards="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS),
+        Scenario(name="s", title="", property="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS),
         BundleWriter(tmp_path / "looks"),
     )
     assert looks.filled(5).ok
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     settled = looks.at_rest()
     assert settled.ok, settled.last_seen
-    told = admin.tiered_replicas(["far"])
-    assert len(told) == 3
-    (local_start,) = {replica.local_log_start for replica in told.values()}
-    assert {replica.log_start for replica in told.values()} == {0}
-    assert {replica.highest_tiered for replica in told.values()} == {local_start - 1}
+    reported = admin.tiered_replicas(["far"])
+    assert len(reported) == 3
+    (local_start,) = {replica.local_log_start for replica in reported.values()}
+    assert {replica.log_start for replica in reported.values()} == {0}
+    assert {replica.highest_tiered for replica in reported.values()} == {local_start - 1}
     at = 0
     for one in (one for one in objects_of(store(play), ["far"]) if one.kind == LOG):
         content = read_object(one)
@@ -96,7 +96,7 @@ def test_the_tier_is_away_and_comes_back(play: Play) -> None:
         heal("outage"),
         WHOLE,
     )
-    assert outage["bite"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
+    assert outage["effect"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
     assert caught_up["resolved"]["tiered_below"]["far/0"] > 0
     assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
 
@@ -108,15 +108,17 @@ def test_without_load_nobody_misses_the_tier(play: Play) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
+    ("what", "reported"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
 )
-def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(play: Play, what: str, told: str) -> None:
+def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(
+    play: Play, what: str, reported: str
+) -> None:
     play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 1000}), WHOLE)
     (before, *_) = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
     was = read_object(before)
     damage, *_ = play(damaged(what), heal("damaged"))
-    assert damage["bite"]["held"]
-    assert told in damage["bite"]["because"]
+    assert damage["effect"]["held"]
+    assert reported in damage["effect"]["because"]
     assert read_object(before) == was
 
 
@@ -142,7 +144,7 @@ def deleting(node: str) -> tuple[str, dict[str, Any]]:
 def test_a_broker_dies_with_segments_about_to_be_deleted(play: Play, node: str) -> None:
     killed, *_ = play(deleting(node), SOME, heal("deleting"), WHOLE)
     renamed, left = killed["resolved"]["renamed"], killed["resolved"]["left"]
-    assert killed["bite"]["seen"]["renamed"] == renamed
+    assert killed["effect"]["seen"]["renamed"] == renamed
     assert renamed
     assert max(renamed) < max(left)
 
@@ -168,9 +170,9 @@ def test_another_folder_takes_what_is_copied_until_it_is_healed(play: Play) -> N
     before = logs(play)
     swapped, *_ = play(SWAPPED, ("in_another", SOME[1]), heal("swapped"), WHOLE)
     after = logs(play)
-    assert swapped["bite"]["seen"]["copied"] >= 1
+    assert swapped["effect"]["seen"]["copied"] >= 1
     assert {name: after[name] for name in before} == before
-    assert len(after) >= len(before) + swapped["bite"]["seen"]["copied"]
+    assert len(after) >= len(before) + swapped["effect"]["seen"]["copied"]
     assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
 
 
@@ -190,9 +192,9 @@ def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminVi
     first = event["before_offset"]
     assert first > 0
     assert off["resolved"] == {"keeps": {"far/0": first}}
-    assert off["bite"]["seen"] == {"far/0": {1: first, 2: first, 3: first}}
-    told = admin.tiered_replicas(["far"])
-    assert min(replica.local_log_start for replica in told.values()) > first
+    assert off["effect"]["seen"] == {"far/0": {1: first, 2: first, 3: first}}
+    reported = admin.tiered_replicas(["far"])
+    assert min(replica.local_log_start for replica in reported.values()) > first
 
 
 def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> None:

@@ -20,7 +20,7 @@ from harness.kafka.storage.local_tier import LOG, ROOT, TierObject, objects_of, 
 from harness.model.backend import PROCESSES
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
 from harness.model.user_storage import UserStorage
-from harness.run.tier_probe import TierLooks
+from harness.run.tier_probe import TierProbe
 from suites.gate.cluster_probes import RELEASE
 from suites.gate.playing import Play, running
 
@@ -49,9 +49,9 @@ def cluster(theirs: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def looks(play: Play, admin: AdminView, tmp_path: Path) -> TierLooks:
-    scenario = Scenario(name="s", title="", guards="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS)
-    return TierLooks(play.stage.cluster, admin, scenario, BundleWriter(tmp_path / "looks"))  # type: ignore[arg-type]
+def looks(play: Play, admin: AdminView, tmp_path: Path) -> TierProbe:
+    scenario = Scenario(name="s", title="", property="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS)
+    return TierProbe(play.stage.cluster, admin, scenario, BundleWriter(tmp_path / "looks"))  # type: ignore[arg-type]
 
 
 def held(objects: list[TierObject]) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def held(objects: list[TierObject]) -> dict[str, bytes]:
 
 
 def test_what_it_holds_is_found_as_it_is_and_what_is_gone_is_not_there(
-    play: Play, looks: TierLooks, theirs: Path
+    play: Play, looks: TierProbe, theirs: Path
 ) -> None:
     half = {"do": "tier_errors", "ops": ["copy"], "share": 0.3}
     play(("errors", half), ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000}), ("heal_errors", HEAL))

@@ -11,22 +11,22 @@ import pytest
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView, Seen
+from harness.model.entities import ALLOWED, FIRST_PAIR, MetadataEntity, Sort, legal, standing_topics
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario.rules import AUTHORIZER
 from harness.model.scenario.scenario import Admin, ClusterShape, Scenario
-from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing, legal, standing_topics
 from harness.model.waiting import wait_for
 from harness.run import broker_state
-from harness.run.admin_probe import AdminLooks, clear
+from harness.run.admin_probe import AdminProbe, clear
 from harness.workload.admins.admin_load import AdminLoop
 from suites.gate.playing import running
 
 pytestmark = pytest.mark.kafka
 
-SPEC = Admin(name="ops", things=8, rate_per_s=20)
+SPEC = Admin(name="ops", entities=8, rate_per_s=20)
 SHAPE = ClusterShape(controllers=3, config=dict(AUTHORIZER))
-SCENARIO = Scenario(name="s", title="", guards="", shape=SHAPE, admin=(SPEC,))
-TOPIC = Thing(Sort.TOPIC, "ops-topic-3")
+SCENARIO = Scenario(name="s", title="", property="", shape=SHAPE, admin=(SPEC,))
+TOPIC = MetadataEntity(Sort.TOPIC, "ops-topic-3")
 TOLD_BY_ALL = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
 
 
@@ -45,16 +45,16 @@ def admin(cluster: Cluster) -> Iterator[AdminView]:
         cluster.heal()
         wait_for(view.brokers_up, until=lambda up: up == list(cluster.brokers), deadline_s=60, what="every broker")
         clear(view, SCENARIO)
-        assert not [seen for seen in view.things(SPEC) if seen.value is not None]
+        assert not [seen for seen in view.entities(SPEC) if seen.value is not None]
 
 
-def told_of(admin: AdminView, thing: Thing, value: str | None) -> list[Seen]:
+def told_of(admin: AdminView, metadata_entity: MetadataEntity, value: str | None) -> list[Seen]:
     """What is told of a thing once everybody who tells of it tells this value."""
     return wait_for(
-        lambda: [seen for seen in admin.things(SPEC) if seen.thing == thing],
+        lambda: [seen for seen in admin.entities(SPEC) if seen.metadata_entity == metadata_entity],
         until=lambda rows: bool(rows) and {row.value for row in rows} == {value},
         deadline_s=20,
-        what=f"{thing.text} to be {value}",
+        what=f"{metadata_entity.text} to be {value}",
     )
 
 
@@ -63,43 +63,46 @@ def told_of(admin: AdminView, thing: Thing, value: str | None) -> list[Seen]:
     [
         (TOPIC, [(Did.CREATE_TOPIC, "1000000007"), (Did.DELETE_TOPIC, None), (Did.CREATE_TOPIC, "1000000008")]),
         (
-            Thing(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
+            MetadataEntity(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
             [(Did.SET_CONFIG, "1000000007"), (Did.SET_CONFIG, "1000000008"), (Did.UNSET_CONFIG, None)],
         ),
         (
-            Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
+            MetadataEntity(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
             [(Did.SET_CONFIG, "1000000007"), (Did.UNSET_CONFIG, None)],
         ),
-        (Thing(Sort.ACL, "ops-acl-1"), [(Did.CREATE_ACL, ALLOWED), (Did.DELETE_ACL, None)]),
-        (Thing(Sort.USER, "ops-user-1"), [(Did.SET_USER, "4097"), (Did.SET_USER, "4098"), (Did.DELETE_USER, None)]),
-        (Thing(Sort.REPLICAS, "ops-standing-0", "1"), [(Did.REASSIGN, "2,3"), (Did.REASSIGN, "3,1")]),
+        (MetadataEntity(Sort.ACL, "ops-acl-1"), [(Did.CREATE_ACL, ALLOWED), (Did.DELETE_ACL, None)]),
+        (
+            MetadataEntity(Sort.USER, "ops-user-1"),
+            [(Did.SET_USER, "4097"), (Did.SET_USER, "4098"), (Did.DELETE_USER, None)],
+        ),
+        (MetadataEntity(Sort.REPLICAS, "ops-standing-0", "1"), [(Did.REASSIGN, "2,3"), (Did.REASSIGN, "3,1")]),
     ],
-    ids=lambda value: value.sort.value if isinstance(value, Thing) else "",
+    ids=lambda value: value.sort.value if isinstance(value, MetadataEntity) else "",
 )
 def test_every_node_tells_what_was_done(
-    admin: AdminView, cluster: Cluster, thing: Thing, steps: list[tuple[Did, str | None]]
+    admin: AdminView, cluster: Cluster, metadata_entity: MetadataEntity, steps: list[tuple[Did, str | None]]
 ) -> None:
-    everybody = {*cluster.brokers, *(cluster.controllers if thing.sort in TOLD_BY_ALL else ())}
-    assert {seen.node for seen in admin.things(SPEC) if seen.thing == thing} == everybody
+    everybody = {*cluster.brokers, *(cluster.controllers if metadata_entity.sort in TOLD_BY_ALL else ())}
+    assert {seen.node for seen in admin.entities(SPEC) if seen.metadata_entity == metadata_entity} == everybody
     for did, value in steps:
-        admin.carry_out(did, thing, value)
-        assert {seen.node for seen in told_of(admin, thing, value)} == everybody
+        admin.carry_out(did, metadata_entity, value)
+        assert {seen.node for seen in told_of(admin, metadata_entity, value)} == everybody
 
 
 def test_a_thing_that_nobody_planned_is_told_of_by_all(admin: AdminView, cluster: Cluster) -> None:
-    for did, thing, value in (
-        (Did.CREATE_TOPIC, Thing(Sort.TOPIC, "ops-invented"), "7"),
-        (Did.CREATE_ACL, Thing(Sort.ACL, "ops-invented"), ALLOWED),
-        (Did.SET_USER, Thing(Sort.USER, "ops-invented"), "4096"),
+    for did, metadata_entity, value in (
+        (Did.CREATE_TOPIC, MetadataEntity(Sort.TOPIC, "ops-invented"), "7"),
+        (Did.CREATE_ACL, MetadataEntity(Sort.ACL, "ops-invented"), ALLOWED),
+        (Did.SET_USER, MetadataEntity(Sort.USER, "ops-invented"), "4096"),
     ):
-        admin.carry_out(did, thing, value)
-        assert {seen.node for seen in told_of(admin, thing, value)} >= set(cluster.brokers)
+        admin.carry_out(did, metadata_entity, value)
+        assert {seen.node for seen in told_of(admin, metadata_entity, value)} >= set(cluster.brokers)
 
 
 def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Cluster, tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path / "bundle")
     clear(admin, SCENARIO)
-    looks = AdminLooks(admin, SCENARIO, bundle)
+    looks = AdminProbe(admin, SCENARIO, bundle)
     looks.begin(30)
     loop = AdminLoop(SPEC, cluster.bootstrap(), bundle.table("admin_ops", "ops"), Random(1))
     loop.start()
@@ -113,10 +116,10 @@ def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Clu
         Did.DELETE_USER.value,
     }
     looks.look("drained", {"ops": loop})
-    for seen in admin.things(SPEC):
-        mine = [op for op in operations if op.entity == seen.thing.text]
-        first = {FIRST_PAIR} if seen.thing.sort is Sort.REPLICAS else {None}
-        if seen.thing.key != "min.insync.replicas":  # of the standing topics, as they were made
+    for seen in admin.entities(SPEC):
+        mine = [op for op in operations if op.entity == seen.metadata_entity.text]
+        first = {FIRST_PAIR} if seen.metadata_entity.sort is Sort.REPLICAS else {None}
+        if seen.metadata_entity.key != "min.insync.replicas":  # of the standing topics, as they were made
             assert seen.value in legal(mine, first, seen.asked_ns, seen.at_ns).values
     bundle.close()
     assert list((tmp_path / "bundle" / "admin_views").glob("ops-drained-*.parquet"))
@@ -138,6 +141,6 @@ def test_without_a_quorum_nothing_is_acknowledged_and_both_fates_are_legal(
     first = loop.operations()[0]
     assert (first.outcome, first.error) == ("unknown", "_TIMED_OUT")
     assert first.kind == Did.CREATE_TOPIC.value
-    told = told_of(admin, Thing(Sort.TOPIC, "ops-topic-0"), first.value)
-    assert legal([first], {None}, told[0].asked_ns, told[0].at_ns).values == {None, first.value}
+    reported = told_of(admin, MetadataEntity(Sort.TOPIC, "ops-topic-0"), first.value)
+    assert legal([first], {None}, reported[0].asked_ns, reported[0].at_ns).values == {None, first.value}
     bundle.close()

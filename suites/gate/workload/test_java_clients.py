@@ -75,17 +75,17 @@ def gone(pid: int) -> bool:
 
 
 def test_a_record_for_which_there_is_no_metadata_was_never_sent(java: JavaClients) -> None:
-    told: list[tuple[str, bytes]] = []
+    reported: list[tuple[str, bytes]] = []
     producer = JavaProducer(java, NOBODY, lambda _: None)
     taken = producer.produce_batch(
         "t",
         [{"value": b"v1"}, {"value": b"v2"}],
         partition=0,
-        on_delivery=lambda e, m: told.append((e.name(), m.value())),
+        on_delivery=lambda e, m: reported.append((e.name(), m.value())),
     )
     assert taken == 2
     assert producer.flush(20) == 0
-    assert told == [(f"{NEVER_SENT}TimeoutException", b"v1"), (f"{NEVER_SENT}TimeoutException", b"v2")]
+    assert reported == [(f"{NEVER_SENT}TimeoutException", b"v1"), (f"{NEVER_SENT}TimeoutException", b"v2")]
     producer.let_go()
     assert gone(producer.pid)
 
@@ -109,7 +109,7 @@ def test_a_client_that_dies_is_told_and_takes_nothing_more(java: JavaClients) ->
 def test_load_of_java_clients_is_acknowledged_committed_and_read(
     java: JavaClients, cluster: Cluster, tmp_path: Path
 ) -> None:
-    scenario = Scenario(name="p", title="", guards="", topics=TOPICS, producers=PRODUCERS, readers=READERS)
+    scenario = Scenario(name="p", title="", property="", topics=TOPICS, producers=PRODUCERS, readers=READERS)
     bundle = BundleWriter(tmp_path / "bundle")
     with broker_state.observer(cluster) as admin:
         ids = admin.create_topics(TOPICS)

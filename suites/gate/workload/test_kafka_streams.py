@@ -74,7 +74,7 @@ def played(java: JavaClients, cluster: Cluster, folder: Path, commits: str, mome
     )
     producers = (Producer(name="steady", topics=(given,), when="steps"), copier)
     readers = (Reader(name="reader", topics=(made,)),)
-    scenario = Scenario(name="p", title="", guards="", topics=topics, producers=producers, readers=readers)
+    scenario = Scenario(name="p", title="", property="", topics=topics, producers=producers, readers=readers)
     bundle = BundleWriter(folder)
     with broker_state.observer(cluster) as admin:
         ids = admin.create_topics(topics)

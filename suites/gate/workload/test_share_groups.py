@@ -38,7 +38,7 @@ FAILING = replace(
 SCENARIO = Scenario(
     name="p",
     title="",
-    guards="",
+    property="",
     topics=(Topic(name="t", partitions=2),),
     producers=(Producer(name="plain", topics=("t",), rate_per_s=300),),
     readers=(MEMBER, replace(MEMBER, name="two"), FAILING),

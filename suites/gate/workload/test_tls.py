@@ -29,10 +29,13 @@ from suites.gate.playing import Play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
-SHAPE = ClusterShape(secure=True, lone=True)
+SHAPE = ClusterShape(secure=True, isolated_client=True)
 TOPICS = (Topic(name="plain", partitions=2),)
 PRODUCERS = (Producer(name="plain", topics=("plain",)),)
-READERS = (Reader(name="apart", topics=("plain",), lone=True), Reader(name="grouped", topics=("plain",), group="g"))
+READERS = (
+    Reader(name="apart", topics=("plain",), isolated_client=True),
+    Reader(name="grouped", topics=("plain",), group="g"),
+)
 
 
 def test_every_listener_for_records_refuses_plaintext_and_a_wrong_password(cluster: Cluster) -> None:
@@ -95,8 +98,8 @@ def test_a_client_of_the_plain_listener_gives_itself_away(cluster: Cluster, admi
         )
     finally:
         consumer.close()
-    told = evidence(look(cluster), plain.ways)
-    assert unproven(told, cluster.brokers, ["spy"]) == [
+    reported = evidence(look(cluster), plain.ways)
+    assert unproven(reported, cluster.brokers, ["spy"]) == [
         "no statistics of client spy tell of sasl_ssl",
         "client spy went by plaintext, too",
     ]
@@ -134,9 +137,9 @@ def kafkas_own(cluster: Cluster) -> Path:
 def test_a_badly_configured_topic_of_a_secured_cluster_is_told(cluster: Cluster, bad: str) -> None:
     done = contract(cluster, "--command-config", str(kafkas_own(cluster)), "--topic", bad)
     assert (done.returncode, done.stderr) == (0, "")
-    (told,) = json.loads(done.stdout)
-    assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(told["avoidable"])
-    assert told["settings"]["elr"]  # asked past the client, by TLS, before anybody logs in
+    (reported,) = json.loads(done.stdout)
+    assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(reported["avoidable"])
+    assert reported["settings"]["elr"]  # asked past the client, by TLS, before anybody logs in
 
 
 def test_a_trust_store_of_keytool_does_as_well(cluster: Cluster, bad: str, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class Play:
     def start(self, topics: list[Topic], producers: list[Producer], readers: list[Reader]) -> Load:
         self.topics = [topic.name for topic in topics]
         scenario = Scenario(
-            name="play", title="", guards="", topics=tuple(topics), producers=tuple(producers), readers=tuple(readers)
+            name="play", title="", property="", topics=tuple(topics), producers=tuple(producers), readers=tuple(readers)
         )
         ids = self.admin.create_topics(topics)
         self.load = Load(

@@ -26,10 +26,10 @@ def test_remains_on_an_engine_that_does_not_answer_are_told(tmp_path: Path, monk
     root = tmp_path / "runs"
     state = new_run(root, slot=0, release="9.9.9", kept=False, backend=CONTAINERS)
     replace(state, harness=ProcessId(state.harness.pid, "an earlier boot")).save()
-    told = f"left the remains of {state.run}: no container engine answers at unix://{tmp_path}/nobody"
+    reported = f"left the remains of {state.run}: no container engine answers at unix://{tmp_path}/nobody"
     for look in (sweep, clean):
         (line,) = look(root=root)
-        assert line.startswith(told)
+        assert line.startswith(reported)
     assert state.directory.is_dir()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.commands import gate
 from harness.commands.gate import _Attempt, _attempt, _made, _result, try_again
-from harness.commands.verify import Each
+from harness.commands.verify import BatchVerdicts
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.verdict import Doubt, Status
 from suites.unit.evidence_examples import verdict
@@ -24,10 +24,10 @@ def test_what_the_machine_or_the_client_spoiled_is_tried_again() -> None:
     assert try_again([HUNG])
 
 
-@pytest.mark.parametrize("told", [REFUSED, SENT_BACK])
-def test_what_a_broker_told_a_client_is_not_hidden_by_a_second_try(told: Doubt) -> None:
-    assert not try_again([told])
-    assert not try_again([HUNG, told])
+@pytest.mark.parametrize("reported", [REFUSED, SENT_BACK])
+def test_what_a_broker_told_a_client_is_not_hidden_by_a_second_try(reported: Doubt) -> None:
+    assert not try_again([reported])
+    assert not try_again([HUNG, reported])
 
 
 def test_a_run_without_doubts_is_not_tried_again() -> None:
@@ -46,13 +46,13 @@ def of_tries(*names: str) -> _Attempt:
 def test_a_try_that_could_not_be_judged_is_no_pass_and_hides_no_fail(
     first: Status, status: Status | None, bundle: str, error: str | None
 ) -> None:
-    each = Each(verdicts={Path("try-1"): verdict("killed", first)}, crashed={Path("try-2"): "we broke"})
+    each = BatchVerdicts(verdicts={Path("try-1"): verdict("killed", first)}, crashed={Path("try-2"): "we broke"})
     result = _result(of_tries("try-1", "try-2"), each)
     assert (result.status, result.bundle, result.error) == (status, bundle, error)
 
 
 def test_the_last_try_counts_when_all_were_judged() -> None:
-    each = Each(
+    each = BatchVerdicts(
         verdicts={
             Path("try-1"): verdict("killed", Status.INCONCLUSIVE),
             Path("try-2"): verdict("killed", Status.PASS),
@@ -83,7 +83,7 @@ def test_a_run_that_breaks_off_is_a_row_of_the_gate_and_keeps_what_it_saw(
         raise error
 
     monkeypatch.setattr(gate, "drive", broken_off)
-    task: Any = SimpleNamespace(scenario=SimpleNamespace(name="mine"), out=out, weakened=None)
+    task: Any = SimpleNamespace(scenario=SimpleNamespace(name="mine"), out=out, negative_control=None)
     progress: Any = None
     assert _attempt(task, shelf_of(retired), progress).error == str(error)
     assert out.exists()

@@ -252,8 +252,8 @@ def test_outside_ci_a_set_goes_without_what_nothing_here_can_play(
 def test_the_lists_tell_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
     for what, row in (("scenarios", "disk_full"), ("faults", "disk_full")):
         assert cli.invoke(["list", what]) is Exit.PASS
-        told = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(row))
-        assert "with --backend processes only" in told
+        reported = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(row))
+        assert "with --backend processes only" in reported
 
 
 def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

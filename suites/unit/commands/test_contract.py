@@ -34,10 +34,10 @@ def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.Capture
 
 def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", "--json", "--compacted", "--no-idempotent", "--retries", "0"]) is Exit.PASS
-    told = {row["event"]["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert told["answer_lost"]["effects"] == ["outcome not told"]
-    assert "grows_old" not in told
-    assert told["written_again"]["effects"] == ["deleted as configured"]
+    reported = {row["event"]["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert reported["answer_lost"]["effects"] == ["outcome not told"]
+    assert "grows_old" not in reported
+    assert reported["written_again"]["effects"] == ["deleted as configured"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_makes_no_sense_is_one_sentence(
     assert (out, said in err) == ("", True), err
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     assert cli.invoke(["contract", *arguments]) is Exit.PASS
     return capsys.readouterr().out.splitlines()
 
@@ -149,34 +149,34 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_the_first_line_says_what_was_asked(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = told(capsys)[0]
+    plain = reported(capsys)[0]
     assert said not in plain
-    assert said in told(capsys, *arguments)[0]
+    assert said in reported(capsys, *arguments)[0]
 
 
 def test_what_mends_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     event = "records bear times that are too old when they are sent"
-    lines = told(capsys, "--retention-ms", "1000")
+    lines = reported(capsys, "--retention-ms", "1000")
     mend = lines[lines.index(f"deleted as configured: {event}") + 3]
     assert mend == "  mend by: message.timestamp.type=LogAppendTime, retention.ms=-1"
-    assert f"kept: {event}" in told(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
+    assert f"kept: {event}" in reported(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
 
 
 def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = told(capsys, "--min-isr", "2")
+    lines = reported(capsys, "--min-isr", "2")
     at = lines.index("lost: the last replica in sync returns without what it had not flushed")
     with_elr = "  with ELR, which is on by default in clusters formatted by 4.1 or later (--elr): kept"
     assert with_elr in lines[at : at + 5]
     assert lines[lines.index("lost: all machines lose their power at once") + 4] == ""
-    assert not [line for line in told(capsys, "--min-isr", "1") if line.startswith("  with ELR")]
-    lines = told(capsys, "--min-isr", "2", "--elr")
+    assert not [line for line in reported(capsys, "--min-isr", "1") if line.startswith("  with ELR")]
+    lines = reported(capsys, "--min-isr", "2", "--elr")
     without = "  without ELR, as in clusters formatted before 4.1 that did not turn it on: lost"
     at = lines.index("kept: the last replica in sync returns without what it had not flushed")
     assert without in lines[at : at + 5]
 
 
 def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
-    helped = " ".join(" ".join(told(capsys, "--help")).split())
+    helped = " ".join(" ".join(reported(capsys, "--help")).split())
     own = ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered")
     for option in own:
         assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option

@@ -102,12 +102,12 @@ def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_me
 
 
 def test_without_elr_one_is_told_to_turn_it_on() -> None:
-    def told(**settings: Any) -> list[str]:
+    def reported(**settings: Any) -> list[str]:
         lines = tail(topic("plain", **settings))
         return [after for line, after in pairwise(lines) if "returns without" in line]
 
-    assert told(elr=False) == ["    mend by: eligible.leader.replicas.version=1 (from 4.0)"]
-    assert told() == []
+    assert reported(elr=False) == ["    mend by: eligible.leader.replicas.version=1 (from 4.0)"]
+    assert reported() == []
 
 
 def test_producers_say_nothing_of_what_brokers_write() -> None:

@@ -38,12 +38,12 @@ class Silence:
         raise TimeoutError
 
 
-def answer(told: Mapping[str, str | None] | KafkaError) -> Answer:
+def answer(reported: Mapping[str, str | None] | KafkaError) -> Answer:
     future: Future[Mapping[str, Any]] = Future()
-    if isinstance(told, KafkaError):
-        future.set_exception(KafkaException(told))
+    if isinstance(reported, KafkaError):
+        future.set_exception(KafkaException(reported))
     else:
-        future.set_result({key: SimpleNamespace(value=value) for key, value in told.items()})
+        future.set_result({key: SimpleNamespace(value=value) for key, value in reported.items()})
     return future
 
 
@@ -107,15 +107,15 @@ def test_a_partition_without_a_leader_is_seen_though_its_isr_keeps_who_was_last_
 
 
 def test_a_broker_that_is_silent_for_a_while_is_asked_again() -> None:
-    told = Told({"a": (1,)}, silent=1)
-    assert names(live_cluster("h:1", told)) == ["a"]
-    assert told.asked == [["a"], ["a"]]
+    reported = Told({"a": (1,)}, silent=1)
+    assert names(live_cluster("h:1", reported)) == ["a"]
+    assert reported.asked == [["a"], ["a"]]
 
 
 def test_the_client_has_longer_than_it_takes_to_say_that_nobody_answers() -> None:
-    told = Told({"a": (1,)}, silent=1)
-    live_cluster("h:1", told)
-    assert told.silence.waited_s[0] > ASK_S
+    reported = Told({"a": (1,)}, silent=1)
+    live_cluster("h:1", reported)
+    assert reported.silence.waited_s[0] > ASK_S
 
 
 def test_a_broker_that_stays_silent_is_one_sentence() -> None:
@@ -124,9 +124,9 @@ def test_a_broker_that_stays_silent_is_one_sentence() -> None:
 
 
 def test_many_topics_are_asked_about_in_batches() -> None:
-    told = Told({f"t{number:04}": (1,) for number in range(live_topics.BATCH + 1)})
-    assert len(live_cluster("h:1", told).topics) == live_topics.BATCH + 1
-    assert [len(asked) for asked in told.asked] == [live_topics.BATCH, 1]
+    reported = Told({f"t{number:04}": (1,) for number in range(live_topics.BATCH + 1)})
+    assert len(live_cluster("h:1", reported).topics) == live_topics.BATCH + 1
+    assert [len(asked) for asked in reported.asked] == [live_topics.BATCH, 1]
 
 
 def test_a_cluster_that_lists_no_broker_is_one_sentence() -> None:
@@ -138,12 +138,12 @@ def test_a_topic_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_named
     topics = dict.fromkeys(("kept", "went", "secret", "hidden"), (1,))
     cluster = live_cluster("h:1", Told(topics, refused={"went": GONE, "secret": DENIED, "hidden": DENIED}))
     assert names(cluster) == ["kept"]
-    assert live_topics.unread_lines(cluster.unread) == [
+    assert live_topics.not_read_lines(cluster.not_read) == [
         "settings cannot be read (Broker: Topic authorization failed), so that nothing is told of: hidden, secret; "
         "give the user DescribeConfigs on topics",
         "deleted meanwhile, so that nothing is told of: went",
     ]
-    assert live_cluster("h:1", Told(topics)).unread == []
+    assert live_cluster("h:1", Told(topics)).not_read == []
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_a_topic_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_named
 def test_where_the_only_topic_that_was_asked_for_is_not_told_that_is_bad_input(
     refused: dict[str, KafkaError], said: str
 ) -> None:
-    told = Told(dict.fromkeys(("a", "b"), (1,)), refused=refused)
+    reported = Told(dict.fromkeys(("a", "b"), (1,)), refused=refused)
     with pytest.raises(BadInput, match=said):
-        live_cluster("h:1", told, ["a"])
+        live_cluster("h:1", reported, ["a"])
     if "b" in refused:
         with pytest.raises(BadInput, match="nothing is told of: a, b; give"):
-            live_cluster("h:1", told)
+            live_cluster("h:1", reported)
     else:
-        assert names(live_cluster("h:1", told, ["a", "b"])) == ["b"]
+        assert names(live_cluster("h:1", reported, ["a", "b"])) == ["b"]
 
 
 def test_of_many_topics_that_are_denied_some_are_named_in_one_sentence() -> None:
@@ -196,9 +196,9 @@ def test_the_levels_of_features_are_the_cluster_s(finalized: dict[str, int], ver
     assert (cluster.topics[0].settings.elr, cluster.topics[0].elr_known) == (elr, version is not None)
 
 
-def contract(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: Told, *more: str) -> str:
+def contract(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reported: Told, *more: str) -> str:
     def ordinary(bootstrap: str, config: Mapping[str, str]) -> Told:
-        return told
+        return reported
 
     monkeypatch.setattr(explaining, OrdinaryClient.__name__, ordinary)
     assert cli.invoke(["contract", "--bootstrap", "h:1", *more]) is Exit.PASS
@@ -234,11 +234,11 @@ def test_transactions_are_those_of_the_cluster_unless_others_are_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     finalized = {} if level is None else {**FINALIZED, "transaction.version": level}
-    told = Told({"a": (1,)}, finalized=finalized)
-    lines = contract(monkeypatch, capsys, told, "--transactional", *options).splitlines()
+    reported = Told({"a": (1,)}, finalized=finalized)
+    lines = contract(monkeypatch, capsys, reported, "--transactional", *options).splitlines()
     assert said in lines
     assert f"transactional, transaction.version {spoken}" in lines[0]
-    (row,) = json.loads(contract(monkeypatch, capsys, told, "--transactional", *options, "--json"))
+    (row,) = json.loads(contract(monkeypatch, capsys, reported, "--transactional", *options, "--json"))
     assert row["transaction_version"] == spoken
     late = next(p for p in row["promises"] if p["event"]["name"] == "end_comes_late")
     assert (late["effects"] == ["kept"]) == (spoken == 2)
@@ -253,13 +253,13 @@ def test_transactions_are_not_spoken_of_where_there_are_none(
 def test_what_was_not_read_is_told_and_never_called_safe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = Told(dict.fromkeys(("kept", "secret"), (1,)), refused={"secret": DENIED})
-    lines = contract(monkeypatch, capsys, told).splitlines()
+    reported = Told(dict.fromkeys(("kept", "secret"), (1,)), refused={"secret": DENIED})
+    lines = contract(monkeypatch, capsys, reported).splitlines()
     assert "as safe as three replicas of which two must be in sync: kept" in lines
-    assert [line for line in lines if "secret" in line] == live_topics.unread_lines(
-        [live_topics.Unread("secret", DENIED)]
+    assert [line for line in lines if "secret" in line] == live_topics.not_read_lines(
+        [live_topics.NotRead("secret", DENIED)]
     )
-    secret, kept = json.loads(contract(monkeypatch, capsys, told, "--json"))
+    secret, kept = json.loads(contract(monkeypatch, capsys, reported, "--json"))
     assert secret.keys() == kept.keys()
-    assert (secret["topic"], secret["unread"], secret["avoidable"]) == ("secret", DENIED.str(), None)
-    assert (kept["topic"], kept["unread"]) == ("kept", None)
+    assert (secret["topic"], secret["not_read"], secret["avoidable"]) == ("secret", DENIED.str(), None)
+    assert (kept["topic"], kept["not_read"]) == ("kept", None)

@@ -46,15 +46,15 @@ def verdict(
     scenario: Scenario,
     *findings: Finding,
     status: Status = Status.PASS,
-    given_again: dict[str, int] | None = None,
+    redelivered: dict[str, int] | None = None,
     undecided: dict[str, int] | None = None,
     **silent_s: float,
 ) -> Verdict:
     without = {f"{topic}/0": s for topic, s in silent_s.items()}
     fault = scenario.matrix.fault if scenario.matrix else ""
-    again = {f"{topic}/0": count for topic, count in (given_again or {}).items()}
+    again = {f"{topic}/0": count for topic, count in (redelivered or {}).items()}
     facts = {
-        "given_again": again,
+        "redelivered": again,
         "shown_undecided": {f"{topic}/0": count for topic, count in (undecided or {}).items()},
         "availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}},
         "steps": [],
@@ -72,16 +72,16 @@ def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.Monkey
 
 def with_facts(judged: Verdict, **figures: dict[str, int]) -> Verdict:
     """With figures by topic."""
-    told = {name: {f"{topic}/0": count for topic, count in of.items()} for name, of in figures.items()}
-    return replace(judged, facts=judged.facts | told)
+    reported = {name: {f"{topic}/0": count for topic, count in of.items()} for name, of in figures.items()}
+    return replace(judged, facts=judged.facts | reported)
 
 
 def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
     back = lost("counted", 1, Kind.COMMIT_REGRESSED)
-    (cell,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 50}), monkeypatch).values()
+    (cell,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, redelivered={"counted": 50}), monkeypatch).values()
     assert (cell.holds, cell.text) == (True, "50 duplicated")
     assert cell.row.endswith("__consumer_offsets: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
-    (fewer,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, given_again={"counted": 49}), monkeypatch).values()
+    (fewer,) = cells(UNCLEAN_OFFSETS, verdict(UNCLEAN_OFFSETS, back, redelivered={"counted": 49}), monkeypatch).values()
     assert not fewer.holds
 
 
@@ -119,23 +119,23 @@ def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypa
     skipped = lost("latest", 100, Kind.SKIPPED_READ)
     missed = {"earliest": 200, "latest": 200}
     judged = with_facts(verdict(BEHIND, skipped), missed=missed, stopped={"none": 1}, deleted={"earliest": 500})
-    told = cells(BEHIND, judged, monkeypatch)
-    assert {topic: cell.text for topic, cell in told.items()} == {
+    reported = cells(BEHIND, judged, monkeypatch)
+    assert {topic: cell.text for topic, cell in reported.items()} == {
         "earliest": "200 deleted as configured",
         "latest": "100 skipped, 200 deleted as configured",
         "none": "stopped with an error",
         "unlimited": "kept",
     }
-    assert all(cell.holds for cell in told.values())
-    assert told["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
-    assert told["unlimited"].row.endswith(", read_committed; retention.ms=-1")
+    assert all(cell.holds for cell in reported.values())
+    assert reported["none"].row == "auto.offset.reset=none, commits after it processes, read_committed"
+    assert reported["unlimited"].row.endswith(", read_committed; retention.ms=-1")
 
 
 def test_of_what_compaction_took_a_late_reader_misses_what_it_had_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = [replace(lost(topic, 128), excused_by=f"compaction of {topic}: why") for topic in ("behind", "bereaved")]
     judged = with_facts(verdict(CLEANED, *taken), missed={"behind": 64, "bereaved": 64})
-    told = cells(CLEANED, judged, monkeypatch)
-    assert {topic: (cell.text, cell.holds) for topic, cell in told.items()} == {
+    reported = cells(CLEANED, judged, monkeypatch)
+    assert {topic: (cell.text, cell.holds) for topic, cell in reported.items()} == {
         "behind": ("64 deleted as configured", True),
         "spared": ("kept", True),
         "bereaved": ("64 deleted as configured", True),
@@ -218,24 +218,24 @@ def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.Monke
 def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     gives_up = COLUMNS["contract_gives_up"]
     judged = verdict(gives_up)
-    judged.facts["untold"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
+    judged.facts["orphaned"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
     found = cells(gives_up, judged, monkeypatch)
     assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome not told", True)
-    judged.facts["untold"] = {"idempotent/0": 7}
+    judged.facts["orphaned"] = {"idempotent/0": 7}
     assert not cells(gives_up, judged, monkeypatch)["never"].holds
     dies = verdict(DIES, *LOST_50)
-    dies.facts["untold"] = {"all_two/0": 50}
+    dies.facts["orphaned"] = {"all_two/0": 50}
     assert cells(DIES, dies, monkeypatch)["all_two"].text == "kept"
 
 
 def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     skipped = lost("before", 50, Kind.SKIPPED_READ)
-    found = cells(READER, verdict(READER, skipped, given_again={"after": 50}), monkeypatch)
+    found = cells(READER, verdict(READER, skipped, redelivered={"after": 50}), monkeypatch)
     assert {cell.row: (cell.text, cell.holds) for cell in found.values()} == {
         "commits before it processes, read_committed": ("50 skipped", True),
         "commits after it processes, read_committed": ("50 duplicated", True),
     }
-    found = cells(READER, verdict(READER, given_again={"before": 50}), monkeypatch)
+    found = cells(READER, verdict(READER, redelivered={"before": 50}), monkeypatch)
     assert not any(cell.holds for cell in found.values())
 
 
@@ -259,7 +259,7 @@ def test_where_steps_decide_the_number_it_has_to_come_out(monkeypatch: pytest.Mo
     assert (found["one"].text, found["one"].holds) == ("49 lost (PASS; promised: 50 lost)", False)
     assert found["zero"].holds
     found = cells(
-        READER, verdict(READER, lost("before", 51, Kind.SKIPPED_READ), given_again={"after": 50}), monkeypatch
+        READER, verdict(READER, lost("before", 51, Kind.SKIPPED_READ), redelivered={"after": 50}), monkeypatch
     )
     assert [topic for topic, cell in found.items() if not cell.holds] == ["before"]
 
@@ -319,13 +319,13 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
 def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)["one"]
-    told = json.loads(json.dumps(contracts._plain(cell)))
-    assert (told["event"], told["promised"], told["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
-    assert told["holds"]
-    assert (told["text"], told["evidence"]) == ("50 lost", "bundle")
-    assert "lost" in page({**asdict(PLAYED), "cells": [told]})
-    assert ExactLoss(topic="one", partition=0, count=50) in DIES.permits.exact_losses
-    assert told["event"] in {event.name for event in EVENTS}
+    reported = json.loads(json.dumps(contracts._plain(cell)))
+    assert (reported["event"], reported["promised"], reported["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
+    assert reported["holds"]
+    assert (reported["text"], reported["evidence"]) == ("50 lost", "bundle")
+    assert "lost" in page({**asdict(PLAYED), "cells": [reported]})
+    assert ExactLoss(topic="one", partition=0, count=50) in DIES.allowed_anomalies.exact_losses
+    assert reported["event"] in {event.name for event in EVENTS}
 
 
 def test_a_matrix_says_on_what_it_was_played_and_for_how_long() -> None:

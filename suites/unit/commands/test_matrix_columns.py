@@ -28,13 +28,13 @@ def test_each_column_is_whole(scenario: Scenario) -> None:
     """Its event concerns each of its topics, and what is to be lost of them is known to the record, where it is not
     known to the byte: how much a disk has of a log."""
     assert scenario.matrix is not None
-    bytewise = scenario.permits.last_replica or scenario.shape.disk
-    exact = {loss.topic: loss.count for loss in scenario.permits.exact_losses}
+    bytewise = scenario.allowed_anomalies.last_replica or scenario.shape.disk
+    exact = {loss.topic: loss.count for loss in scenario.allowed_anomalies.exact_losses}
     for cell in matrix._cells(scenario, None, RELEASE):
         is_lost = Effect.LOST in cell.promised.effects
         assert is_lost == (exact.get(cell.topic, 0) > 0) or (is_lost and bytewise), cell.topic
         assert scenario.matrix.fault or Effect.UNAVAILABLE not in cell.promised.effects
-    twin = scenarios.weakened(scenario)
+    twin = scenarios.negative_control(scenario)
     assert twin.matrix == scenario.matrix
 
 

@@ -99,7 +99,7 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("reported", "said"),
     [
         ({"took_s": 2112.4, "backends": ["processes"]}, ", on processes, in 35 min 12 s"),
         ({"took_s": 8.0, "backends": ["containers", "processes"]}, ", on containers and processes, in 8 s"),
@@ -108,11 +108,11 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
     ],
 )
 def test_on_what_and_for_how_long_a_gate_ran_is_told_where_it_is_known(
-    tmp_path: Path, told: dict[str, Any], said: str
+    tmp_path: Path, reported: dict[str, Any], said: str
 ) -> None:
-    assert on_and_for(told) == said
+    assert on_and_for(reported) == said
     plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
-    (tmp_path / "gate.json").write_text(json.dumps(plain | told))
+    (tmp_path / "gate.json").write_text(json.dumps(plain | reported))
     summary = read_gate(tmp_path)
     assert on_and_for(asdict(summary)) == said
     write_gate(tmp_path, summary)

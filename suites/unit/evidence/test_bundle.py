@@ -79,7 +79,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest is not JSON": (lambda b: (b / "manifest.json").write_text("{"), "cannot be read as JSON"),
     "foreign manifest": (lambda b: (b / "manifest.json").write_text('{"name": "app"}'), "is not the manifest"),
     "other version": (
-        lambda b: _rewrite(b / "manifest.json", lambda t: t.replace('"format_version": 1', '"format_version": 99')),
+        lambda b: _rewrite(b / "manifest.json", lambda t: t.replace('"format_version": 2', '"format_version": 99')),
         "format version 99",
     ),
     "no version": (_manifest(format_version=True), "is not the manifest of an evidence bundle: format_version is true"),

@@ -30,7 +30,7 @@ STEP = {
     "ended_ns": 6,
     "healed_ns": None,
     "is_fault": False,
-    "bite": None,
+    "effect": None,
 }
 TXN = {"txn_id": 1, "producer": "app", "outcome": "committed", "called_ns": 1, "ended_ns": 2}
 COMMIT = {

@@ -109,9 +109,9 @@ def test_one_alone_is_told_whole_and_so_are_those_that_differ_in_nothing() -> No
 
 def test_events_stand_in_their_order_and_none_is_left_out() -> None:
     old = cell("no_event_any_more", happens="something that was in the matrix once")
-    told = shown(matrix(old, cell("replica_down"), cell("leader_dies")))
-    assert [group.name for group in told.groups] == ["leader_dies", "replica_down", "no_event_any_more"]
-    assert told.groups[-1].happens == "something that was in the matrix once"
+    reported = shown(matrix(old, cell("replica_down"), cell("leader_dies")))
+    assert [group.name for group in reported.groups] == ["leader_dies", "replica_down", "no_event_any_more"]
+    assert reported.groups[-1].happens == "something that was in the matrix once"
 
 
 def test_beside_what_costs_something_stands_the_nearest_that_kept_all() -> None:
@@ -175,9 +175,9 @@ def test_what_is_not_as_promised_stands_first_and_whole() -> None:
     ]
     assert lines.index(said) < lines.index("What costs what, and what to set instead")
     assert lines.count(said) == 2
-    told = page(matrix(cell("replica_down"), cell(), odd))
-    assert told.index('id="odd"') < told.index("What costs what") < told.index('id="leader_dies"')
-    assert told.count('class="odd"') == 2
+    reported = page(matrix(cell("replica_down"), cell(), odd))
+    assert reported.index('id="odd"') < reported.index("What costs what") < reported.index('id="leader_dies"')
+    assert reported.count('class="odd"') == 2
     marked = "\n".join(markdown(matrix(cell(), odd)))
     assert f"| {RISKY} | 50 lost | **51 lost (FAIL)** |" in marked
     assert "**NOT AS PROMISED: 51 lost (FAIL)**" in marked
@@ -185,10 +185,10 @@ def test_what_is_not_as_promised_stands_first_and_whole() -> None:
 
 def test_a_matrix_that_holds_alarms_nobody() -> None:
     of = matrix(cell(), lost(), cell("replica_down", holds=False, status=None))
-    for told in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*of["cells"]))):
-        assert "NOT AS PROMISED" not in told
-        assert 'class="odd"' not in told
-        assert "2 of 3 configurations came to exactly what is promised; 1 were not played" in told
+    for reported in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*of["cells"]))):
+        assert "NOT AS PROMISED" not in reported
+        assert 'class="odd"' not in reported
+        assert "2 of 3 configurations came to exactly what is promised; 1 were not played" in reported
 
 
 def test_seconds_and_counts_are_told_as_they_were_seen() -> None:
@@ -198,13 +198,13 @@ def test_seconds_and_counts_are_told_as_they_were_seen() -> None:
 
 
 def test_nothing_of_a_configuration_becomes_markup() -> None:
-    told = page(matrix(cell(configuration="<script>alert(1)</script>")))
-    assert "<script" not in told
-    assert "&lt;script&gt;" in told
+    reported = page(matrix(cell(configuration="<script>alert(1)</script>")))
+    assert "<script" not in reported
+    assert "&lt;script&gt;" in reported
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("KIP-98; KIP-447", ["KIP-98", "KIP-447"]),
         ("KIP-966, last replica standing", ["KIP-966", None]),
@@ -224,19 +224,21 @@ def test_nothing_of_a_configuration_becomes_markup() -> None:
         ),
     ],
 )
-def test_a_source_leads_to_where_it_can_be_read(source: str, told: list[str | None]) -> None:
+def test_a_source_leads_to_where_it_can_be_read(source: str, reported: list[str | None]) -> None:
     found = [url for _, url in links(source)]
-    assert len(found) == len(told)
-    assert all(url is None if end is None else (url or "").endswith(end) for url, end in zip(found, told, strict=True))
+    assert len(found) == len(reported)
+    assert all(
+        url is None if end is None else (url or "").endswith(end) for url, end in zip(found, reported, strict=True)
+    )
 
 
 def test_page_and_markdown_stand_beside_their_table_and_load_nothing(tmp_path: Path) -> None:
     (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
     assert written == tmp_path / PAGE
-    told = written.read_text()
-    assert "acks=all, idempotence" in told
-    assert not [word for word in ("src=", "<link", "@import", "url(", "<script") if word in told]
+    reported = written.read_text()
+    assert "acks=all, idempotence" in reported
+    assert not [word for word in ("src=", "<link", "@import", "url(", "<script") if word in reported]
     assert sorted(p.name for p in tmp_path.iterdir()) == [PAGE, MATRIX, MARKDOWN]
 
 
@@ -255,13 +257,13 @@ def test_columns_that_were_played_by_themselves_stand_in_the_place_of_earlier_on
     second.mkdir()
     first.write_text(json.dumps(matrix(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
     (second / MATRIX).write_text(json.dumps(matrix(cell(), seed=7, backends=["containers"], took_s=9.8)))
-    told = shown(read_matrix([first, second]))
-    assert (told.count, told.held, told.odd) == (2, 2, ())
-    assert [command for _, command in told.heads] == [
+    reported = shown(read_matrix([first, second]))
+    assert (reported.count, reported.held, reported.odd) == (2, 2, ())
+    assert [command for _, command in reported.heads] == [
         "durability contracts --kafka 4.3.1 --seed 5",
         "durability contracts --kafka 4.3.1 --only contract_leader_dies --seed 7",
     ]
-    assert [head for head, _ in told.heads] == [
+    assert [head for head, _ in reported.heads] == [
         "Kafka 4.3.1, played on 2026-01-31 by",
         "Kafka 4.3.1, played on 2026-01-31, on containers, in 10 s, by",
     ]

@@ -154,8 +154,8 @@ def slowed(name: str, s: float | None) -> Verdict:
     acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
     stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
     reads = {"during": {"records": 5, "p50": 120.0, "p99": 410.0}}
-    told = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall, "tier_caught_up_s": {"outage": 2.04}}
-    return replace(given, facts={**given.facts, "availability": told})
+    reported = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall, "tier_caught_up_s": {"outage": 2.04}}
+    return replace(given, facts={**given.facts, "availability": reported})
 
 
 def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> None:
@@ -170,8 +170,10 @@ def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> 
     assert "  longest without acks: 4.1 s plain/0 (kill_leader, with followers, slow open)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
     said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
-    told = ", ".join(f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d")))
-    assert f"  longest without acks: {told}" in said
+    reported = ", ".join(
+        f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d"))
+    )
+    assert f"  longest without acks: {reported}" in said
     assert not any("acks took" in line for line in said)
 
 
@@ -298,9 +300,9 @@ def test_the_bound_is_exact(losses: int, episodes: int, bound: float) -> None:
 def test_the_readme_shows_a_fail_as_it_looks() -> None:
     """The verdict of a real run; a change of the summary shows up here first, and README has to follow."""
     example = Path(__file__).with_name("fail_example")
-    told = example.joinpath("summary.txt").read_text(encoding="utf-8").strip()
-    assert text_of(read_gate(example), read_verdict(example)).strip() == told
-    assert f"\n{told}\n" in Path(reports.__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    reported = example.joinpath("summary.txt").read_text(encoding="utf-8").strip()
+    assert text_of(read_gate(example), read_verdict(example)).strip() == reported
+    assert f"\n{reported}\n" in Path(reports.__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

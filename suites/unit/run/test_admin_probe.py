@@ -11,15 +11,15 @@ import pytest
 
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import Seen
+from harness.model.entities import MetadataEntity, Operation, Sort
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin, ClusterShape, Scenario
-from harness.model.things import Operation, Sort, Thing
 from harness.run import admin_probe
-from harness.run.admin_probe import AdminLooks, clear
+from harness.run.admin_probe import AdminProbe, clear
 
-USER = Thing(Sort.USER, "ops-user-0")
-SPEC = Admin(name="ops", does=("users",), things=1)
-SCENARIO = Scenario(name="s", title="", guards="", shape=ClusterShape(brokers=2), admin=(SPEC,))
+USER = MetadataEntity(Sort.USER, "ops-user-0")
+SPEC = Admin(name="ops", does=("users",), entities=1)
+SCENARIO = Scenario(name="s", title="", property="", shape=ClusterShape(brokers=2), admin=(SPEC,))
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +39,14 @@ class View:
     def create_topics(self, topics: Any, deadline_s: float) -> None:
         self.made += [topic.name for topic in topics]
 
-    def things(self, spec: Admin) -> list[Seen]:
+    def entities(self, spec: Admin) -> list[Seen]:
         assert spec is SPEC
         self.taken += 1
-        told = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-        return [Seen(node, USER, value, 50, 60) for node, value in told.items()]
+        reported = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return [Seen(node, USER, value, 50, 60) for node, value in reported.items()]
 
-    def carry_out(self, did: Did, thing: Thing, value: str | None) -> None:
-        self.unmade.append((did, thing))
+    def carry_out(self, did: Did, metadata_entity: MetadataEntity, value: str | None) -> None:
+        self.unmade.append((did, metadata_entity))
 
     def delete_topics(self, names: list[str]) -> None:
         self.unmade += names
@@ -68,7 +68,7 @@ def did(value: str | None, outcome: str = "acked") -> Any:
 
 def look(view: View, folder: Path, operating: Any, first: dict[int, str | None]) -> list[dict[str, Any]]:
     bundle = BundleWriter(folder / "bundle")
-    looks = AdminLooks(cast(Any, View(first)), SCENARIO, bundle)
+    looks = AdminProbe(cast(Any, View(first)), SCENARIO, bundle)
     looks.begin(1.0)
     looks._admin = cast(Any, view)
     looks.look("drained", {"ops": operating})
@@ -113,9 +113,11 @@ def test_the_last_answers_are_kept_when_time_is_up(tmp_path: Path, monkeypatch: 
     assert view.taken > 1
 
 
-@pytest.mark.parametrize("told", [THERE, ABSENT], ids=["done", "not done"])
-def test_both_fates_of_an_unanswered_operation_are_taken_at_once(tmp_path: Path, told: dict[int, str | None]) -> None:
-    view = View(told)
+@pytest.mark.parametrize("reported", [THERE, ABSENT], ids=["done", "not done"])
+def test_both_fates_of_an_unanswered_operation_are_taken_at_once(
+    tmp_path: Path, reported: dict[int, str | None]
+) -> None:
+    view = View(reported)
     look(view, tmp_path, did("4097", "unknown"), ABSENT)
     assert view.taken == 1
 

@@ -51,19 +51,24 @@ def rows(leaders: Leaders, folder: Path, holed: tuple[tuple[str, int], ...] = ()
 
 def test_times_are_of_the_whole_run_and_beyond_both_ends(tmp_path: Path) -> None:
     leaders = Leaders(TimedOffset(None, None, None))
-    told = rows(leaders, tmp_path)
+    reported = rows(leaders, tmp_path)
     assert leaders.asked == [1_000_000 - 3_600_000, *range(1_000_000, 1_024_000, 1000), 1_023_000 + 3_600_000]
-    assert [row["time_ms"] for row in told if row["partition"] == 0] == leaders.asked
-    assert all(row["offset"] == row["time_ms"] for row in told if row["partition"] == 0)
-    assert all(row["offset"] is None and row["error"] is None for row in told if row["partition"] == 1)
-    assert {row["topic_id"] for row in told} == {"i"}
+    assert [row["time_ms"] for row in reported if row["partition"] == 0] == leaders.asked
+    assert all(row["offset"] == row["time_ms"] for row in reported if row["partition"] == 0)
+    assert all(row["offset"] is None and row["error"] is None for row in reported if row["partition"] == 1)
+    assert {row["topic_id"] for row in reported} == {"i"}
 
 
 def test_an_error_is_asked_about_again(tmp_path: Path) -> None:
     leaders = Leaders(TimedOffset(None, None, None, "NOT_LEADER_OR_FOLLOWER"), None, TimedOffset(5, 6, 7))
-    told = [row for row in rows(leaders, tmp_path) if row["partition"] == 1]
-    assert (told[0]["offset"], told[0]["timestamp_ms"], told[0]["leader_epoch"], told[0]["error"]) == (5, 6, 7, None)
-    assert leaders.asked.count(told[0]["time_ms"]) == 3
+    reported = [row for row in rows(leaders, tmp_path) if row["partition"] == 1]
+    assert (reported[0]["offset"], reported[0]["timestamp_ms"], reported[0]["leader_epoch"], reported[0]["error"]) == (
+        5,
+        6,
+        7,
+        None,
+    )
+    assert leaders.asked.count(reported[0]["time_ms"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -78,16 +83,16 @@ def test_what_cannot_be_read_behind_a_hole_is_asked_once(
     holed: tuple[tuple[str, int], ...], error: str, told_at_once: str | None, tmp_path: Path
 ) -> None:
     leaders = Leaders(TimedOffset(None, None, None, error), TimedOffset(5, 6, 7))
-    told = [row for row in rows(leaders, tmp_path, holed) if row["partition"] == 1]
-    assert (told[0]["error"], told[1]["error"]) == (told_at_once, None)
-    assert len(leaders.asked) == len(told) + (told_at_once is None)
+    reported = [row for row in rows(leaders, tmp_path, holed) if row["partition"] == 1]
+    assert (reported[0]["error"], reported[1]["error"]) == (told_at_once, None)
+    assert len(leaders.asked) == len(reported) + (told_at_once is None)
 
 
 def test_who_stays_silent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.01)
     monkeypatch.setattr(offset_lookups, "TIMES", 2)
-    told = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
-    assert [row["error"] for row in told] == ["no answer from a leader"] * 4
+    reported = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
+    assert [row["error"] for row in reported] == ["no answer from a leader"] * 4
 
 
 class Led(Leaders):
@@ -105,7 +110,7 @@ def epoch_rows(leaders: Leaders, folder: Path) -> list[tuple[Any, ...]]:
     bundle = BundleWriter(folder / "bundle")
     offset_lookups.look_up_epochs(leaders, ["t"], bundle)  # type: ignore[arg-type]
     (part,) = (folder / "bundle" / "epoch_ends").glob("*.parquet")
-    names = ("partition", "epoch", "told_epoch", "end_offset", "error")
+    names = ("partition", "epoch", "reported_epoch", "end_offset", "error")
     return [tuple(row[name] for name in names) for row in pq.read_table(part).to_pylist()]
 
 
@@ -122,8 +127,8 @@ def test_every_epoch_of_a_partition_is_asked_for(tmp_path: Path, monkeypatch: py
 
 def test_of_very_many_epochs_some_are_asked_for_and_both_ends(tmp_path: Path) -> None:
     leaders = Led(900, 0)
-    told = epoch_rows(leaders, tmp_path)
-    assert len(told) == offset_lookups.EPOCHS + 1
+    reported = epoch_rows(leaders, tmp_path)
+    assert len(reported) == offset_lookups.EPOCHS + 1
     assert (leaders.asked[0], leaders.asked[-1]) == (0, 900)
 
 
@@ -132,8 +137,8 @@ def test_nobody_waits_for_each_of_many_questions_that_have_no_answer(
 ) -> None:
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.3)
     leaders = Leaders(None)
-    told = rows(leaders, tmp_path)
-    assert [row["error"] for row in told if row["partition"] == 1] == ["no answer from a leader"] * 26
-    times = [leaders.asked.count(row["time_ms"]) for row in told if row["partition"] == 1]
+    reported = rows(leaders, tmp_path)
+    assert [row["error"] for row in reported if row["partition"] == 1] == ["no answer from a leader"] * 26
+    times = [leaders.asked.count(row["time_ms"]) for row in reported if row["partition"] == 1]
     assert times[0] > 2
     assert times[2:] == [1] * 24

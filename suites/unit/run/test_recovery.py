@@ -104,5 +104,5 @@ def test_what_stays_open_stands_in_the_snapshot(lasting: dict[str, Any]) -> None
 
 def test_partitions_that_there_are_and_that_nobody_tells_of_are_named() -> None:
     topics = [Topic(name="t", partitions=3)]
-    assert recovery.not_told({"partitions": [row(partition=p) for p in range(3)]}, topics) == ""
-    assert recovery.not_told({"partitions": [row(partition=1)]}, topics) == "t-0, t-2"
+    assert recovery.not_reported({"partitions": [row(partition=p) for p in range(3)]}, topics) == ""
+    assert recovery.not_reported({"partitions": [row(partition=1)]}, topics) == "t-0, t-2"

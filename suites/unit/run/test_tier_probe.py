@@ -16,7 +16,7 @@ from harness.kafka.storage.local_tier import ROOT
 from harness.kafka.storage.segment_scan import REMOTE_TIER
 from harness.model.scenario.scenario import Producer, Scenario, Topic
 from harness.run import recovery, tier_probe
-from harness.run.tier_probe import TierLooks
+from harness.run.tier_probe import TierProbe
 from harness.workload.drain.internal_topic_reads import RawRecord
 from suites.unit.kafka.storage.test_local_tier import SEGMENT, TOPIC_ID, put
 from suites.unit.kafka.storage.test_record_batch import batch_bytes
@@ -60,7 +60,7 @@ def store(brokers: Brokers, content: bytes, **of: Any) -> None:
     put(brokers.tier_store, content, topic="far", partition=0, **of)
 
 
-def told(highest: int | None, local: int = 0) -> dict[tuple[str, int, int], TieredReplica]:
+def reported(highest: int | None, local: int = 0) -> dict[tuple[str, int, int], TieredReplica]:
     return {("far", 0, broker): TieredReplica(0, local, 50, highest) for broker in (1, 2)}
 
 
@@ -69,7 +69,7 @@ def looks(
     answers: dict[tuple[str, int, int], TieredReplica],
     config: dict[str, str] | None = None,
     fed: bool = True,
-) -> TierLooks:
+) -> TierProbe:
     admin = SimpleNamespace(
         topic_configs=lambda topics: {"far": CONFIG | (config or {})},
         tiered_replicas=lambda topics: answers,
@@ -77,49 +77,49 @@ def looks(
     )
     topic = Topic(name="far", partitions=1, config=CONFIG | (config or {}))
     producers = (Producer(name="p", topics=("far",), when="always" if fed else "steps"),)
-    scenario = Scenario(name="s", title="", guards="", topics=(topic, Topic(name="near")), producers=producers)
-    return TierLooks(cast(Any, brokers), cast(Any, admin), scenario, BundleWriter(brokers.root / "bundle"))
+    scenario = Scenario(name="s", title="", property="", topics=(topic, Topic(name="near")), producers=producers)
+    return TierProbe(cast(Any, brokers), cast(Any, admin), scenario, BundleWriter(brokers.root / "bundle"))
 
 
 def test_at_rest_is_who_keeps_the_active_segment_alone(tmp_path: Path) -> None:
-    assert looks(Brokers(tmp_path, (40,)), told(39, 40)).at_rest().ok
+    assert looks(Brokers(tmp_path, (40,)), reported(39, 40)).at_rest().ok
 
 
 def test_what_a_replica_has_no_more_of_does_not_have_to_go_to_the_tier(tmp_path: Path) -> None:
     """Where nobody tells of the copies any more."""
-    assert looks(Brokers(tmp_path, (40,)), told(9, 40)).at_rest().ok
+    assert looks(Brokers(tmp_path, (40,)), reported(9, 40)).at_rest().ok
 
 
 def test_a_log_goes_on_where_a_copy_begins_or_what_a_replica_has_itself(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (40,))
     store(brokers, b"", base=20)
     store(brokers, b"", base=0)
-    assert looks(brokers, told(9, 40)).joints() == {("far", 0): [0, 20, 40]}
+    assert looks(brokers, reported(9, 40)).joints() == {("far", 0): [0, 20, 40]}
 
 
 @pytest.mark.parametrize("highest", [39, None])
 def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path: Path, highest: int | None) -> None:
     brokers = Brokers(tmp_path, (30, 40))
-    settled = looks(brokers, told(highest)).at_rest()
+    settled = looks(brokers, reported(highest)).at_rest()
     assert not settled.ok
     assert "far-0 of broker 1: segments [30, 40] are still there" in settled.last_seen
     assert "far-0 of broker 2: segments [30, 40] are still there" in settled.last_seen
-    assert looks(brokers, told(highest), LARGE).at_rest().ok
+    assert looks(brokers, reported(highest), LARGE).at_rest().ok
 
 
 @pytest.mark.parametrize(("kept_ms", "ok"), [("1000", False), ("600000", True), ("-2", True)])
 def test_what_is_kept_by_time_is_gone_soon_where_that_is_short(tmp_path: Path, kept_ms: str, ok: bool) -> None:
     by_time = {**LARGE, "local.retention.ms": kept_ms}
-    assert looks(Brokers(tmp_path, (30, 40)), told(39), by_time).at_rest().ok is ok
+    assert looks(Brokers(tmp_path, (30, 40)), reported(39), by_time).at_rest().ok is ok
 
 
 def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
-    settled = looks(Brokers(tmp_path, (30, 40)), told(29), LARGE).at_rest()
+    settled = looks(Brokers(tmp_path, (30, 40)), reported(29), LARGE).at_rest()
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
 
 
 def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier_has_in_part(tmp_path: Path) -> None:
-    assert looks(Brokers(tmp_path, (40,), others=(30, 45)), told(39, 40)).at_rest().ok
+    assert looks(Brokers(tmp_path, (40,), others=(30, 45)), reported(39, 40)).at_rest().ok
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier
 def test_a_follower_keeps_nothing_that_the_tier_has_whole_and_knows_what_it_has(
     tmp_path: Path, others: tuple[int, ...], highest: int, seen: str
 ) -> None:
-    heard = told(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
+    heard = reported(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
     settled = looks(Brokers(tmp_path, (40,), others), heard).at_rest()
     assert seen in settled.last_seen
 
 
 def test_a_topic_that_was_taken_out_of_the_tier_is_not_waited_for(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (0, 100, 200))
-    gone = looks(brokers, told(None), {"remote.storage.enable": "false"})
+    gone = looks(brokers, reported(None), {"remote.storage.enable": "false"})
     assert gone.at_rest().ok
     assert gone.lacking(5) == ""
 
@@ -151,9 +151,9 @@ def test_who_says_nothing_is_not_at_rest(tmp_path: Path) -> None:
 
 def test_a_partition_with_few_segments_is_named(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (0,))
-    one = looks(brokers, told(-1))
+    one = looks(brokers, reported(-1))
     assert "far-0 has 0 of 1 segments in the tier" in one.filled(1).last_seen
-    assert looks(brokers, told(-1), fed=False).filled(1).ok
+    assert looks(brokers, reported(-1), fed=False).filled(1).ok
     store(brokers, b"")
     store(brokers, b"", base=50)
     store(brokers, b"", kind="index", base=60)
@@ -172,7 +172,7 @@ def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytes
     brokers = Brokers(tmp_path, (43,))
     store(brokers, batch_bytes(40, [b"a"] * 3) + b"torn")
     store(brokers, b"1234", kind="index")
-    looks(brokers, told(42, 43)).look("end")
+    looks(brokers, reported(42, 43)).look("end")
     rows = {
         table: pq.read_table(tmp_path / "bundle" / table)
         for table in ("tier_metadata", "tier_objects", "tier_replicas", "batches")
@@ -191,10 +191,10 @@ def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytes
 
 
 def test_without_a_tier_nothing_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
-    none = TierLooks(
+    none = TierProbe(
         cast(Any, None),
         cast(Any, None),
-        Scenario(name="s", title="", guards="", topics=(Topic(name="near"),)),
+        Scenario(name="s", title="", property="", topics=(Topic(name="near"),)),
         BundleWriter(tmp_path / "bundle"),
     )
     none.look("end")

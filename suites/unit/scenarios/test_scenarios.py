@@ -29,9 +29,9 @@ def test_the_gate_has_at_least_fourteen_and_a_smoke_of_three() -> None:
 
 @pytest.mark.parametrize("scenario", GATE, ids=ids)
 def test_each_names_what_it_guards_and_what_must_make_it_fail(scenario: Scenario) -> None:
-    assert scenario.guards
-    assert scenario.weakening is not None
-    assert scenarios.weakened(scenario) != scenario
+    assert scenario.property
+    assert scenario.negative_control is not None
+    assert scenarios.negative_control(scenario) != scenario
 
 
 @pytest.mark.parametrize("scenario", GATE, ids=ids)
@@ -50,7 +50,7 @@ def test_every_kind_of_step_is_used_by_some_scenario_or_weakening() -> None:
     used = {
         step.do
         for s in scenarios.builtin().values()
-        for step in (*s.steps, *(scenarios.weakened(s).steps if s.weakening else ()))
+        for step in (*s.steps, *(scenarios.negative_control(s).steps if s.negative_control else ()))
     }
     assert set(BY_NAME) - used <= {"cut"} | {Heal.do}
 
@@ -81,10 +81,10 @@ def test_tags_name_sets_of_scenarios() -> None:
         scenarios.tagged(["nightlies"])
 
 
-@pytest.mark.parametrize(("tag", "told"), [("nightly", "remove it"), ("of all", "letters, 0-9 and -")])
-def test_tags_of_a_file_are_words_that_do_not_follow_from_the_rest(tag: str, told: str) -> None:
+@pytest.mark.parametrize(("tag", "reported"), [("nightly", "remove it"), ("of all", "letters, 0-9 and -")])
+def test_tags_of_a_file_are_words_that_do_not_follow_from_the_rest(tag: str, reported: str) -> None:
     text = scenarios.path_of("calm").read_text().replace('"groups"', f'"{tag}"')
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=reported):
         toml.parse(text, "calm")
 
 
@@ -134,32 +134,32 @@ def test_a_file_of_the_users_own_is_named_after_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scenario", GATE, ids=ids)
 def test_the_readme_tells_what_each_guards(scenario: Scenario) -> None:
-    assert scenario.weakening is not None
-    kinds = ", ".join(f"`{kind}`" for kind in scenario.weakening.expect)
-    row = f"| {scenario.guards} | `{scenario.name}` | {scenario.weakening.what} | {kinds} |"
+    assert scenario.negative_control is not None
+    kinds = ", ".join(f"`{kind}`" for kind in scenario.negative_control.expect)
+    row = f"| {scenario.property} | `{scenario.name}` | {scenario.negative_control.what} | {kinds} |"
     assert row in (Path(scenarios.__file__).parents[2] / "README.md").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         ("calm.toml", None, "there is no such file; did you mean the built-in 'calm'?"),
         ("zzz.toml", None, "there is no such file; check the path"),
         ("mine.toml", b"", "mine.toml is empty"),
         ("mine.toml", b" \n", "mine.toml is empty"),
         ("mine.toml", b'title = "\xff"', "is not UTF-8 text (byte 10)"),
-        ("mine.toml", b'title = "t"', "mine.toml: scenario mine: 'guards' is missing"),
+        ("mine.toml", b'title = "t"', "mine.toml: scenario mine: 'property' is missing"),
         ("mine.TOML", b"", "ends in .toml, in small letters"),
     ],
 )
 def test_a_file_that_is_no_scenario_is_told_by_its_path(
-    tmp_path: Path, name: str, content: bytes | None, told: str
+    tmp_path: Path, name: str, content: bytes | None, reported: str
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput) as error:
         scenarios.load(str(tmp_path / name))
-    assert told in str(error.value)
+    assert reported in str(error.value)
     assert str(tmp_path / name) in str(error.value)
 
 

@@ -21,7 +21,7 @@ LATER_S = 300
 THING = "user ops-user-1 SCRAM-SHA-256"
 
 
-def operated(ops: str, told: str | Mapping[int, str], *, first: str = "-", after_s: int = LATER_S) -> Built:
+def operated(ops: str, reported: str | Mapping[int, str], *, first: str = "-", after_s: int = LATER_S) -> Built:
     """Operations on one thing, and what every node, or each of these nodes, tells in the last look."""
     history = History("AAA").build()
     history.scenario["admin"] = [{"name": "ops", "floors": {"before": 0, "during": 0, "after": 0}}]
@@ -44,7 +44,7 @@ def operated(ops: str, told: str | Mapping[int, str], *, first: str = "-", after
         )
     end_ns = START_NS + (len(ops.split()) + after_s) * SECOND_NS
     _look(history, "start", dict.fromkeys(NODES, first), START_NS - SECOND_NS)
-    _look(history, "drained", dict.fromkeys(NODES, told) if isinstance(told, str) else told, end_ns)
+    _look(history, "drained", dict.fromkeys(NODES, reported) if isinstance(reported, str) else reported, end_ns)
     return history
 
 
@@ -52,22 +52,22 @@ def _value(text: str) -> str | None:
     return None if text == "-" else text
 
 
-def _look(history: Built, phase: str, told: Mapping[int, str], at_ns: int) -> None:
+def _look(history: Built, phase: str, reported: Mapping[int, str], at_ns: int) -> None:
     history.tables["admin_views"] += [
         {"phase": phase, "node": node, "entity": THING, "value": _value(text), "asked_ns": at_ns, "at_ns": at_ns}
-        for node, text in told.items()
+        for node, text in reported.items()
     ]
 
 
-def overlapping(told: str) -> Built:
+def overlapping(reported: str) -> Built:
     """A second admin sets 2 while the first sets 1; both are acknowledged."""
-    history = operated("a1 a2", told)
+    history = operated("a1 a2", reported)
     return history.change("admin_ops", {"called_ns": START_NS}, op=1).change("admin_ops", {"writer": "other"}, op=1)
 
 
-def healed_late(told: str) -> Built:
+def healed_late(reported: str) -> Built:
     """At the first look after healing nobody had heard of it."""
-    history = operated("a1", told)
+    history = operated("a1", reported)
     _look(history, "healed", dict.fromkeys(NODES, "-"), START_NS + 200 * SECOND_NS)
     return history
 

@@ -11,7 +11,7 @@ from harness.model.contract.internal_topics import OFFSETS
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 S = 1000 * MS
 
@@ -290,5 +290,5 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_went_is_excused_by_what_took_it(judged: dict[str, Verdict], name: str) -> None:
     _, condemns, excused = CASES[name]
-    assert told(judged[name]) == condemns
+    assert reported(judged[name]) == condemns
     assert sum(f.count for f in judged[name].findings if f.excused_by) == excused

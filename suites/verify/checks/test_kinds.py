@@ -24,16 +24,16 @@ from suites.verify.edits import (
     without_drain,
 )
 from suites.verify.history import RC, START_NS, Built, Entry, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
-def offsets_of_one(history: Built, told: int | None) -> Built:
+def offsets_of_one(history: Built, reported: int | None) -> Built:
     """The only commit of the group is offset 3 in the transaction; the coordinator tells another one, or none."""
     end = history.drained["partitions"][0]["high_watermark"]
     history.drop("offset_commits", offset=end // 2)
     history.change("offset_commits", {"offset": 3, "txn_id": 1}, offset=end)
     groups = history.drained["groups"]
-    history.drained["groups"] = [] if told is None else [groups[0] | {"offset": told}]
+    history.drained["groups"] = [] if reported is None else [groups[0] | {"offset": reported}]
     return history
 
 
@@ -78,11 +78,11 @@ def not_asked_before(history: Built) -> Built:
     return history
 
 
-def falsely_told(text: str, start: int, told: int) -> Built:
+def falsely_told(text: str, start: int, reported: int) -> Built:
     """Retention by time; the last record was sent twice, and its answer told an offset that it does not have."""
     history = contract(History(text).build(start_at(start)), retention_ms=1000)
     last = max(row["seq"] for row in history.tables["ledger"])
-    return history.change("ledger", {"offset": told}, seq=last)
+    return history.change("ledger", {"offset": reported}, seq=last)
 
 
 # name -> (history, what condemns)
@@ -176,21 +176,21 @@ CASES: dict[str, tuple[Built, list[str]]] = (
             History("<AA>A", "<A>").build(show(0, 1)),
             ["torn_transaction 2"],
         ),
-        "an unknown transaction is shown and its offsets count": (offsets_of_one(built("{AA}A"), told=3), []),
+        "an unknown transaction is shown and its offsets count": (offsets_of_one(built("{AA}A"), reported=3), []),
         "an unknown transaction is shown and its offsets do not count": (
-            offsets_of_one(built("{AA}A"), told=None),
+            offsets_of_one(built("{AA}A"), reported=None),
             ["torn_transaction 1"],
         ),
         "an unknown transaction is not shown, nor do its offsets count": (
-            offsets_of_one(built("<AA>A"), told=None),
+            offsets_of_one(built("<AA>A"), reported=None),
             [],
         ),
         "an unknown transaction is not shown and its offsets count": (
-            offsets_of_one(built("<AA>A"), told=3),
+            offsets_of_one(built("<AA>A"), reported=3),
             ["torn_transaction 1"],
         ),
         "offsets of a committed transaction do not count": (
-            offsets_of_one(built("(AA)A"), told=None),
+            offsets_of_one(built("(AA)A"), reported=None),
             ["commit_regressed 1"],
         ),
         # --- readers
@@ -241,9 +241,9 @@ CASES: dict[str, tuple[Built, list[str]]] = (
             contract(History("AA.AA").build(start_at(3)), retention_ms=1000),
             ["log_start 1"],
         ),
-        "retention by time, and a young one told a false offset": (falsely_told("AA.AAA", 2, told=0), []),
+        "retention by time, and a young one told a false offset": (falsely_told("AA.AAA", 2, reported=0), []),
         "retention by time, one too many, and another told its offset": (
-            falsely_told("AA.AAA", 3, told=2),
+            falsely_told("AA.AAA", 3, reported=2),
             ["log_start 1"],
         ),
         "a log was trimmed before the run": (trimmed(2), []),
@@ -331,6 +331,6 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_a_history_is_found_to_be_what_it_is(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     expected = CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert not [doubt for doubt in verdict.doubts if doubt.name.startswith("check_failed")]
     assert (verdict.status is Status.FAIL) == bool(expected)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 # Offset 4 is the marker, of the sixth millisecond; nothing was written in the third.
 TEXT: Final = "AA(AA)AA"
@@ -61,7 +61,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_each_wrong_answer_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
     assert any(
         said.startswith("answers of leaders about times and epochs, of topics that") for said in verdict.not_covered
@@ -87,7 +87,7 @@ def epochs(answers: Mapping[int, tuple[int, int] | None] = MappingProxyType({}))
     history = History(LINE).build()
     for epoch, told_ in {**ENDS, **answers}.items():
         row = {"topic": "t", "topic_id": "T", "partition": 0, "epoch": epoch, "asked_ns": START_NS, "error": None}
-        row |= {"told_epoch": told_ and told_[0], "end_offset": told_ and told_[1]}
+        row |= {"reported_epoch": told_ and told_[0], "end_offset": told_ and told_[1]}
         history.tables["epoch_ends"].append(row)
     return history
 
@@ -118,7 +118,7 @@ def judged_epochs(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", EPOCHS)
 def test_each_wrong_end_of_an_epoch_is_named_and_nothing_else(name: str, judged_epochs: dict[str, Verdict]) -> None:
     verdict, expected = judged_epochs[name], EPOCHS[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 

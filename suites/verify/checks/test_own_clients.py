@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from suites.verify.edits import append
 from suites.verify.excuses.test_excuses import election, ones, second_epoch, turned
 from suites.verify.history import Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
 def own(built: Built) -> Built:
@@ -39,7 +39,11 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
     "the release's own client turned it round": (own(History("AuA").build(turned)), ["reordered 1"], 0),
     "librdkafka was told another offset": (told_elsewhere(History("AAA")), [], 0),
-    "the release's own client was told another offset": (own(told_elsewhere(History("AAA"))), ["displaced 1"], 0),
+    "the release's own client was told another offset": (
+        own(told_elsewhere(History("AAA"))),
+        ["wrong_ack_offset 1"],
+        0,
+    ),
     "the release's own client was told no offset": (
         own(History("AAA").build().change("ledger", {"offset": None}, seq=2)),
         [],
@@ -63,9 +67,9 @@ ENTERED = Entered(history for history, _, _ in CASES.values())
 def test_only_the_clients_of_others_are_an_excuse(spark: SparkSession) -> None:
     for (name, (_, condemning, forgiven)), verdict in zip(CASES.items(), ENTERED.verdicts(spark), strict=True):
         spared = [f for f in verdict.findings if not f.condemns]
-        assert (told(verdict), sum(f.count for f in spared)) == (condemning, forgiven), name
-        displaced = [note for note in verdict.notes if note.startswith("displaced: 1 records")]
-        assert len(displaced) == (name in NOTED), name
+        assert (reported(verdict), sum(f.count for f in spared)) == (condemning, forgiven), name
+        wrong_ack_offset = [note for note in verdict.notes if note.startswith("wrong_ack_offset: 1 records")]
+        assert len(wrong_ack_offset) == (name in NOTED), name
 
 
 NOBODY, SENT, BOTH, COPIED, READ = (History("AAA").build() for _ in range(5))

@@ -12,7 +12,7 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import Edit, append, lose, start_at
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 Row = dict[str, Any]
 
@@ -121,7 +121,7 @@ def of_a_careless_producer(history: Built) -> Built:
     return history
 
 
-def untold(history: Built) -> Built:
+def orphaned(history: Built) -> Built:
     """Who made the last record was killed before it was told of the ack."""
     history.drop("ledger", stream=2, seq=history.rows("reservations", stream=2)[0]["end_seq"] - 6)
     return history
@@ -206,7 +206,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     # --- of Kafka Streams
     "streams: one of each": (streams(works("(AA)(AA)", [0, 1, 2, 3])), []),
     "streams: killed, its transaction timed out": (streams(works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3])), []),
-    "streams: the ack of what it made was never told": (streams(untold(works("(AA)(AA)", [0, 1, 2, 3]))), []),
+    "streams: the ack of what it made was never told": (streams(orphaned(works("(AA)(AA)", [0, 1, 2, 3]))), []),
     "streams: done twice": (streams(works(*TWICE)), ["duplicated 2"]),
     "streams: passed over": (streams(works("(AA)(A)", [0, 1, 2])), ["skipped_read 1"]),
     "streams: out of order": (streams(works(*TURNED)), ["reordered 1"]),
@@ -243,7 +243,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_made_of_each_record(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     doubts = {doubt.name for doubt in verdict.doubts}
     assert ("unprocessed" in doubts) is (name in IN_DOUBT)
     if not expected and name not in IN_DOUBT:

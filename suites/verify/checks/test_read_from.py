@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract, run_finished, start_at
 from suites.verify.history import MS, RC, RU, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 # Offset 4 is the marker of a commit, 7 and 8 are aborted, 9 is their marker.
 TEXT: Final = "AA(AA)AA[AA]AA"
@@ -29,11 +29,11 @@ def probed(
     """One read from an offset, which was given these; `more` is of its row in `probes`."""
     built = history or History(TEXT).build()
     place = {"topic": "t", "topic_id": "T", "partition": 0}
-    end = None if more.get("told", "enough") != "end" else 13
+    end = None if more.get("reported", "enough") != "end" else 13
     built.tables["probes"].append(
         place
         | {"reader": "probe", "session": session, "isolation": isolation, "why": "batch", "offset": offset}
-        | {"time_ms": None, "log_start": 0, "log_start_after": 0, "records": len(given), "told": "enough"}
+        | {"time_ms": None, "log_start": 0, "log_start_after": 0, "records": len(given), "reported": "enough"}
         | {"end_offset": end, "asked_ns": START_NS, "at_ns": START_NS}
         | more
     )
@@ -72,26 +72,26 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "over a marker": (probed(4, [5, 6]), []),
     "over what was aborted": (probed(7, [10, 11, 12][:2]), []),
     "what was aborted too": (probed(7, [7, 8, 10], isolation=RU), []),
-    "to the end": (probed(11, [11], told="end"), []),
-    "nothing but the end": (probed(12, [], told="end", end_offset=12), []),
+    "to the end": (probed(11, [11], reported="end"), []),
+    "nothing but the end": (probed(12, [], reported="end", end_offset=12), []),
     "one too late": (probed(2, [3, 5]), ["skipped_read 1"]),
     "two too late": (probed(1, [3, 5]), ["skipped_read 2"]),
     "the first of what was aborted": (probed(7, [8, 10], isolation=RU), ["skipped_read 1"]),
     "a hole": (probed(1, [1, 2, 5]), ["skipped_read 1"]),
-    "an end too early": (probed(6, [6, 10], told="end", end_offset=12), ["skipped_read 1"]),
-    "an end, and nothing before": (probed(10, [], told="end", end_offset=12), ["skipped_read 2"]),
-    "no answer": (probed(2, [], told="silent"), []),
-    "few, and no end": (probed(2, [2, 3], told="silent"), []),
+    "an end too early": (probed(6, [6, 10], reported="end", end_offset=12), ["skipped_read 1"]),
+    "an end, and nothing before": (probed(10, [], reported="end", end_offset=12), ["skipped_read 2"]),
+    "no answer": (probed(2, [], reported="silent"), []),
+    "few, and no end": (probed(2, [2, 3], reported="silent"), []),
     "a record of an aborted transaction": (probed(6, [6, 7, 10]), ["aborted_read 1"]),
     "two reads of one reader": (probed(5, [5, 6], history=probed(1, [1, 2]), session=1), []),
     "a read backwards, too": (probed(1, [1, 2], history=probed(5, [5, 6]), session=1), []),
-    "out of range, and it is there": (probed(2, [], told="out_of_range"), ["skipped_read 1"]),
-    "out of range, and behind the end": (probed(12, [], told="out_of_range"), []),
+    "out of range, and it is there": (probed(2, [], reported="out_of_range"), ["skipped_read 1"]),
+    "out of range, and behind the end": (probed(12, [], reported="out_of_range"), []),
     "out of range, and deleted": (
-        probed(1, [], told="out_of_range", log_start=3, log_start_after=3, history=started_at(3)),
+        probed(1, [], reported="out_of_range", log_start=3, log_start_after=3, history=started_at(3)),
         [],
     ),
-    "out of range, and deleted meanwhile": (probed(2, [], told="out_of_range", log_start_after=3), []),
+    "out of range, and deleted meanwhile": (probed(2, [], reported="out_of_range", log_start_after=3), []),
     "from the start on in place of a deleted one": (
         probed(1, [3, 5], log_start=3, log_start_after=3, history=started_at(3)),
         [],
@@ -123,7 +123,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_read_from_anywhere_is_given_what_is_there_from_there_on(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     if name != "a run that died half way":
         assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 

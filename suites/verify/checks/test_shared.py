@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.contract.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
 from suites.verify.history import RC, RU, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 Row = dict[str, Any]
 S = 10**9
@@ -131,11 +131,11 @@ def later(seconds: int, history: Built) -> Built:
 
 
 def undisturbed(history: Built) -> Built:
-    history.steps[0].update(do="hold", is_fault=False, bite=None)
+    history.steps[0].update(do="hold", is_fault=False, effect=None)
     return history
 
 
-def untold(history: Built) -> Built:
+def orphaned(history: Built) -> Built:
     history.cluster["share_groups"] = []
     return history
 
@@ -198,7 +198,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "given to nobody, and leaders were moved": (moved(shares("AAA", *FIRST)), ["skipped_read 1"]),
     # --- in doubt
     "not done yet": (shares("AAA", *FIRST, lag=1, start=2), []),
-    "nobody told how far it is": (untold(shares("AAA", *FIRST)), []),
+    "nobody told how far it is": (orphaned(shares("AAA", *FIRST)), []),
     "a lag that nobody knows": (shares("AAA", *FIRST, lag=None), []),
     "given to nobody, while answers were lost for long": (cut_for(12, shares("AAA", *FIRST)), []),
     "one short of the limit, when a lock may have run out": (
@@ -225,7 +225,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_became_of_each_record(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     doubts = {doubt.name for doubt in verdict.doubts}
     assert ("unshared" in doubts) is (name in UNSHARED)
     if name in UNDRAINED:
@@ -252,9 +252,9 @@ def test_what_is_archived_is_excused_and_says_so(judged: dict[str, Verdict]) -> 
 
 
 def test_what_is_given_again_is_counted(judged: dict[str, Verdict]) -> None:
-    assert judged["each once"].facts["given_again"] == {}
-    assert judged["given again after a death"].facts["given_again"] == {"t/0": 1}
-    assert judged["given again after a release"].facts["given_again"] == {"t/0": 1}
+    assert judged["each once"].facts["redelivered"] == {}
+    assert judged["given again after a death"].facts["redelivered"] == {"t/0": 1}
+    assert judged["given again after a release"].facts["redelivered"] == {"t/0": 1}
 
 
 def test_a_doubt_says_how_far_the_group_was(judged: dict[str, Verdict]) -> None:

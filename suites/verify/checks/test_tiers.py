@@ -11,7 +11,7 @@ from harness.verify.checks.tier_state import Partition, Segment
 from suites.verify.checks.tier_cases import CASES, doubtful
 from suites.verify.checks.tiers import DELETED, DELETING, FINISHED, SEGMENTS, STARTED, tiered, wrote
 from suites.verify.history import Built
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 DOUBTFUL = doubtful()
 
@@ -28,7 +28,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_each_defect_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 
@@ -64,10 +64,12 @@ def test_what_is_gone_is_told_with_what_the_tier_had_of_it(judged: dict[str, Ver
 
 def _segment(id_: str, base: int, end: int, *, newest_ms: int = 0, epoch: int = 0, finished: bool = True) -> Segment:
     """Of 100 bytes a record."""
-    told = [(STARTED, 1, 1), *([(FINISHED, 1, 1)] if finished else [])]
+    reported = [(STARTED, 1, 1), *([(FINISHED, 1, 1)] if finished else [])]
     lineage = ((epoch, base),)
     size_bytes = 100 * (end - base + 1)
-    return Segment(id_, base, end, size_bytes, newest_ms, lineage, told=told, finished_ms=1 if finished else None)
+    return Segment(
+        id_, base, end, size_bytes, newest_ms, lineage, reported=reported, finished_ms=1 if finished else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_what_the_tier_keeps_counts_once_from_the_start_of_the_log(
 
 
 def test_the_share_that_was_read_from_it_is_told(judged: dict[str, Verdict]) -> None:
-    told = judged["all is in the tier"].facts["read_from_tier"]
-    assert 0.85 < told["records"] / told["of"] < 1
+    reported = judged["all is in the tier"].facts["read_from_tier"]
+    assert 0.85 < reported["records"] / reported["of"] < 1
     assert judged["nobody has a tier"].facts["read_from_tier"] is None
     assert "tiered storage" in judged["nobody has a tier"].not_covered
     assert "tiered storage" not in judged["all is in the tier"].not_covered

@@ -29,9 +29,9 @@ def secure(edit: Callable[[Built], Any] = lambda _: None) -> Built:
         "listeners": [{"broker": b, "address": f"h:{b}", **refused} for b in BROKERS],
         "clients": {name: {"sasl_ssl": 100} for name in clients},
     }
-    told = {"inter.broker.listener.name": "REPL", "listener.security.protocol.map": MAP}
+    reported = {"inter.broker.listener.name": "REPL", "listener.security.protocol.map": MAP}
     for snapshot in built.cluster["snapshots"]:
-        snapshot["broker_configs"] = {str(b): dict(told) for b in BROKERS}
+        snapshot["broker_configs"] = {str(b): dict(reported) for b in BROKERS}
     edit(built)
     return built
 

@@ -16,8 +16,8 @@ from suites.verify.test_availability import S, acked_at, waited
 def silent(*, until_s: float = 39.0, **more: Any) -> Built:
     """One record waits from the first second to the 40th for its ack; two of three are in sync, and must be."""
     built = contract(waited(acked_at(0.1, 0.2, 40.0), {2: 1.0}), replicas=3, min_insync_replicas=2)
-    told = {"since_ns": START_NS + S, "leader": 2, "isr": [1, 2], "beside": {"u/0": 500}}
-    return built.event("no_acks", **{**told, "at_ns": START_NS + int(until_s * S), **more})
+    reported = {"since_ns": START_NS + S, "leader": 2, "isr": [1, 2], "beside": {"u/0": 500}}
+    return built.event("no_acks", **{**reported, "at_ns": START_NS + int(until_s * S), **more})
 
 
 def acked_meanwhile() -> Built:
@@ -39,8 +39,8 @@ def beside_a_fault(do: str, healed_s: float | None) -> Built:
     at_ns = START_NS + int(0.9 * S)
     healed_ns = None if healed_s is None else START_NS + int(healed_s * S)
     times = {"started_ns": at_ns, "ended_ns": at_ns if healed_ns is None else healed_ns, "healed_ns": healed_ns}
-    bite = {"held": True, "because": "", "seen": {}}
-    fault = {"name": "beside", "do": do, "args": {}, "resolved": {}, "is_fault": True, "bite": bite, "events": []}
+    effect = {"held": True, "because": "", "seen": {}}
+    fault = {"name": "beside", "do": do, "args": {}, "resolved": {}, "is_fault": True, "effect": effect, "events": []}
     built.steps.append({**fault, **times})
     return built
 

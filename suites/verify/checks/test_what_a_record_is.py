@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 TEXT: Final = "AAAAAA"
 
@@ -36,7 +36,7 @@ def packed(declared: str, found: str = "gzip", *, offset: int | None = 3, steps:
     step = built.steps[0]
     for key in steps:
         more = {"name": "turn", "do": "alter_topic", "args": {"topic": "t", "config": {key: "gzip"}}}
-        built.steps.append(step | more | {"is_fault": False, "bite": None})
+        built.steps.append(step | more | {"is_fault": False, "effect": None})
     return built
 
 
@@ -87,7 +87,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_each_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 

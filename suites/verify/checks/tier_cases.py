@@ -305,18 +305,21 @@ def doubtful() -> dict[str, tuple[Built, str]]:
 
     return {
         "a record that cannot be read": (tiered(unreadable), "tier_unreadable"),
-        "no metadata": (tiered(_and(*map(_no_copy, SEGMENTS), _local(0))), "tier_unread"),
+        "no metadata": (tiered(_and(*map(_no_copy, SEGMENTS), _local(0))), "tier_not_read"),
         "no metadata, and much is in the tier": (
             tiered(_and(*(_without("tier_metadata", segment_id=segment) for segment in SEGMENTS))),
-            "tier_unread",
+            "tier_not_read",
         ),
-        "one broker did not tell": (tiered(_without("tier_replicas", look="end", broker=3)), "tier_unread"),
-        "no broker told": (tiered(_without("tier_replicas", look="end")), "tier_unread"),
-        "too little came from the tier": (tiered(_and(*map(_no_copy, ("second", "third")), _local(3))), "tier_unread"),
-        "nobody looked before everything was read": (tiered(_without("tier_replicas", look="healed")), "tier_unread"),
+        "one broker did not tell": (tiered(_without("tier_replicas", look="end", broker=3)), "tier_not_read"),
+        "no broker told": (tiered(_without("tier_replicas", look="end")), "tier_not_read"),
+        "too little came from the tier": (
+            tiered(_and(*map(_no_copy, ("second", "third")), _local(3))),
+            "tier_not_read",
+        ),
+        "nobody looked before everything was read": (tiered(_without("tier_replicas", look="healed")), "tier_not_read"),
         "no copy was finished": (
             tiered(_and(_without("tier_metadata", state=FINISHED), _local(0, look="end"))),
-            "tier_unread",
+            "tier_not_read",
         ),
-        "no lineage": (tiered(lambda h: h.change("tier_replicas", {"epochs": "unreadable: it"})), "tier_unread"),
+        "no lineage": (tiered(lambda h: h.change("tier_replicas", {"epochs": "unreadable: it"})), "tier_not_read"),
     }

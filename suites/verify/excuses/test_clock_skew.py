@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 TEN_MINUTES_MS = 600_000
 
@@ -80,7 +80,7 @@ ENTERED = Entered(built for built, _ in CASES.values())
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, list[str]]:
-    return {name: told(verdict) for name, verdict in zip(CASES, ENTERED.verdicts(spark), strict=True)}
+    return {name: reported(verdict) for name, verdict in zip(CASES, ENTERED.verdicts(spark), strict=True)}
 
 
 @pytest.mark.parametrize("name", CASES)

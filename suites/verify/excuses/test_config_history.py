@@ -12,7 +12,7 @@ from harness.verify.excuses.config_history import ALWAYS_NS, PROPAGATION_NS, Reg
 from harness.verify.excuses.retention import Size, limits_of
 from suites.verify.edits import contract, cut, start_at, taken
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, case_of_history, told
+from suites.verify.judging import Entered, case_of_history, reported
 
 SECOND_NS = 1000 * MS
 LONG = "............"  # longer than the new value of a setting may take to arrive
@@ -33,7 +33,7 @@ def changed(built: Built, *steps: tuple[float, Config], declared: list[Config] |
                 "ended_ns": at_ns + MS,
                 "healed_ns": None,
                 "is_fault": False,
-                "bite": None,
+                "effect": None,
                 "events": [],
             }
         )
@@ -191,7 +191,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_setting_excuses_what_happened_while_it_was_in_force(name: str, judged: dict[str, Verdict]) -> None:
     _, condemning, excused = CASES[name]
-    assert told(judged[name]) == condemning
+    assert reported(judged[name]) == condemning
     assert sum(f.count for f in judged[name].findings if not f.condemns) == excused
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import append, contract, cut, start_at, swap, taken
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 LATER_NS = START_NS + 10**9
 
@@ -281,7 +281,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_only_what_goes_by_configuration_is_excused(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     _, condemning, excused = CASES[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if f.excused_by) == excused
     assert all(f.condemns or f.excused_by for f in verdict.findings)
 

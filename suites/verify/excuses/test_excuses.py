@@ -11,7 +11,7 @@ from harness.model.finding import Finding
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import append, contract, cut, lose, only_live
 from suites.verify.history import START_NS, Built, Entry, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 LATER_NS = START_NS + 10**9
 # Of a partition that broker 9 has no replica of, told by mistake.
@@ -74,9 +74,11 @@ def turned(history: History) -> None:
     history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, 0, producer_epoch=1)]
 
 
-def power(built: Built, *brokers: int, isr: tuple[int, ...] = (1, 2, 3), at_ns: int = LATER_NS, **told: Any) -> Built:
+def power(
+    built: Built, *brokers: int, isr: tuple[int, ...] = (1, 2, 3), at_ns: int = LATER_NS, **reported: Any
+) -> Built:
     """Brokers lost power at one moment, and were healed a second later; by default after every ack."""
-    facts = {"isr": list(isr), "log_end": 4, "recovery_point": 0, "at_ns": at_ns, **told}
+    facts = {"isr": list(isr), "log_end": 4, "recovery_point": 0, "at_ns": at_ns, **reported}
     step = {**built.steps[0], "name": f"dark-{at_ns}", "healed_ns": at_ns + 10**9}
     step["events"] = [{"kind": "power_loss", "topic": "t", "partition": 0, "broker": b, **facts} for b in brokers]
     built.steps.append(step)
@@ -271,7 +273,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_only_what_the_contract_permits_is_excused(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     _, condemning, excused = CASES[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if not f.condemns) == excused
     assert all(_says_why(f) for f in verdict.findings)
 
@@ -322,7 +324,7 @@ AGAIN = Entered([_given_again(), died(History("AAAA").build(), at_most_once=Fals
 
 
 def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
-    counted = [verdict.facts["given_again"] for verdict in AGAIN.verdicts(spark)]
+    counted = [verdict.facts["redelivered"] for verdict in AGAIN.verdicts(spark)]
     assert counted == [{"t/0": 1}, {}, {}]
 
 

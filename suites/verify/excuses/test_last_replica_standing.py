@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract, cut, only_live
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 LATER_NS = START_NS + 10**9
 
@@ -97,6 +97,6 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_only_what_the_last_replica_lost_is_excused(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     _, condemning, excused = CASES[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if not f.condemns) == excused
     assert all("KIP-966" in f.excused_by for f in verdict.findings if f.excused_by)

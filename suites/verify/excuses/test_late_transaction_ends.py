@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import hide, show
 from suites.verify.history import Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
 def late(built: Built, *, epoch_each: bool = False, before: int = 2, after: int = 0, **frame: Any) -> Built:
@@ -65,5 +65,5 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_what_comes_late_excuses_what_it_may_have_ended(name: str, judged: dict[str, Verdict]) -> None:
     _, condemning, excused = CASES[name]
     verdict = judged[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if (f.excused_by or "").startswith("an end of p's")) == excused

@@ -11,7 +11,7 @@ from harness.model.verdict import Status, Verdict
 from suites.verify.edits import hide, lose
 from suites.verify.excuses.test_excuses import LATER_NS, election, exactly, hangs
 from suites.verify.history import Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 MENDED_NS = LATER_NS + 2 * 10**9
 ONE = "AA(AA)A"  # 2 and 3 are a transaction, its marker stands at 4
@@ -138,7 +138,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_only_what_lost_its_end_in_a_permitted_election_may_be_hidden(name: str, judged: dict[str, Verdict]) -> None:
     _, condemning, excused = CASES[name]
     verdict = judged[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if not f.condemns) == excused
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract, hide, lose, taken
 from suites.verify.history import RC, RU, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
 def keyed(built: Built) -> Built:
@@ -154,5 +154,5 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 def test_a_cleaner_is_not_blamed_for_what_it_left(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     _, condemning, excused = CASES[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if f.excused_by) == excused

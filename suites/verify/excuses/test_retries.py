@@ -11,7 +11,7 @@ from harness.model.verdict import Verdict
 from suites.verify.edits import append, swap
 from suites.verify.excuses.test_excuses import ones, turned
 from suites.verify.history import START_NS, Built
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
 def client(built: Built, **settings: Any) -> Built:
@@ -22,7 +22,7 @@ def client(built: Built, **settings: Any) -> Built:
 
 def unbroken(built: Built, do: str = "hold") -> Built:
     """Nobody did anything to the cluster."""
-    built.steps[0].update(do=do, is_fault=False, bite=None, healed_ns=None)
+    built.steps[0].update(do=do, is_fault=False, effect=None, healed_ns=None)
     return built
 
 
@@ -113,5 +113,5 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_retry_excuses_what_it_can_have_made_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
     verdict, (_, condemning, excused) = judged[name], CASES[name]
-    assert told(verdict) == condemning
+    assert reported(verdict) == condemning
     assert sum(finding.count for finding in verdict.findings if finding.excused_by) == excused

@@ -14,7 +14,7 @@ from harness.model.verdict import Status, Verdict
 from suites.verify.checks.tiers import DELETED, DELETING, FINISHED, STARTED, tiered, wrote
 from suites.verify.edits import contract
 from suites.verify.history import MS, RC, START_NS, Built
-from suites.verify.judging import told, verdicts
+from suites.verify.judging import reported, verdicts
 
 S = 1000 * MS
 LOOKED_NS = START_NS + 10**12
@@ -56,7 +56,7 @@ def tier_seen(below: int, after_s: float, **more: Any) -> Callable[[Built], None
     return edit
 
 
-def untold(
+def orphaned(
     edit: Callable[[Built], Any] = lambda _: None,
     *,
     gone: tuple[int, ...] = (6, 7, 8),
@@ -156,7 +156,7 @@ def half_a_copy(built: Built) -> None:
 def passed_by(built: Built) -> None:
     """A read was given what is there before, and then what is there behind."""
     denied(5, 5, 9)(built)
-    built.tables["probes"][-1]["told"] = "enough"
+    built.tables["probes"][-1]["reported"] = "enough"
 
 
 def start_behind(built: Built) -> None:
@@ -191,7 +191,7 @@ def denied(asked: int, *given: int) -> Callable[[Built], None]:
             "isolation": RC,
             "why": "batch",
             "offset": asked,
-            "told": "out_of_range",
+            "reported": "out_of_range",
         }
         span = {"log_start": 0, "log_start_after": 0, "end_offset": None, "time_ms": None}
         asked_ns = {"asked_ns": START_NS, "at_ns": START_NS, "records": len(given)}
@@ -206,59 +206,59 @@ def denied(asked: int, *given: int) -> Callable[[Built], None]:
 MINE = metadata_partition(TOPIC_ID, 0, 5)
 GONE = ["lost 3", "tier_gap 3"]
 CASES: dict[str, tuple[Built, list[str]]] = {
-    "nobody tells of it any more": (untold(), []),
-    "the unclean election was the setting's of a while": (untold(set_for_a_while, unclean=False), []),
-    "nobody tells that it was finished": (untold(begun), []),
-    "of the partition that tells of it": (untold(of_topic_id, partition=MINE, partitions=5), []),
-    "a read from there is denied": (untold(denied(7)), []),
-    "a read that comes there is denied": (untold(denied(4, 4, 5)), []),
+    "nobody tells of it any more": (orphaned(), []),
+    "the unclean election was the setting's of a while": (orphaned(set_for_a_while, unclean=False), []),
+    "nobody tells that it was finished": (orphaned(begun), []),
+    "of the partition that tells of it": (orphaned(of_topic_id, partition=MINE, partitions=5), []),
+    "a read from there is denied": (orphaned(denied(7)), []),
+    "a read that comes there is denied": (orphaned(denied(4, 4, 5)), []),
     # --- and what is not that
-    "a read of what is there is denied": (untold(denied(3)), ["skipped_read 1"]),
-    "a read is denied before it comes there": (untold(denied(3, 3, 4)), ["skipped_read 1"]),
-    "two had to be in sync": (untold(min_isr=2), GONE),
-    "unclean elections are not permitted": (untold(unclean=False), GONE),
-    "a step set it to no": (untold(lambda b: set_for_a_while(b, value=False), unclean=False), GONE),
-    "nobody was elected": (untold(leader=-1), GONE),
-    "the election was clean": (untold(clean=True), GONE),
-    "an election of another topic": (untold(topic="__consumer_offsets"), GONE),
-    "of another partition than tells of it": (untold(of_topic_id, partition=(MINE + 1) % 5, partitions=5), GONE),
-    "of a partition that is not there": (untold(partition=1), GONE),
-    "the elected one was in sync when the copy was there": (untold(in_sync_s=10), GONE),
-    "acknowledged after the election": (untold(acked=7), ["lost 2"]),
-    "no copy was ever made": (untold(no_object), GONE),
-    "the copy is gone, too": (untold(not_in_the_end), GONE),
-    "somebody tells of it": (untold(finished), ["lost 3"]),
-    "no step saw it in the tier before": (untold(seen=6), GONE),
-    "a step saw it there afterwards": (untold(tier_seen(9, 1), seen=6), GONE),
-    "a step saw it there long before": (untold(tier_seen(9, -10)), GONE),
-    "a step saw another partition there": (untold(tier_seen(9, 0, partition=1), seen=6), GONE),
-    "a step saw a part of it there": (untold(seen=8), ["lost 1", "tier_gap 3"]),
-    "the log is said to begin behind it": (untold(start_behind), ["log_start 9"]),
-    "it is told that it goes": (untold(deleting), GONE),
-    "another copy was told of, and deleted": (untold(had_another), GONE),
-    "another copy is told of, of the epochs of some": (untold(another_line), ["lost 3", "tier_gap 6"]),
-    "nobody knows the epochs of one": (untold(unknown_line), GONE),
-    "half a copy": (untold(half_a_copy), GONE),
+    "a read of what is there is denied": (orphaned(denied(3)), ["skipped_read 1"]),
+    "a read is denied before it comes there": (orphaned(denied(3, 3, 4)), ["skipped_read 1"]),
+    "two had to be in sync": (orphaned(min_isr=2), GONE),
+    "unclean elections are not permitted": (orphaned(unclean=False), GONE),
+    "a step set it to no": (orphaned(lambda b: set_for_a_while(b, value=False), unclean=False), GONE),
+    "nobody was elected": (orphaned(leader=-1), GONE),
+    "the election was clean": (orphaned(clean=True), GONE),
+    "an election of another topic": (orphaned(topic="__consumer_offsets"), GONE),
+    "of another partition than tells of it": (orphaned(of_topic_id, partition=(MINE + 1) % 5, partitions=5), GONE),
+    "of a partition that is not there": (orphaned(partition=1), GONE),
+    "the elected one was in sync when the copy was there": (orphaned(in_sync_s=10), GONE),
+    "acknowledged after the election": (orphaned(acked=7), ["lost 2"]),
+    "no copy was ever made": (orphaned(no_object), GONE),
+    "the copy is gone, too": (orphaned(not_in_the_end), GONE),
+    "somebody tells of it": (orphaned(finished), ["lost 3"]),
+    "no step saw it in the tier before": (orphaned(seen=6), GONE),
+    "a step saw it there afterwards": (orphaned(tier_seen(9, 1), seen=6), GONE),
+    "a step saw it there long before": (orphaned(tier_seen(9, -10)), GONE),
+    "a step saw another partition there": (orphaned(tier_seen(9, 0, partition=1), seen=6), GONE),
+    "a step saw a part of it there": (orphaned(seen=8), ["lost 1", "tier_gap 3"]),
+    "the log is said to begin behind it": (orphaned(start_behind), ["log_start 9"]),
+    "it is told that it goes": (orphaned(deleting), GONE),
+    "another copy was told of, and deleted": (orphaned(had_another), GONE),
+    "another copy is told of, of the epochs of some": (orphaned(another_line), ["lost 3", "tier_gap 6"]),
+    "nobody knows the epochs of one": (orphaned(unknown_line), GONE),
+    "half a copy": (orphaned(half_a_copy), GONE),
     "a damaged copy": (
-        untold(lambda b: b.change("tier_objects", {"faulty": "CRC"}, segment_id="third", kind="log")),
+        orphaned(lambda b: b.change("tier_objects", {"faulty": "CRC"}, segment_id="third", kind="log")),
         GONE,
     ),
-    "a reader passed by what others are given": (untold(passed_by, gone=()), ["skipped_read 3"]),
-    "more is gone than nobody tells of": (untold(gone=(5, 6, 7, 8)), ["lost 1"]),
-    "more than there had to be": (untold(lambda b: exactly(b, 2)), ["lost 1"]),
-    "as many as there had to be": (untold(lambda b: exactly(b, 3)), []),
-    "a broker's own record is gone as well": (untold(gone=(6, 7, 8, 9)), ["lost 1"]),
-    "a broker has it itself": (untold(kept_by_a_broker), ["lost 3", "tier_gap 3"]),
-    "of a topic that is in no tier": (contract(untold(), tiered=False), ["lost 3"]),
-    "nobody says what is promised of it": (untold(lambda b: b.run["contract"].pop("tier")), GONE),
+    "a reader passed by what others are given": (orphaned(passed_by, gone=()), ["skipped_read 3"]),
+    "more is gone than nobody tells of": (orphaned(gone=(5, 6, 7, 8)), ["lost 1"]),
+    "more than there had to be": (orphaned(lambda b: exactly(b, 2)), ["lost 1"]),
+    "as many as there had to be": (orphaned(lambda b: exactly(b, 3)), []),
+    "a broker's own record is gone as well": (orphaned(gone=(6, 7, 8, 9)), ["lost 1"]),
+    "a broker has it itself": (orphaned(kept_by_a_broker), ["lost 3", "tier_gap 3"]),
+    "of a topic that is in no tier": (contract(orphaned(), tiered=False), ["lost 3"]),
+    "nobody says what is promised of it": (orphaned(lambda b: b.run["contract"].pop("tier")), GONE),
 }
 
 
 HOLES: dict[str, tuple[Built, bool]] = {
-    "as wide as what is excused": (untold(), True),
-    "within what is excused": (untold(lambda b: out_of_range(b, 7, 8)), True),
-    "wider at its start": (untold(lambda b: out_of_range(b, 5, 9)), False),
-    "wider at its end": (untold(lambda b: out_of_range(b, 6, 10)), False),
+    "as wide as what is excused": (orphaned(), True),
+    "within what is excused": (orphaned(lambda b: out_of_range(b, 7, 8)), True),
+    "wider at its start": (orphaned(lambda b: out_of_range(b, 5, 9)), False),
+    "wider at its end": (orphaned(lambda b: out_of_range(b, 6, 10)), False),
     "and nothing of it is lost": (tiered(lambda b: out_of_range(b, 6, 9)), False),
     "none": (tiered(), True),
 }
@@ -272,7 +272,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_only_what_that_election_took_is_excused(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 

@@ -14,7 +14,7 @@ from suites.verify.checks.tiers import FINISHED, STARTED, object_row, tiered, wr
 from suites.verify.edits import contract
 from suites.verify.excuses.test_tier_metadata_lost import holed, out_of_range, readable
 from suites.verify.history import START_NS, Built
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 
 def deleted(
@@ -146,7 +146,7 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", CASES)
 def test_only_what_the_step_deleted_is_excused(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
-    assert told(verdict) == expected
+    assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import lose
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, told
+from suites.verify.judging import Entered, reported
 
 OLD = "Told"  # the id of the topic that was deleted
 ASKED_NS = START_NS + 500 * MS
@@ -67,11 +67,11 @@ def judged(spark: SparkSession) -> dict[str, Verdict]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_topic_keeps_its_own(name: str, judged: dict[str, Verdict]) -> None:
-    assert told(judged[name]) == CASES[name][1]
+    assert reported(judged[name]) == CASES[name][1]
 
 
 def test_records_of_a_deleted_topic_leave_the_promised_ones_and_no_doubt(judged: dict[str, Verdict]) -> None:
     verdict = judged["records of the deleted topic are gone"]
     assert (verdict.promised, verdict.durable) == (2, 2)
-    assert not [d for d in verdict.doubts if "unread" in d.name or "no_drain" in d.name]
+    assert not [d for d in verdict.doubts if "not_read" in d.name or "no_drain" in d.name]
     assert verdict.status is Status.PASS, verdict.doubts

@@ -67,9 +67,9 @@ def test_what_a_scenario_needs_is_refused_with_the_remedy(able: pytest.MonkeyPat
     refused = lacking(scenario, choosing.able("processes"))
     assert refused == ('scenario power_loss_all: shape: disk = "xfs": mkfs.xfs is not installed: apt install xfsprogs')
     able.setattr(os, "geteuid", lambda: 1000)
-    told = PowerLoss.lacks(choosing.able("containers"))
-    assert told is not None
-    assert "run as root" in told
+    reported = PowerLoss.lacks(choosing.able("containers"))
+    assert reported is not None
+    assert "run as root" in reported
 
 
 def test_disks_that_cannot_be_had_are_refused(able: pytest.MonkeyPatch, tmp_path: Path) -> None:

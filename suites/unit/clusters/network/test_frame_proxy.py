@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from harness.clusters.network.frame_proxy import FrameHop, HeldFrame, Holding, addresses
+from harness.clusters.network.frame_proxy import FrameProxy, HeldFrame, Holding, addresses
 from harness.kafka.storage.request_frames import APIS, LENGTH
 from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
@@ -88,10 +88,10 @@ def free_port() -> tuple[str, int]:
 
 
 @contextmanager
-def hop(broker: Broker, **how: bool | str) -> Iterator[tuple[FrameHop, tuple[str, int]]]:
+def served_hop(broker: Broker, **how: bool | str) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
     listen = free_port()
     holding = Holding(apis=frozenset({"EndTxn"}), client="held-", **how)  # type: ignore[arg-type]
-    with FrameHop({"client > b1": (listen, broker.address)}, holding) as running:
+    with FrameProxy({"client > b1": (listen, broker.address)}, holding) as running:
         yield running, listen
 
 
@@ -108,7 +108,7 @@ def left(held: HeldFrame) -> None:
 
 
 def test_what_is_not_asked_for_passes(broker: Broker) -> None:
-    with hop(broker) as (running, at), client(at) as mine:
+    with served_hop(broker) as (running, at), client(at) as mine:
         for api, correlation, name in ((METADATA, 1, "held-1"), (END, 2, "other-1"), (PRODUCE, 3, "held-1")):
             mine.sendall(frame(api, correlation, name))
             assert (receive(mine) or b"")[:4] == LENGTH.pack(correlation)
@@ -116,7 +116,7 @@ def test_what_is_not_asked_for_passes(broker: Broker) -> None:
 
 
 def test_a_held_request_arrives_after_its_client_has_left_and_been_served_elsewhere(broker: Broker) -> None:
-    with hop(broker) as (running, at):
+    with served_hop(broker) as (running, at):
         with client(at) as first:
             first.sendall(frame(END, 7) + frame(METADATA, 8))
             (held,) = settle(running.frames, 1)
@@ -134,7 +134,7 @@ def test_a_held_request_arrives_after_its_client_has_left_and_been_served_elsewh
 
 
 def test_what_stands_behind_a_held_request_waits_for_it(broker: Broker) -> None:
-    with hop(broker) as (running, at), client(at) as mine:
+    with served_hop(broker) as (running, at), client(at) as mine:
         mine.sendall(frame(METADATA, 1) + frame(END, 2) + frame(METADATA, 3) + frame(END, 4))
         settle(running.frames, 2)
         assert (receive(mine) or b"")[:4] == LENGTH.pack(1)
@@ -145,7 +145,7 @@ def test_what_stands_behind_a_held_request_waits_for_it(broker: Broker) -> None:
 
 
 def test_what_is_sent_again_is_held_too_where_that_is_asked_for(broker: Broker) -> None:
-    with hop(broker, again=True) as (running, at):
+    with served_hop(broker, again=True) as (running, at):
         for correlation in (1, 2):
             with client(at) as mine:
                 mine.sendall(frame(END, correlation))
@@ -158,7 +158,7 @@ def test_what_is_sent_again_is_held_too_where_that_is_asked_for(broker: Broker) 
 
 
 def test_nothing_is_held_once_it_was_let_go(broker: Broker) -> None:
-    with hop(broker) as (running, at), client(at) as mine:
+    with served_hop(broker) as (running, at), client(at) as mine:
         running.release()
         mine.sendall(frame(END, 1))
         assert receive(mine)
@@ -166,7 +166,7 @@ def test_nothing_is_held_once_it_was_let_go(broker: Broker) -> None:
 
 
 def test_an_answer_is_held_and_the_request_is_not(broker: Broker) -> None:
-    with hop(broker, answers=True) as (running, at), client(at) as mine:
+    with served_hop(broker, answers=True) as (running, at), client(at) as mine:
         mine.sendall(frame(END, 5))
         (held,) = settle(running.frames, 1)
         wait_for(lambda: held.answered_ns, until=bool, deadline_s=BOUND_S, what="the broker's answer")
@@ -181,7 +181,7 @@ def test_an_answer_is_held_and_the_request_is_not(broker: Broker) -> None:
 
 def test_a_broker_that_hangs_up_is_said_and_not_waited_for(broker: Broker) -> None:
     broker.mute = True
-    with hop(broker) as (running, at):
+    with served_hop(broker) as (running, at):
         with client(at) as mine:
             mine.sendall(frame(END, 1))
             (held,) = settle(running.frames, 1)
@@ -193,7 +193,7 @@ def test_a_broker_that_hangs_up_is_said_and_not_waited_for(broker: Broker) -> No
 
 
 def test_leaving_closes_everything(broker: Broker) -> None:
-    with hop(broker) as (running, at):
+    with served_hop(broker) as (running, at):
         mine = client(at)
         mine.sendall(frame(END, 1))
         settle(running.frames, 1)
@@ -207,13 +207,13 @@ def test_leaving_closes_everything(broker: Broker) -> None:
 def test_an_address_that_is_taken_is_said(broker: Broker) -> None:
     with (
         pytest.raises(HarnessFailure, match="hop"),
-        FrameHop({"l": (broker.address, broker.address)}, Holding(apis=frozenset())),
+        FrameProxy({"l": (broker.address, broker.address)}, Holding(apis=frozenset())),
     ):
         pass
 
 
 def test_noise_ends_its_connection_alone(broker: Broker) -> None:
-    with hop(broker) as (_, at), client(at) as noisy, client(at) as mine:
+    with served_hop(broker) as (_, at), client(at) as noisy, client(at) as mine:
         noisy.sendall(b"\xff\xff\xff\xff")
         assert noisy.recv(1) == b""
         mine.sendall(frame(METADATA, 1))

@@ -89,7 +89,7 @@ def test_a_cut_and_slowness_of_one_link_are_healed_each_by_itself(links: Toxipro
 
 
 def test_a_link_goes_through_a_hop_and_back(links: ToxiproxyLinks, recorder: Recorder) -> None:
-    assert links.hop("client", "b1") == ("127.16.4.1:21094", "127.16.1.1:21094")
+    assert links.frame_proxy("client", "b1") == ("127.16.4.1:21094", "127.16.1.1:21094")
     links.divert("client", "b1")
     assert links.active() == ["client > b1 goes through a hop"]
     links.cut("client", "b1", "silent", "answers")

@@ -10,7 +10,7 @@ import pytest
 
 from harness import clusters
 from harness.clusters.nodes import upgrading
-from harness.clusters.nodes.jvm_cluster import JvmCluster, Means
+from harness.clusters.nodes.jvm_cluster import BackendResources, JvmCluster
 from harness.clusters.nodes.launch import JavaLaunch
 from harness.clusters.nodes.node_files import Site
 from harness.clusters.nodes.storage_format import Formatted
@@ -96,7 +96,7 @@ def test_an_upgrade_that_means_something_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "shape", "told"),
+    ("steps", "shape", "reported"),
     [
         ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; write one such as 3.9.1"),
         (['{ do = "hold", seconds = 1 }'], OLD, "starts_on without a step that upgrades"),
@@ -114,8 +114,8 @@ def test_an_upgrade_that_means_something_is_read() -> None:
         ([UP, '{ do = "roll", to = "newest" }'], OLD, "unknown value 'newest'"),
     ],
 )
-def test_an_upgrade_that_means_nothing_is_refused(steps: list[str], shape: str, told: str) -> None:
-    assert told in refused(f"fresh = true\n{with_steps(*steps, shape=shape)}")
+def test_an_upgrade_that_means_nothing_is_refused(steps: list[str], shape: str, reported: str) -> None:
+    assert reported in refused(f"fresh = true\n{with_steps(*steps, shape=shape)}")
 
 
 def test_nobody_else_gets_the_cluster_afterwards() -> None:
@@ -152,11 +152,11 @@ def cluster(tmp_path: Path) -> JvmCluster:
         )
         for which, version in (("tested", "4.3.1"), ("start", "3.9.1"))
     }
-    means = Means(
+    resources = BackendResources(
         runner=cast(Any, runner), plan=plan, toxiproxy=cast(Any, None), capabilities=frozenset(), formatted=formatted
     )
     state: Any = SimpleNamespace(directory=tmp_path / "run")
-    return JvmCluster(sites, state, means, write_nodes(sites))
+    return JvmCluster(sites, state, resources, write_nodes(sites))
 
 
 def test_a_cluster_begins_on_the_release_that_its_shape_names(cluster: JvmCluster) -> None:

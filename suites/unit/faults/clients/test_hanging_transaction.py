@@ -66,15 +66,15 @@ def test_what_hangs_is_aborted_under_the_identity_that_its_leader_told() -> None
     brokers = Brokers(ProducerOnPartition("t", 0, 8, 0, 1, 0, 0, 310), HANGS)
     done, (event,) = aborted(brokers)
     assert brokers.aborted == [(2, HANGS)]
-    assert done.bite is not None
-    assert (done.bite.held, done.bite.because) == (
+    assert done.effect is not None
+    assert (done.effect.held, done.effect.because) == (
         True,
         "the last stable offset of t/0 stood at 300 of 350 and is 350 now",
     )
-    told = {
+    reported = {
         key: event[key] for key in ("kind", "topic_id", "producer", "producer_id", "start_offset", "outcome", "leader")
     }
-    assert told == {
+    assert reported == {
         "kind": "transaction_aborted",
         "topic_id": "T",
         "producer": "p",
@@ -99,8 +99,8 @@ def test_what_hangs_is_aborted_under_the_identity_that_its_leader_told() -> None
 def test_where_nothing_of_the_producer_hangs_nothing_is_aborted(known: tuple[ProducerOnPartition, ...]) -> None:
     brokers = Brokers(*known)
     done, events = aborted(brokers)
-    assert done.bite is not None
-    assert (done.bite.held, done.bite.because) == (False, "nothing of p hangs on t/0")
+    assert done.effect is not None
+    assert (done.effect.held, done.effect.because) == (False, "nothing of p hangs on t/0")
     assert (brokers.aborted, events) == ([], [])
 
 
@@ -108,8 +108,8 @@ def test_what_held_nobody_up_is_no_bite() -> None:
     brokers = Brokers(HANGS)
     brokers.stable = 350
     done, _ = aborted(brokers)
-    assert done.bite is not None
-    assert not done.bite.held
+    assert done.effect is not None
+    assert not done.effect.held
 
 
 @pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort"])
@@ -127,15 +127,15 @@ def test_what_is_over_is_said_with_its_producer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "reported"),
     [
         ("INVALID_PRODUCER_EPOCH", "broker 2 does not abort .*: INVALID_PRODUCER_EPOCH"),
         ("silence", "waited for broker 2"),
     ],
 )
-def test_an_abort_that_is_not_done_stands_in_the_record_as_unknown(says: str, told: str) -> None:
+def test_an_abort_that_is_not_done_stands_in_the_record_as_unknown(says: str, reported: str) -> None:
     on = stage(Brokers(HANGS, says=says))
-    with pytest.raises(HarnessTimeout, match=told):
+    with pytest.raises(HarnessTimeout, match=reported):
         STEP.perform(on)
     assert [event["outcome"] for event in on.events] == ["unknown"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.faults.clients import groups
 from harness.faults.clients.groups import DeleteGroup, ReaderAway
-from harness.faults.steps.produce import WaitIdForgotten
+from harness.faults.steps.produce import WaitTransactionalIdExpired
 from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Absence
 from suites.unit.faults.clients.test_restart_reader import PLACES, Coordinator, member
@@ -40,20 +40,20 @@ def away(state: str, *members: Member) -> tuple[Any, list[dict[str, Any]]]:
     named = {f"r{n}": one for n, one in enumerate(members)}
     stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
     with ReaderAway(group="g").active(stage) as injection:
-        bite = injection.probe()
-    return bite, stage.events
+        effect = injection.probe()
+    return effect, stage.events
 
 
 def test_a_group_that_all_members_have_left_is_empty() -> None:
-    bite, events = away("Empty", Member(), Member())
-    assert bite.held
+    effect, events = away("Empty", Member(), Member())
+    assert effect.held
     assert [(e["kind"], e["group"], e["left_ns"]) for e in events] == [("group_away", "g", 7)]
     assert events[0]["to_ns"] >= events[0]["from_ns"] > 7
 
 
 def test_a_group_that_somebody_is_in_does_not_count() -> None:
-    bite, events = away("Stable", Member())
-    assert (bite.held, bite.because) == (False, "the coordinator says that group g is Stable")
+    effect, events = away("Stable", Member())
+    assert (effect.held, effect.because) == (False, "the coordinator says that group g is Stable")
     assert len(events) == 1
 
 
@@ -86,12 +86,12 @@ def test_a_member_that_leaves_closes_and_another_one_comes_back(monkeypatch: pyt
 
 
 def test_a_transactional_id_is_forgotten_when_no_coordinator_tells_of_it() -> None:
-    told = [{"p": SimpleNamespace(state="CompleteCommit")}, {}]
-    stage = stage_on(None, admin=SimpleNamespace(transactions=lambda ids: told.pop(0) if told else ids))
-    WaitIdForgotten(producer="p").perform(stage)
+    reported = [{"p": SimpleNamespace(state="CompleteCommit")}, {}]
+    stage = stage_on(None, admin=SimpleNamespace(transactions=lambda ids: reported.pop(0) if reported else ids))
+    WaitTransactionalIdExpired(producer="p").perform(stage)
     stage.admin = cast(Any, SimpleNamespace(transactions=lambda _: {"p": SimpleNamespace(state="Ongoing")}))
     with pytest.raises(HarnessTimeout, match=r"coordinators to forget p; last saw .*Ongoing"):
-        WaitIdForgotten(producer="p", deadline_s=0.2).perform(stage)
+        WaitTransactionalIdExpired(producer="p", deadline_s=0.2).perform(stage)
 
 
 @pytest.mark.parametrize(("answers", "outcome"), [(True, "acked"), (False, "unknown")])

@@ -9,7 +9,7 @@ import pytest
 
 from harness.faults.clients import groups
 from harness.faults.clients.groups import ReaderPaused
-from harness.faults.steps.step import Bite
+from harness.faults.steps.step import EffectProof
 from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Pause
 from harness.workload.consumers.live_readers import LiveReader
@@ -37,7 +37,7 @@ class Member:
         return self.ordered.over.is_set()
 
 
-def paused(state: str, *members: Member) -> Bite:
+def paused(state: str, *members: Member) -> EffectProof:
     """The bite of a whole pause."""
     named = {f"r{n}": one for n, one in enumerate(members)}
     stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
@@ -54,8 +54,8 @@ def test_a_group_that_pauses_has_its_members_still() -> None:
     [("Empty", False, "group g is Empty"), ("", False, "group g is unknown"), ("Stable", True, "r0 had to join again")],
 )
 def test_a_group_that_is_left_or_rebalanced_did_not_pause(state: str, joins_again: bool, why: str) -> None:
-    bite = paused(state, Member(joins_again=joins_again))
-    assert (bite.held, bite.because) == (False, f"it did not stay as it was: {why}")
+    effect = paused(state, Member(joins_again=joins_again))
+    assert (effect.held, effect.because) == (False, f"it did not stay as it was: {why}")
 
 
 def test_a_member_that_does_not_pause_is_told_and_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,11 @@ from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Reader, Scenario
 from harness.model.scenario.toml import from_plain
 from harness.workload.consumers import live_readers
-from harness.workload.consumers.crashing_consumer import MortalReader, Restart
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.crashing_consumer import CrashingReader, Restart
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
 
-DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
+DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
 PLACES = frozenset({("t", 0), ("t", 1)})
 
 
@@ -40,9 +40,9 @@ class Coordinator:
         self.closed = True
 
 
-def member(**spec: Any) -> MortalReader:
+def member(**spec: Any) -> CrashingReader:
     table = cast(Any, SimpleNamespace(append=lambda row: None))
-    return MortalReader(Reader(name="r", topics=("t",), group="g", **spec), DESK, table, table)
+    return CrashingReader(Reader(name="r", topics=("t",), group="g", **spec), DESK, table, table)
 
 
 def test_each_protocol_has_settings_of_its_own() -> None:
@@ -103,40 +103,40 @@ class Member:
 
 def played(me: Member, other: Member, group_type: str = "classic", **step: Any) -> Any:
     stage: Any = SimpleNamespace(
-        load=SimpleNamespace(fellows=lambda reader: {"me": me, "other": other}),
+        load=SimpleNamespace(other_members=lambda reader: {"me": me, "other": other}),
         admin=SimpleNamespace(group_type=lambda group: group_type),
     )
-    bite = RestartReader(reader="me", deadline_s=0.2, **step).perform(stage).bite
-    assert bite is not None
-    return bite
+    effect = RestartReader(reader="me", deadline_s=0.2, **step).perform(stage).effect
+    assert effect is not None
+    return effect
 
 
 MINE, THEIRS = frozenset({("t", 0)}), frozenset({("t", 1)})
 
 
 def test_a_static_member_takes_its_own_place_again() -> None:
-    bite = played(Member("me", MINE, static=True), Member("other", THEIRS, static=True))
-    assert bite.held
-    assert bite.seen == {"had": ["t/0"], "has": ["t/0"], "protocol": "classic"}
+    effect = played(Member("me", MINE, static=True), Member("other", THEIRS, static=True))
+    assert effect.held
+    assert effect.seen == {"had": ["t/0"], "has": ["t/0"], "protocol": "classic"}
 
 
 def test_another_place_is_not_its_own() -> None:
-    bite = played(Member("me", MINE, static=True, comes_back_to=THEIRS), Member("other", THEIRS, static=True))
-    assert (bite.held, bite.because) == (False, "it came back to other partitions than it had")
+    effect = played(Member("me", MINE, static=True, comes_back_to=THEIRS), Member("other", THEIRS, static=True))
+    assert (effect.held, effect.because) == (False, "it came back to other partitions than it had")
 
 
 def test_a_rebalance_of_the_others_is_no_quiet_return() -> None:
     me, other = Member("me", MINE, static=True), Member("other", THEIRS, static=True)
     me.others = [other]
-    bite = played(me, other)
-    assert (bite.held, bite.because) == (False, "the group was rebalanced: other got or lost partitions")
+    effect = played(me, other)
+    assert (effect.held, effect.because) == (False, "the group was rebalanced: other got or lost partitions")
     me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
     me.others = [other]
     assert played(me, other).held  # who has no name of its own is missed, as it should be
 
 
 @pytest.mark.parametrize(
-    ("protocol", "told", "held"),
+    ("protocol", "reported", "held"),
     [
         ("consumer", "consumer", True),
         ("consumer", "classic", False),
@@ -145,9 +145,9 @@ def test_a_rebalance_of_the_others_is_no_quiet_return() -> None:
         ("consumer", "", True),
     ],
 )
-def test_the_coordinator_has_to_go_by_the_protocol_of_the_members(protocol: str, told: str, held: bool) -> None:
+def test_the_coordinator_has_to_go_by_the_protocol_of_the_members(protocol: str, reported: str, held: bool) -> None:
     me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
-    assert played(me, other, told, protocol=protocol).held is held
+    assert played(me, other, reported, protocol=protocol).held is held
 
 
 def test_who_is_given_nothing_is_waited_for() -> None:
@@ -157,7 +157,7 @@ def test_who_is_given_nothing_is_waited_for() -> None:
 
 
 def scenario(reader: dict[str, Any], *steps: dict[str, Any]) -> Scenario:
-    plain = {"title": "t", "guards": "g", "topics": {"t": {}}, "producers": {"p": {"topics": ["t"]}}}
+    plain = {"title": "t", "property": "g", "topics": {"t": {}}, "producers": {"p": {"topics": ["t"]}}}
     return from_plain({**plain, "readers": {"r": {"topics": ["t"], **reader}}, "steps": list(steps)}, "s", check_steps)
 
 

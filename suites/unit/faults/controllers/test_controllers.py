@@ -12,7 +12,7 @@ from harness.faults.controllers import common as controllers
 from harness.faults.controllers import metadata_snapshot, remove_voter
 from harness.faults.controllers.common import rejoin
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step
@@ -142,8 +142,8 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_bite", name="felt", args={"fault": "it"})]
-    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args=args), *held])
+    held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="felt", args={"fault": "it"})]
+    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args), *held])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -157,7 +157,7 @@ def test_controllers_that_begin_from_their_snapshot_bite(cluster: Scripted, node
     assert found == []
     assert row["resolved"]["nodes"] == nodes
     assert set(row["resolved"]["snapshots"]) == set(map(str, nodes))
-    assert "and all was as before" in row["bite"]["because"]
+    assert "and all was as before" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,15 @@ def test_controllers_that_begin_elsewhere_or_forget_do_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "metadata_snapshot", node="controller")
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_without_a_snapshot_nobody_is_killed(cluster: Scripted) -> None:
     cluster.writes_snapshots = False
     row, found = played(cluster, "metadata_snapshot", deadline_s=0.2)
     assert "snapshots of the metadata up to offset 101 on [101, 102, 103]" in row["error"]
-    assert found == ["step_failed", "no_bite"]
+    assert found == ["step_failed", "no_effect"]
     assert not cluster.started
 
 
@@ -197,7 +197,7 @@ def test_a_voter_that_goes_and_comes_back_bites(cluster: Scripted, node: str, go
     row, found = played(cluster, "remove_voter", node=node)
     assert found == []
     assert row["resolved"]["nodes"] == [gone]
-    assert ("102 leads in place of 101" in row["bite"]["because"]) == (gone == 101)
+    assert ("102 leads in place of 101" in row["effect"]["because"]) == (gone == 101)
     assert cluster.asked == [("remove", gone, f"d{gone}"), ("add", gone, f"d{gone}")]
     assert set(cluster.voting) == {101, 102, 103}
 
@@ -217,8 +217,8 @@ def test_voters_that_do_not_change_or_do_not_commit_do_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "remove_voter", node="controller")
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
     assert set(cluster.voting) == {101, 102, 103}
 
 
@@ -250,7 +250,7 @@ def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("step", "shape", "told"),
+    ("step", "shape", "reported"),
     [
         ('do = "remove_voter"', "controllers = 3", 'cannot change; set voters = "dynamic" in [shape]'),
         ('do = "remove_voter"', 'voters = "dynamic"', "a majority has to be left meanwhile; set controllers = 3"),
@@ -260,8 +260,8 @@ def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch:
         ('do = "metadata_snapshot", node = "brokers"', "", "takes controllers only"),
     ],
 )
-def test_what_nothing_would_show_is_refused(step: str, shape: str, told: str) -> None:
-    assert told in refused(with_steps(f"{{ {step} }}", shape=shape))
+def test_what_nothing_would_show_is_refused(step: str, shape: str, reported: str) -> None:
+    assert reported in refused(with_steps(f"{{ {step} }}", shape=shape))
 
 
 def test_the_only_controller_may_begin_from_a_snapshot() -> None:

@@ -14,7 +14,7 @@ from harness.faults.controllers import controller_wiped, quorum_lost
 from harness.faults.disks import disk_full
 from harness.faults.disks.disk_full import DiskFull
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Step
@@ -117,7 +117,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args=args)])
+    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args)])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -129,7 +129,7 @@ def test_a_broker_that_ends_of_its_disk_under_load_bites(cluster: Scripted) -> N
     cluster.log.write_bytes(b"x" * 1000)
     row, found = played(cluster, "disk_full", node="leader(t/0)")
     assert found == []
-    assert "gave its log directory up" in row["bite"]["because"]
+    assert "gave its log directory up" in row["effect"]["because"]
     assert cluster.limits == [1000 + 256 * 1024, None]
 
 
@@ -145,21 +145,21 @@ def test_a_disk_that_is_not_felt_does_not_bite(cluster: Scripted, what: dict[str
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "disk_full", node="leader(t/0)")
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
     assert cluster.limits[-1] is None
 
 
 def test_an_earlier_end_of_a_disk_is_not_this_one(cluster: Scripted) -> None:
     cluster.log.write_text(GAVE_UP)
     cluster.says = ""
-    assert played(cluster, "disk_full", node="broker(1)")[1] == ["no_bite"]
+    assert played(cluster, "disk_full", node="broker(1)")[1] == ["no_effect"]
 
 
 def test_containers_say_why_their_disks_cannot_be_full() -> None:
-    told = DiskFull.lacks(CAPABILITIES["containers"])
-    assert told is not None
-    assert "the engine's to set; use --backend processes" in told
+    reported = DiskFull.lacks(CAPABILITIES["containers"])
+    assert reported is not None
+    assert "the engine's to set; use --backend processes" in reported
     assert DiskFull.lacks(CAPABILITIES["processes"]) is None
 
 
@@ -171,34 +171,34 @@ def test_no_leader_of_the_controllers_under_load_bites(cluster: Scripted, how: s
     row, found = played(cluster, "quorum_lost", how=how)
     assert found == []
     assert row["resolved"]["nodes"] == [101, 102]
-    assert "none says that it does" in row["bite"]["because"]
+    assert "none says that it does" in row["effect"]["because"]
 
 
 def test_a_leader_that_commits_nothing_is_none(cluster: Scripted) -> None:
     cluster.commits = False
     row, found = played(cluster, "quorum_lost")
     assert found == []
-    assert "103 committed nothing" in row["bite"]["because"]
+    assert "103 committed nothing" in row["effect"]["because"]
 
 
 def test_a_quorum_that_is_still_there_was_not_lost(cluster: Scripted) -> None:
     row, found = played(cluster, "quorum_lost", node="controller_follower")
-    assert found == ["no_bite"]
-    assert "are a majority without the victims" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "are a majority without the victims" in row["effect"]["because"]
 
 
 def test_a_majority_that_goes_on_committing_was_not_lost(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "kill", lambda *nodes: None)
     row, found = played(cluster, "quorum_lost")
-    assert found == ["no_bite"]
-    assert "leads a majority" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "leads a majority" in row["effect"]["because"]
 
 
 def test_a_quorum_lost_without_load_does_not_bite(cluster: Scripted) -> None:
     cluster.acks_ago_s = 5.0
     row, found = played(cluster, "quorum_lost")
-    assert found == ["no_bite"]
-    assert "acks in the last second" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "acks in the last second" in row["effect"]["because"]
 
 
 def test_brokers_are_no_quorum(cluster: Scripted) -> None:
@@ -214,7 +214,7 @@ def test_a_controller_that_began_with_nothing_and_caught_up_bites(cluster: Scrip
     assert found == []
     assert cluster.wiped == row["resolved"]["nodes"] == [102]
     assert row["resolved"]["committed_without_it"] > 100
-    assert "began with nothing and caught up" in row["bite"]["because"]
+    assert "began with nothing and caught up" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_controller_that_lost_nothing_or_learned_nothing_does_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "controller_wiped")
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_the_disk_of_a_controller_stays_while_the_others_commit_nothing(
@@ -243,7 +243,7 @@ def test_the_disk_of_a_controller_stays_while_the_others_commit_nothing(
     monkeypatch.setattr(cluster, "quorum", lambda deadline_s=20.0: standstill)
     row, found = played(cluster, "controller_wiped")
     assert "the other controllers to commit without 102" in row["error"]
-    assert found == ["step_failed", "no_bite"]
+    assert found == ["step_failed", "no_effect"]
     assert cluster.wiped == []
 
 

@@ -15,7 +15,7 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage_metadata
 from harness.faults.disks.damage_metadata import REFUSED, SAYS
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
@@ -120,7 +120,7 @@ def damaged(cluster: Scripted, node: str = "broker(2)", **args: Any) -> tuple[di
     )
     of = {"of": "t/0"} if cluster.what == "partition_metadata" else {}
     step = Step(do="damage_metadata", name="it", args={"node": node, "what": cluster.what, **of, **args})
-    rows = conduct(stage_on(cluster, admin=admin), [step])
+    rows = run_steps(stage_on(cluster, admin=admin), [step])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -136,7 +136,7 @@ def test_damage_that_is_noticed_and_made_good_has_bitten(data: Path, what: str, 
     cluster = Scripted(data, what, line(what))
     row, found = damaged(cluster, how=how)
     assert found == []
-    assert "whole again" in row["bite"]["because"]
+    assert "whole again" in row["effect"]["because"]
     changed = [path for path, was in before.items() if not path.is_file() or path.read_bytes() != was]
     assert bool(changed) != (what in REFUSED)  # the right file is back
 
@@ -151,26 +151,26 @@ def test_a_controller_too(data: Path, what: str) -> None:
 @pytest.mark.parametrize("what", sorted(SAYS))
 def test_damage_that_nobody_noticed_has_not(data: Path, what: str) -> None:
     row, found = damaged(Scripted(data, what, "INFO all is well"))
-    assert found == ["no_bite"]
-    assert "nothing shows that node 2 noticed" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "nothing shows that node 2 noticed" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize("what", sorted(REFUSED - {"cluster_id"}))
 def test_who_starts_all_the_same_did_not_refuse(data: Path, what: str) -> None:
-    assert damaged(Scripted(data, what, line(what), ends=False))[1] == ["no_bite"]
+    assert damaged(Scripted(data, what, line(what), ends=False))[1] == ["no_effect"]
 
 
 def test_who_does_not_catch_up_is_not_whole(data: Path) -> None:
     row, found = damaged(Scripted(data, "log_flip", line("log_flip"), catches_up=False))
-    assert found == ["no_bite"]
-    assert "it knows the metadata up to 0 of" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "it knows the metadata up to 0 of" in row["effect"]["because"]
 
 
 def test_without_load_nothing_bites(data: Path) -> None:
     for node in ("broker(2)", "controller_follower"):
         row, found = damaged(Scripted(data, "log_tear", line("log_tear"), acks_ago_s=5.0), node=node)
-        assert found == ["no_bite"]
-        assert "acks in the last second" in row["bite"]["because"]
+        assert found == ["no_effect"]
+        assert "acks in the last second" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_where_there_is_nothing_to_damage_nothing_bites(data: Path, what: str, g
     for path in data.glob(gone):
         path.unlink()
     row, found = damaged(Scripted(data, what, line(what), ends=False))
-    assert found == ["no_bite"]
+    assert found == ["no_effect"]
     assert row["resolved"]["changed"] == "there was nothing to damage"
 
 

@@ -14,7 +14,7 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage
 from harness.faults.disks.damage import CHECKPOINTS, NOTICED, Damage
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
 from harness.model.errors import BadInput
@@ -127,7 +127,7 @@ def believes(cluster: Scripted) -> str:
 def damaged(cluster: Scripted, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     of = {} if args["what"] == "wiped" else {"of": "t/0"}
-    rows = conduct(stage_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
+    rows = run_steps(stage_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -175,39 +175,39 @@ def test_damage_that_is_noticed_and_made_good_has_bitten(data: Path, what: str, 
     cluster = Scripted(data, noticing)
     row, found = damaged(cluster, what=what, how=how)
     assert found == []
-    assert "whole again" in row["bite"]["because"]
+    assert "whole again" in row["effect"]["because"]
     assert cluster.stops[0] == how
 
 
 @pytest.mark.parametrize(("what", "how"), [(what, how) for what, how, _ in CASES])
 def test_damage_that_nobody_noticed_has_not(data: Path, what: str, how: str) -> None:
     row, found = damaged(Scripted(data, believes), what=what, how=how)
-    assert found == ["no_bite"]
-    assert "noticed" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "noticed" in row["effect"]["because"]
 
 
 def test_what_the_broker_said_before_is_not_said_of_this_damage(data: Path) -> None:
     cluster = Scripted(data, lambda _: "")
     cluster.server_log(2).write_text(recovers(cluster))
-    assert damaged(cluster, what="flip")[1] == ["no_bite"]
+    assert damaged(cluster, what="flip")[1] == ["no_effect"]
 
 
 def test_what_it_says_of_another_partition_neither(data: Path) -> None:
     _, found = damaged(Scripted(data, lambda c: loaded(c.data / "t-00", 0, 20)), what="flip")
-    assert found == ["no_bite"]
+    assert found == ["no_effect"]
 
 
 @pytest.mark.parametrize("lacking", [{"catches_up": False}, {"ended_at": 25}])
 def test_a_copy_that_is_not_whole_again_has_not_bitten_yet(data: Path, lacking: dict[str, Any]) -> None:
     row, found = damaged(Scripted(data, recovers, **lacking), what="flip")
-    assert found == ["no_bite"]
-    assert "not whole again" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "not whole again" in row["effect"]["because"]
 
 
 def test_damage_to_an_idle_partition_does_not_bite(data: Path) -> None:
     row, found = damaged(Scripted(data, recovers, acks_ago_s=5.0), what="flip")
-    assert found == ["no_bite"]
-    assert "acks in the last second" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "acks in the last second" in row["effect"]["because"]
 
 
 def test_where_there_is_nothing_to_damage_nothing_bites(data: Path) -> None:
@@ -216,7 +216,7 @@ def test_where_there_is_nothing_to_damage_nothing_bites(data: Path) -> None:
     for what in ("flip", "wiped"):
         cluster = Scripted(data, recovers, ended_at=0)
         row, found = damaged(cluster, what=what)
-        assert found == ["no_bite"]
+        assert found == ["no_effect"]
         assert row["resolved"]["changed"] == "there was nothing on it to damage"
         assert "wiped" not in cluster.stops
 
@@ -274,7 +274,7 @@ def test_the_only_copy_in_sync_is_left_alone(data: Path) -> None:
     """What it alone has would be lost by design."""
     row, found = damaged(Scripted(data, recovers, keeps=True), what="torn_tail")
     assert "the others to do without broker 2" in row["error"]
-    assert found == ["step_failed", "no_bite"]
+    assert found == ["step_failed", "no_effect"]
     assert log_end(data / "t-0") == 26
 
 
@@ -298,8 +298,8 @@ def test_what_no_broker_looks_for_is_refused(what: Any, how: Any) -> None:
 
 def test_a_weakening_may_ask_for_a_flip_that_nobody_looks_for(data: Path) -> None:
     row, found = damaged(Scripted(data, believes), what="flip", how="cleanly", unnoticed=True)
-    assert found == ["no_bite"]
-    assert "flipped" in row["bite"]["seen"]["changed"]
+    assert found == ["no_effect"]
+    assert "flipped" in row["effect"]["seen"]["changed"]
     with pytest.raises(BadInput, match="only flip"):
         Damage(node="broker(2)", what="time_index", how="cleanly", of="t/0", unnoticed=True)
 
@@ -341,7 +341,7 @@ def test_a_bit_or_half_of_a_file_bites_like_all_of_it(data: Path, what: str, by:
     row, found = damaged(Scripted(data, noticing), what=what, by=by, how=how)
     assert found == []
     assert ("flipped" if by == "flip" else "was cut from") in row["resolved"]["changed"]
-    assert damaged(Scripted(data, lambda _: ""), what=what, by=by, how=how)[1] == ["no_bite"]
+    assert damaged(Scripted(data, lambda _: ""), what=what, by=by, how=how)[1] == ["no_effect"]
 
 
 @pytest.mark.parametrize("what", sorted(CHECKPOINTS))
@@ -351,26 +351,26 @@ def test_a_checkpoint_that_does_not_parse_is_put_right_by_healing(data: Path, wh
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     row, found = damaged(Refusing(data, unreadable), what=what, by=by, how=how)
     assert found == []
-    assert "it did not start; its copy is whole again" in row["bite"]["because"]
+    assert "it did not start; its copy is whole again" in row["effect"]["because"]
     assert before == {path: path.read_bytes() for path in before}
 
 
 def test_who_starts_on_it_all_the_same_has_not_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "REFUSED_DEADLINE_S", 0.2)
     row, found = damaged(Scripted(data, unreadable), what="leader_epoch_checkpoint", by="cut")
-    assert found == ["no_bite"]
-    assert "nothing shows that broker 2 noticed" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "nothing shows that broker 2 noticed" in row["effect"]["because"]
 
 
 def test_a_shorter_index_that_costs_the_tail_has_not_bitten(data: Path) -> None:
     cluster = Scripted(data, lambda c: loaded(c.replica, 0, 20))
-    assert damaged(cluster, what="index", by="cut", how="cleanly")[1] == ["no_bite"]
+    assert damaged(cluster, what="index", by="cut", how="cleanly")[1] == ["no_effect"]
 
 
 def test_where_no_entry_is_no_checkpoint_is_changed(data: Path) -> None:
     (data / "log-start-offset-checkpoint").write_text("0\n1\nother 0 9\n")
     row, found = damaged(Scripted(data, unreadable), what="start_offset_checkpoint", by="flip")
-    assert found == ["no_bite"]
+    assert found == ["no_effect"]
     assert row["resolved"]["changed"] == "there was nothing on it to damage"
 
 

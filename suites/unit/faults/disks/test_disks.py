@@ -18,8 +18,8 @@ from harness.faults.nodes.process import injection
 from harness.faults.steps import effect
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Injection
-from harness.faults.steps.step_runner import conduct, doubts
-from harness.faults.steps.step_validation import Foresight
+from harness.faults.steps.step_runner import doubts, run_steps
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
@@ -159,12 +159,12 @@ def cluster(tmp_path: Path) -> Scripted:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
     monkeypatch.setattr(disk_failed, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(power_loss, "injection", lambda *told: replace(injection(*told), deadline_s=0.2))
+    monkeypatch.setattr(power_loss, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.2))
 
 
 def played(cluster: Scripted, *steps: Step, flush: str | None = None) -> list[dict[str, Any]]:
     topic = Topic(name="t", partitions=1, config={"flush.messages": flush} if flush else {})
-    rows = conduct(stage_on(cluster, topic=topic), steps)
+    rows = run_steps(stage_on(cluster, topic=topic), steps)
     assert not cluster.down
     assert cluster.state == {}
     return rows
@@ -186,22 +186,22 @@ def test_power_goes_while_everybody_stands_still(cluster: Scripted) -> None:
         "mount b1/data-2",
     ]
     assert rows[0]["resolved"]["log_ends"] == {"t/0 of 1": [8, 4]}
-    (told,) = [event for event in rows[0]["events"] if event["kind"] == "power_loss"]
-    facts = {key: told[key] for key in ("broker", "isr", "log_end", "recovery_point", "pretended")}
+    (reported,) = [event for event in rows[0]["events"] if event["kind"] == "power_loss"]
+    facts = {key: reported[key] for key in ("broker", "isr", "log_end", "recovery_point", "pretended")}
     assert facts == {"broker": 1, "isr": [1, 2], "log_end": 8, "recovery_point": 2, "pretended": False}
 
 
 def test_power_that_takes_nothing_is_a_kill(cluster: Scripted) -> None:
     cluster.unflushed = False
     ((name, text),) = doubts(played(cluster, power()))
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert "no log lost a record" in text
 
 
 def test_unless_every_record_was_to_be_flushed(cluster: Scripted) -> None:
     cluster.unflushed = False
     (row,) = played(cluster, power(), flush="1")
-    assert "everything was on disk" in row["bite"]["because"]
+    assert "everything was on disk" in row["effect"]["because"]
 
 
 def test_power_of_brokers_that_nobody_writes_to_is_not_missed(cluster: Scripted) -> None:
@@ -249,7 +249,7 @@ def test_a_broker_ends_of_its_disk(cluster: Scripted, do: str, args: dict[str, A
     cluster.ends_by_itself = True
     rows = played(cluster, Step(do=do, name="dead", args={"node": "broker(1)", **args}))
     assert doubts(rows) == []
-    assert because in rows[0]["bite"]["because"]
+    assert because in rows[0]["effect"]["because"]
     assert cluster.did[0] == "may end 1"
 
 
@@ -280,7 +280,7 @@ def test_a_broker_that_ends_of_one_disk_of_two_is_none_that_lives_on(cluster: Sc
 
 
 def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.Bite(True, "acks stopped"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(True, "acks stopped"))
     step = Step(do="disk_stalled", name="s", args={"node": "broker(1)", "freeze_s": 0.01, "thaw_s": 0.01, "for_s": 0.3})
     with monkeypatch.context() as soon:
         soon.setattr(disk_stalled, "Injection", partial(Injection, deadline_s=1.0))
@@ -288,7 +288,7 @@ def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, mo
     assert "acks do not stop for as little as 0.01 s" in text  # whatever else made them
     monkeypatch.setattr(disk_stalled, "STALL_S", 0.01)
     (row,) = played(cluster, step)
-    assert row["bite"]["seen"]["stalls"] >= 2
+    assert row["effect"]["seen"]["stalls"] >= 2
     time.sleep(0.05)
     assert cluster.state == {}  # and nobody freezes it any more
 
@@ -298,10 +298,10 @@ def test_a_slow_disk_bites_when_it_is_slow_and_felt(
     cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, felt: bool
 ) -> None:
     cluster.slows = slows
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.Bite(felt, "acks"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(felt, "acks"))
     monkeypatch.setattr("harness.faults.steps.step_runner.wait_for", lambda probe, **_: probe())
     (row,) = played(cluster, Step(do="disk_slow", name="s", args={"node": "broker(1)", "for_s": 0.1}))
-    assert row["bite"]["held"] is (slows and felt)
+    assert row["effect"]["held"] is (slows and felt)
     assert row["resolved"]["flush_s"] == [0.01, 0.4 if slows else 0.01]
 
 
@@ -312,15 +312,15 @@ def foreseen(step: Step, earlier: dict[str, Step] | None = None, group: str | No
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         shape=ClusterShape(**shape),
         topics=(Topic(name="t", partitions=1),),
         producers=(Producer(name="p", topics=("t",)),),
         readers=(Reader(name="r", topics=("t",), group=group),),
         steps=(step,),
     )
-    plan = Foresight(scenario, {name: build_step(before) for name, before in (earlier or {}).items()})
-    build_step(step).foresee(plan)
+    plan = StepValidation(scenario, {name: build_step(before) for name, before in (earlier or {}).items()})
+    build_step(step).validate(plan)
 
 
 LIE = Step(do="disk_lies", name="lie", args={"node": "broker(2)"})

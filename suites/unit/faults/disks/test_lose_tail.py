@@ -11,7 +11,7 @@ import pytest
 from harness import scenarios
 from harness.faults.disks import lose_tail
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
 from harness.model.clock import now_ns
@@ -101,7 +101,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def lost(cluster: Scripted, tail_bytes: int = 200) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     stage = stage_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
-    rows = conduct(stage, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
+    rows = run_steps(stage, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -118,10 +118,10 @@ def test_it_says_what_was_kept_and_whether_elr_is_on(data: Path, levels: dict[st
     assert found == []
     kept = log_end(data / "t-0")
     assert kept < 26
-    assert f"came back with {kept} of 26" in row["bite"]["because"]
+    assert f"came back with {kept} of 26" in row["effect"]["because"]
     event = the_event(row)
-    told = {key: event[key] for key in ("broker", "leader_epoch", "isr", "elr_level", "log_end", "ended_at")}
-    assert told == {
+    reported = {key: event[key] for key in ("broker", "leader_epoch", "isr", "elr_level", "log_end", "ended_at")}
+    assert reported == {
         "broker": 1,
         "leader_epoch": 4,
         "isr": [1],
@@ -143,8 +143,8 @@ def test_it_says_what_was_kept_and_whether_elr_is_on(data: Path, levels: dict[st
 )
 def test_near_misses_have_not_bitten(data: Path, scripted: dict[str, Any], because: str) -> None:
     row, found = lost(Scripted(data, **scripted))
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_one_replica_is_no_last_one() -> None:

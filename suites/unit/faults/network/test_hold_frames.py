@@ -8,7 +8,7 @@ import pytest
 
 from harness import scenarios
 from harness.clusters.network.frame_proxy import HeldFrame
-from harness.faults.network.hold_frames import HoldFrames, bite_of
+from harness.faults.network.hold_frames import HoldFrames, effect_of
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml import patched
@@ -26,10 +26,10 @@ def asked(**how: Any) -> HoldFrames:
 
 
 def test_what_came_after_its_client_had_gone_on_has_bitten() -> None:
-    bite = bite_of([held(errors=("INVALID_TXN_STATE",)), held(again_ns=None)], "EndTxn", asked())
-    assert bite.held
-    assert "1 of them sent again" in bite.because
-    assert "INVALID_TXN_STATE, no error" in bite.because
+    effect = effect_of([held(errors=("INVALID_TXN_STATE",)), held(again_ns=None)], "EndTxn", asked())
+    assert effect.held
+    assert "1 of them sent again" in effect.because
+    assert "INVALID_TXN_STATE, no error" in effect.because
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_what_came_after_its_client_had_gone_on_has_bitten() -> None:
     ],
 )
 def test_near_misses_have_not(frames: list[HeldFrame], because: str) -> None:
-    bite = bite_of(frames, "EndTxn", asked())
-    assert not bite.held
-    assert because in bite.because
+    effect = effect_of(frames, "EndTxn", asked())
+    assert not effect.held
+    assert because in effect.because
 
 
 def test_who_only_waits_longer_counts_where_that_is_asked_for() -> None:
-    assert bite_of([held(left_ns=None, again_ns=None)], "EndTxn", asked(late=False)).held
+    assert effect_of([held(left_ns=None, again_ns=None)], "EndTxn", asked(late=False)).held
 
 
 def with_step(name: str, **step: Any) -> Scenario:

@@ -10,36 +10,36 @@ import pytest
 from harness.clusters.containers.subnets import Subnets
 from harness.clusters.processes.addresses import Addresses
 from harness.faults.steps import effect
-from harness.faults.steps.effect import lone_stalled
+from harness.faults.steps.effect import isolated_stalled
 from harness.faults.steps.step_context import Stage
 from harness.kafka.settings.node_settings import Advertised, Node, node_properties
 from harness.model.scenario.scenario import ClusterShape, Topic
 from suites.unit.faults.steps.test_effect import P0, P1, World
 from suites.unit.model.scenario.test_toml import read, refused
 
-LONE = ClusterShape(lone=True)
+ISOLATED = ClusterShape(isolated_client=True)
 TEXT = """
 title = "t"
-guards = "g"
-steps = [{ do = "cut", src = "lone", dst = "brokers", name = "it" }]
+property = "g"
+steps = [{ do = "cut", src = "isolated_client", dst = "brokers", name = "it" }]
 [shape]
-lone = true
+isolated_client = true
 [topics]
 plain = {}
 own = {}
 [producers]
 plain = { topics = ["plain"] }
-alone = { topics = ["own", "plain"], lone = true }
+alone = { topics = ["own", "plain"], isolated_client = true }
 [readers]
-alone = { topics = ["plain"], lone = true }
+alone = { topics = ["plain"], isolated_client = true }
 """
 
 
-@pytest.mark.parametrize("plan", [Addresses.of(3, LONE), Subnets.of(3, LONE)], ids=["processes", "containers"])
+@pytest.mark.parametrize("plan", [Addresses.of(3, ISOLATED), Subnets.of(3, ISOLATED)], ids=["processes", "containers"])
 def test_the_way_in_has_proxies_and_addresses_of_its_own(plan: Any) -> None:
     links = {link.name: link for link in plan.links()}
     for broker in (1, 2, 3):
-        mine, others = links[f"lone-b{broker}"], links[f"client-b{broker}"]
+        mine, others = links[f"isolated_client-b{broker}"], links[f"client-b{broker}"]
         assert mine.listen != others.listen
         assert mine.upstream.rpartition(":")[0] == others.upstream.rpartition(":")[0]
         assert mine.upstream != others.upstream
@@ -48,21 +48,21 @@ def test_the_way_in_has_proxies_and_addresses_of_its_own(plan: Any) -> None:
 
 def test_only_shapes_that_ask_have_it() -> None:
     plan = Addresses.of(3, ClusterShape())
-    assert not [link for link in plan.links() if link.src == "lone"]
-    assert plan.bootstrap_lone() == ""
-    assert Addresses.of(3, LONE).bootstrap_lone() == "127.19.5.1:21096,127.19.5.2:21096,127.19.5.3:21096"
-    assert len(Subnets.of(3, LONE).ports) == len(Subnets.of(3, ClusterShape()).ports) + 3
+    assert not [link for link in plan.links() if link.src == "isolated_client"]
+    assert plan.bootstrap_isolated() == ""
+    assert Addresses.of(3, ISOLATED).bootstrap_isolated() == "127.19.5.1:21096,127.19.5.2:21096,127.19.5.3:21096"
+    assert len(Subnets.of(3, ISOLATED).ports) == len(Subnets.of(3, ClusterShape()).ports) + 3
 
 
 def test_a_broker_advertises_it_beside_the_others(some_release: Any) -> None:
     both = Advertised(("127.1.2.1", 1), ("127.1.1.1", 2))
     node = Node(node=1, address="127.1.1.1", advertised=both, controllers=(101,), brokers=3, data=cast(Any, "/d"))
-    assert "LONE" not in node_properties(some_release, node)["listeners"]
+    assert "ISOLATED" not in node_properties(some_release, node)["listeners"]
     alone = Advertised(("127.1.2.1", 1), ("127.1.1.1", 2), ("127.1.5.1", 3))
     node = Node(node=1, address="127.1.1.1", advertised=alone, controllers=(101,), brokers=3, data=cast(Any, "/d"))
     found = node_properties(some_release, node)
-    assert found["listeners"].endswith(",LONE://127.1.1.1:21096")
-    assert found["advertised.listeners"].endswith(",LONE://127.1.5.1:3")
+    assert found["listeners"].endswith(",ISOLATED://127.1.1.1:21096")
+    assert found["advertised.listeners"].endswith(",ISOLATED://127.1.5.1:3")
 
 
 @pytest.fixture
@@ -74,23 +74,31 @@ def some_release() -> Any:
 
 
 def test_a_lone_client_is_understood() -> None:
-    assert read(TEXT).producers[1].lone
-    assert read(TEXT).readers[0].lone
+    assert read(TEXT).producers[1].isolated_client
+    assert read(TEXT).readers[0].isolated_client
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
-        ("lone = true\n[topics]", "[topics]", "producers.alone: lone: there is no way in for a client alone"),
+        (
+            "isolated_client = true\n[topics]",
+            "[topics]",
+            "producers.alone: lone: there is no way in for a client alone",
+        ),
         ('["own", "plain"]', '["plain"]', "nobody writes alone to a topic"),
-        (", lone = true }\n[readers]", " }\n[readers]", "nobody writes alone to a topic"),
-        ('plain = { topics = ["plain"] }', 'plain = { topics = ["own"], lone = true }', "nobody beside the lone"),
+        (", isolated_client = true }\n[readers]", " }\n[readers]", "nobody writes alone to a topic"),
+        (
+            'plain = { topics = ["plain"] }',
+            'plain = { topics = ["own"], isolated_client = true }',
+            "nobody beside the lone",
+        ),
         ('dst = "brokers"', 'dst = "controller"', "clients call no controllers"),
     ],
 )
-def test_what_would_show_nothing_is_refused(old: str, new: str, told: str) -> None:
+def test_what_would_show_nothing_is_refused(old: str, new: str, reported: str) -> None:
     assert old in TEXT
-    assert told in refused(TEXT.replace(old, new))
+    assert reported in refused(TEXT.replace(old, new))
 
 
 # --- the bite ---
@@ -120,10 +128,10 @@ def test_acks_stop_for_the_lone_client_only(
     stage: Stage, mine_s: float, others_s: float, held: bool, because: str
 ) -> None:
     cast(Any, stage.load).acks_ago_s = {P0: mine_s, P1: others_s}
-    found = lone_stalled(stage, [P0])()
+    found = isolated_stalled(stage, [P0])()
     assert found.held is held
     assert because in found.because
 
 
 def test_a_lone_client_that_wrote_nothing_is_missed_by_nobody(stage: Stage) -> None:
-    assert "no partition had acks in the last second" in lone_stalled(stage, [])().because
+    assert "no partition had acks in the last second" in isolated_stalled(stage, [])().because

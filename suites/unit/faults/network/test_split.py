@@ -109,7 +109,7 @@ def test_of_one_way_links_only_the_deaf_end_loses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ({"into": "ring", "node": "broker(1)"}, "leave it out"),
         ({"into": "minority"}, "say which node is the minority"),
@@ -120,8 +120,8 @@ def test_of_one_way_links_only_the_deaf_end_loses() -> None:
         ({"into": "ring", "mode": "refusing", "direction": "answers"}, "leave out direction"),
     ],
 )
-def test_what_goes_not_together_is_refused(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_what_goes_not_together_is_refused(arguments: dict[str, Any], reported: str) -> None:
+    with pytest.raises(BadInput, match=reported):
         Split(**arguments)
 
 
@@ -154,7 +154,7 @@ def probe_of(stage: Stage, *, control: bool = False) -> effect.Probe:
     """Brokers 1 and 2 are apart, and 3 is their bridge."""
     shape = bridge(THREE, THREE[2])
     lost = {("c101", "c102"): "both"} if control else APART
-    return split_effect.sundered(stage, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
+    return split_effect.split_effect(stage, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
 
 
 def test_a_follower_that_left_the_isr_counts_for_both_sides(stage: Stage, world: World) -> None:
@@ -203,7 +203,7 @@ def test_a_split_without_load_does_not_bite(stage: Stage, world: World) -> None:
     assert "no partition with acks in the last second has its replicas on several sides" in probe().because
 
 
-def told(monkeypatch: pytest.MonkeyPatch, world: World, *answers: Quorum | None) -> None:
+def reported(monkeypatch: pytest.MonkeyPatch, world: World, *answers: Quorum | None) -> None:
     """What the controllers say of their quorum, one after the other; None = nobody leads."""
     left = list(answers)
 
@@ -233,7 +233,7 @@ def led(leader: int, epoch: int, behind: int = 0) -> Quorum:
 def test_controllers_have_lost_their_leader_or_its_log(
     stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, then: Quorum | None, held: bool, because: str
 ) -> None:
-    told(monkeypatch, world, led(101, 4), then)
+    reported(monkeypatch, world, led(101, 4), then)
     found = probe_of(stage, control=True)()
     assert found.held is held
     assert because in found.because
@@ -242,5 +242,5 @@ def test_controllers_have_lost_their_leader_or_its_log(
 def test_controllers_who_reach_their_leader_have_lost_nobody(
     stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(monkeypatch, world, led(103, 4))
+    reported(monkeypatch, world, led(103, 4))
     assert "no controller has lost the active one, 103" in probe_of(stage, control=True)().because

@@ -86,9 +86,9 @@ def test_nobody_is_beside_it_who_is_not_served_alike(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, acks: tuple[int, int]
 ) -> None:
     stage, watched = looked(monkeypatch, cluster)
-    told = watched.tell_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
-    assert [event["beside"] for event in stage.events] == ([{}] if told else [])
-    assert told == (acks[1] >= 500)
+    reported = watched.tell_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
+    assert [event["beside"] for event in stage.events] == ([{}] if reported else [])
+    assert reported == (acks[1] >= 500)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from harness.clusters.nodes.clocks import ClockFile
 from harness.faults.nodes import clock
 from harness.faults.nodes.clock import Clock, ahead_s
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import Step
@@ -115,9 +115,9 @@ def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: 
 def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_FOLDERS", (str(tmp_path / "{}"),))
     assert "clock" not in choosing.able("processes")
-    told = Clock.lacks(choosing.able("containers"))
-    assert told is not None
-    assert "apt install libfaketime" in told
+    reported = Clock.lacks(choosing.able("containers"))
+    assert reported is not None
+    assert "apt install libfaketime" in reported
     with pytest.raises(HarnessFailure, match="apt install libfaketime"):
         ClockFile(tmp_path / "clock").environment()
 
@@ -137,7 +137,7 @@ IT = '{{ do = "clock", node = "leader(plain/0)", {}, name = "it" }}'
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shape", "told"),
+    ("arguments", "shape", "reported"),
     [
         ("jump_s = 600", "", "say clock = true in [shape]"),
         ("jump_s = 0", "clock = true", "this moves no clock"),
@@ -146,8 +146,8 @@ IT = '{{ do = "clock", node = "leader(plain/0)", {}, name = "it" }}'
         ("rate = 0", "clock = true", "give a number from 0.1 to 10"),
     ],
 )
-def test_clocks_that_cannot_be_set_or_prove_nothing_are_refused(arguments: str, shape: str, told: str) -> None:
-    assert told in refused(with_steps(IT.format(arguments), shape=shape))
+def test_clocks_that_cannot_be_set_or_prove_nothing_are_refused(arguments: str, shape: str, reported: str) -> None:
+    assert reported in refused(with_steps(IT.format(arguments), shape=shape))
 
 
 def test_a_jump_beyond_what_a_topic_keeps_is_refused() -> None:
@@ -190,10 +190,10 @@ class Scripted:
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101,)
-    told: list[tuple[int, float]] = field(default_factory=list)
+    reported: list[tuple[int, float]] = field(default_factory=list)
 
     def set_clock(self, node: int, ahead_s: float) -> None:
-        self.told.append((node, ahead_s))
+        self.reported.append((node, ahead_s))
         if ahead_s:
             line(self.log, (ahead_s if self.obeys else 0.0) + self.wrong_s)
         elif not self.down:
@@ -224,8 +224,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = conduct(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
-    assert cluster.told[-1] == (1, 0.0)
+    rows = run_steps(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
+    assert cluster.reported[-1] == (1, 0.0)
     return rows[0], [name for name, _ in doubts(rows)]
 
 
@@ -233,8 +233,8 @@ def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, 
 def test_a_clock_that_jumped_under_load_bites_and_is_set_right(cluster: Scripted, jump_s: float) -> None:
     row, found = played(cluster, jump_s=jump_s)
     assert found == []
-    assert cluster.told[0] == (1, jump_s)
-    assert f"off, of 1 by {jump_s:+.1f} s, under load on t/0" in row["bite"]["because"]
+    assert cluster.reported[0] == (1, jump_s)
+    assert f"off, of 1 by {jump_s:+.1f} s, under load on t/0" in row["effect"]["because"]
     (event,) = row["events"]
     assert event | {"at_ns": 0} == {"kind": "clock", "nodes": [1], "jump_ms": jump_s * 1000, "rate": 1.0, "at_ns": 0}
 
@@ -253,8 +253,8 @@ def test_a_clock_that_did_not_move_or_that_nobody_needs_does_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, jump_s=600.0)
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_a_clock_that_stays_wrong_is_not_healed(cluster: Scripted) -> None:
@@ -272,18 +272,18 @@ def test_who_is_down_finds_its_clock_right_when_it_starts(cluster: Scripted) -> 
 def test_the_clock_of_who_follows_nothing_does_not_bite(cluster: Scripted) -> None:
     with pytest.raises(AssertionError):
         played(cluster, node="broker(3)", jump_s=600.0)
-    assert cluster.told == [(3, 600.0), (3, 0.0)]
+    assert cluster.reported == [(3, 600.0), (3, 0.0)]
 
 
 def test_a_clock_that_gains_has_to_have_gained(cluster: Scripted) -> None:
     cluster.wrong_s = 3.0
     assert played(cluster, rate=10.0)[1] == []
-    *shifts, last = [ahead_s for _, ahead_s in cluster.told]
+    *shifts, last = [ahead_s for _, ahead_s in cluster.reported]
     assert 0 <= shifts[0] < shifts[-1]
     assert shifts == sorted(shifts)
     assert last == 0.0
     cluster.wrong_s = 0.5
-    assert played(cluster, rate=10.0)[1] == ["no_bite"]
+    assert played(cluster, rate=10.0)[1] == ["no_effect"]
 
 
 def test_arguments_that_move_no_clock() -> None:

@@ -12,7 +12,7 @@ from harness.clusters.nodes.node_files import STARTED
 from harness.faults.nodes import crash_loop
 from harness.faults.nodes.crash_loop import RECOVERING
 from harness.faults.nodes.process import injection
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.scenario.scenario import Step
@@ -65,11 +65,11 @@ class Scripted:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not bite is waited for as long as it may take on a real cluster."""
     monkeypatch.setattr(crash_loop, "RESTART_DEADLINE_S", 0.2)
-    monkeypatch.setattr(crash_loop, "injection", lambda *told: replace(injection(*told), deadline_s=0.2))
+    monkeypatch.setattr(crash_loop, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.2))
 
 
 def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
+    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
     return row, doubts([row])
 
 
@@ -83,8 +83,8 @@ def test_a_broker_that_dies_in_each_recovery_was_interrupted(tmp_path: Path) -> 
 def test_a_broker_that_was_up_again_was_not(tmp_path: Path, at_start: tuple[bytes, ...]) -> None:
     cluster = Scripted(tmp_path / "server.log", [*at_start, STARTED])
     row, found = looped(cluster)
-    assert not row["bite"]["held"]
-    assert [name for name, _ in found] == ["no_bite"]
+    assert not row["effect"]["held"]
+    assert [name for name, _ in found] == ["no_effect"]
     assert cluster.running(1)
 
 
@@ -92,5 +92,5 @@ def test_a_broker_that_recovers_nothing_ends_the_plan_and_is_started(tmp_path: P
     cluster = Scripted(tmp_path / "server.log", [STARTED, STARTED])
     row, found = looped(cluster)
     assert "broker 1 to recover its logs" in row["error"]
-    assert [name for name, _ in found] == ["step_failed", "no_bite"]
+    assert [name for name, _ in found] == ["step_failed", "no_effect"]
     assert cluster.running(1)

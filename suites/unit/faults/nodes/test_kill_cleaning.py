@@ -12,7 +12,7 @@ import pytest
 
 from harness.faults.nodes import kill_cleaning
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.topic_operations import cleaned
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
@@ -108,7 +108,7 @@ def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str
     monkeypatch.setattr(kill_cleaning, "being_cleaned", look)
     monkeypatch.setattr(kill_cleaning, "DEADLINE_S", 0.1)
     step = Step(do="kill_cleaning", name="it", args={"node": "leader(t/0)", "of": "t/0"})
-    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
     return row, "; ".join(text for _, text in doubts([row]))
 
 
@@ -120,7 +120,7 @@ def test_what_a_cleaner_was_writing_lies_there(name: str, tmp_path: Path, monkey
     assert cluster.set_to == [(1, str(kill_cleaning.SLOW_BYTES_PER_S), 0), (1, None, 1)]
     assert doubt == ""
     assert name in row["resolved"]["left"]
-    assert row["bite"]["because"].startswith("broker 1 left ")
+    assert row["effect"]["because"].startswith("broker 1 left ")
 
 
 @pytest.mark.parametrize("written", [(), (f"{0:020}.log.deleted",)])
@@ -143,7 +143,7 @@ def test_a_cleaner_that_was_done_meanwhile_is_waited_for_again(tmp_path: Path, m
 
 def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     injection = kill_cleaning.injection
-    monkeypatch.setattr(kill_cleaning, "injection", lambda *told: replace(injection(*told), deadline_s=0.1))
+    monkeypatch.setattr(kill_cleaning, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, written=(CLEANED,), moves=False), monkeypatch)
     assert "of the compaction of t/0; " in doubt
 
@@ -158,14 +158,14 @@ def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: 
 def test_what_it_cannot_be_about_is_said(of: str, node: str, said: str) -> None:
     step = Step(do="kill_cleaning", name="it", args={"node": node, "of": of})
     producer = Producer(name="p", topics=("t", "plain"), keyed=True)
-    scenario = Scenario(name="s", title="", guards="", topics=(KEYED, PLAIN), producers=(producer,), steps=(step,))
+    scenario = Scenario(name="s", title="", property="", topics=(KEYED, PLAIN), producers=(producer,), steps=(step,))
     with pytest.raises(BadInput, match=said):
         check_steps(scenario)
 
 
 def waited(tmp_path: Path, *known: Mapping[tuple[str, int], int]) -> dict[str, Any]:
-    step = Step(do="wait_forgotten", name="it", args={"on": ["t/0"], "deadline_s": 0.5})
-    (row,) = conduct(stage_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
+    step = Step(do="wait_producer_expired", name="it", args={"on": ["t/0"], "deadline_s": 0.5})
+    (row,) = run_steps(stage_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
     return row
 
 

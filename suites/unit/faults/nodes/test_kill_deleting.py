@@ -10,7 +10,7 @@ import pytest
 
 from harness.faults.nodes import kill_deleting
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
@@ -88,7 +88,7 @@ def killed(
     monkeypatch.setattr(kill_deleting, "deleted_segments", look)
     monkeypatch.setattr(kill_deleting, "DEADLINE_S", 0.1)
     step = Step(do="kill_deleting", name="it", args=ARGS)
-    (row,) = conduct(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
     return row, "; ".join(text for _, text in doubts([row]))
 
 
@@ -97,7 +97,7 @@ def test_segments_that_lie_there_renamed_are_what_it_was_about_to_delete(
 ) -> None:
     row, doubt = killed(Scripted(tmp_path, to_delete=(1, 2)), monkeypatch, before=(0,))
     assert (doubt, row["resolved"]) == ("", {"nodes": [1], "renamed": [1, 2], "left": [3, 4]})
-    assert row["bite"]["because"].startswith("broker 1 was about to delete segments [1, 2] of t/0; led t/0 with acks")
+    assert row["effect"]["because"].startswith("broker 1 was about to delete segments [1, 2] of t/0; led t/0 with acks")
 
 
 @pytest.mark.parametrize(("to_delete", "removed", "deaths"), [((), (), 0), ((1,), (1,), 1)])
@@ -112,7 +112,7 @@ def test_a_deletion_that_was_not_begun_or_is_over_is_none_that_was_interrupted(
 
 def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     injection = kill_deleting.injection
-    monkeypatch.setattr(kill_deleting, "injection", lambda *told: replace(injection(*told), deadline_s=0.1))
+    monkeypatch.setattr(kill_deleting, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, to_delete=(1,), moves=False), monkeypatch)
     assert "was about to delete segments [1] of t/0; " in doubt
 
@@ -130,7 +130,7 @@ def test_what_it_cannot_be_about_is_said(of: str, node: str, tier: Any, said: st
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         shape=ClusterShape(tier=tier),
         topics=(FAR, NEAR),
         producers=(Producer(name="p", topics=("t", "near")),),

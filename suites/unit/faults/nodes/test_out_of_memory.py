@@ -16,7 +16,7 @@ from harness.clusters.containers.container_runner import _own_bytes
 from harness.faults.nodes import out_of_memory
 from harness.faults.nodes.out_of_memory import OomKilled, OutOfMemory
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings import heap_filler
 from harness.model.errors import HarnessFailure
@@ -95,7 +95,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def played(cluster: Scripted, do: str, node: str = "leader(t/0)") -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = conduct(stage_on(cluster), [Step(do=do, name="it", args={"node": node})])
+    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args={"node": node})])
     assert not cluster.ended
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -103,7 +103,7 @@ def played(cluster: Scripted, do: str, node: str = "leader(t/0)") -> tuple[dict[
 def test_a_leader_that_ends_of_its_heap_under_load_bites(cluster: Scripted) -> None:
     row, found = played(cluster, "out_of_memory")
     assert found == []
-    assert "node 1 ended of OutOfMemoryError; led t/0" in row["bite"]["because"]
+    assert "node 1 ended of OutOfMemoryError; led t/0" in row["effect"]["because"]
     assert cluster.let == [1]
     assert cluster.memory == []
 
@@ -122,36 +122,36 @@ def test_memory_that_is_not_the_reason_or_not_missed_does_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "out_of_memory")
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_an_earlier_end_of_a_heap_is_not_this_one(cluster: Scripted) -> None:
     cluster.console.write_text(OF_HEAP)
     cluster.says = ""
-    assert played(cluster, "out_of_memory")[1] == ["no_bite"]
+    assert played(cluster, "out_of_memory")[1] == ["no_effect"]
 
 
 def test_the_kernel_s_kill_bites_and_the_memory_is_given_back_before_the_start(cluster: Scripted) -> None:
     cluster.ends, cluster.says = OF_LIMIT, ""
     row, found = played(cluster, "oom_killed")
     assert found == []
-    assert "was killed by the kernel" in row["bite"]["because"]
+    assert "was killed by the kernel" in row["effect"]["because"]
     assert row["resolved"]["limit_bytes"] == 1 << 28
     assert cluster.memory == ["squeezed", "released"]
 
 
 def test_a_heap_that_ends_first_is_no_kill_of_the_kernel_s(cluster: Scripted) -> None:
     row, found = played(cluster, "oom_killed")
-    assert found == ["no_bite"]
-    assert "not for want of memory" in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert "not for want of memory" in row["effect"]["because"]
     assert cluster.memory == ["squeezed", "released"]
 
 
 def test_processes_say_why_the_kernel_kills_none_of_them() -> None:
-    told = OomKilled.lacks(CAPABILITIES["processes"])
-    assert told is not None
-    assert "use --backend containers" in told
+    reported = OomKilled.lacks(CAPABILITIES["processes"])
+    assert reported is not None
+    assert "use --backend containers" in reported
     assert OutOfMemory.lacks(CAPABILITIES["processes"]) is None
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness.faults.controllers import common as controllers
 from harness.faults.nodes import downgrade_refused, process, roll, rolling_restart
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -144,7 +144,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The row of the last step, and the names of its doubts."""
-    rows = conduct(stage_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
+    rows = run_steps(stage_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
     assert not cluster.gone
     return rows[-1], [name for name, _ in doubts(rows[-1:])]
 
@@ -158,9 +158,9 @@ def test_nodes_that_were_missed_and_say_another_version_bite(cluster: Scripted, 
     assert found == []
     assert row["resolved"] == {"nodes": nodes, "to": "4.3.1"}
     assert {n for n, which in cluster.runs.items() if which == "tested"} == set(nodes)
-    for told in row["bite"]["seen"].values():
-        assert told["seen"]["release"] == ["3.9.1", "4.3.1"]
-        assert told["seen"]["since_ns"] <= row["ended_ns"]
+    for reported in row["effect"]["seen"].values():
+        assert reported["seen"]["release"] == ["3.9.1", "4.3.1"]
+        assert reported["seen"]["since_ns"] <= row["ended_ns"]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ def test_nodes_that_nobody_missed_or_that_did_not_change_do_not_bite(
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, ("roll", args))
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 def test_the_next_controller_waits_until_this_one_has_caught_up(cluster: Scripted) -> None:
     cluster.catches_up = False
     row, found = played(cluster, ("roll", {"node": "controllers"}))
     assert "controller 102 to have what was committed without it" in row["error"]
-    assert found == ["step_failed", "no_bite"]
+    assert found == ["step_failed", "no_effect"]
     assert [cluster.runs[c] for c in cluster.controllers] == ["tested", "tested", "start"]
 
 
@@ -213,8 +213,8 @@ def test_levels_that_do_not_rise_under_load_do_not_bite(cluster: Scripted, what:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, ("raise_features", {}))
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
 
 
 # --- downgrade_refused ---
@@ -226,7 +226,7 @@ def test_a_downgrade_that_is_refused_twice_bites(cluster: Scripted) -> None:
     row, found = played(cluster, *UP, ("downgrade_refused", {"node": "broker(2)"}))
     assert found == []
     assert row["resolved"]["request"] == REFUSAL
-    assert "broker 2 ended by itself on 3.9.1: Caused by: UnsupportedVersionException" in row["bite"]["because"]
+    assert "broker 2 ended by itself on 3.9.1: Caused by: UnsupportedVersionException" in row["effect"]["because"]
     assert cluster.expected == {2}
     assert cluster.runs[2] == "tested"
 
@@ -248,12 +248,12 @@ def test_a_downgrade_that_is_not_refused_is_in_doubt(cluster: Scripted, what: di
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, *setup, ("downgrade_refused", {"node": "broker(2)"}))
-    assert found == ["no_bite"]
-    assert because in row["bite"]["because"]
+    assert found == ["no_effect"]
+    assert because in row["effect"]["because"]
     assert cluster.runs[2] == "tested"
 
 
 def test_levels_that_were_never_raised_cannot_be_lowered(cluster: Scripted) -> None:
     row, found = played(cluster, ("downgrade_refused", {}))
-    assert found == ["no_bite"]
-    assert row["bite"]["because"] == "metadata.version was not raised"
+    assert found == ["no_effect"]
+    assert row["effect"]["because"] == "metadata.version was not raised"

@@ -9,8 +9,8 @@ import pytest
 
 from harness.faults.operations import elect
 from harness.faults.steps import topic_operations
-from harness.faults.steps.step import Bite, Done
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step import Done, EffectProof
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.scenario.scenario import Step, Topic
 from suites.unit.faults.steps.scripted import stage_on
@@ -55,19 +55,21 @@ class Leaders:
 def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The action before counts as a fault, and does nothing."""
     monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
-    monkeypatch.setattr(topic_operations.AlterTopic, "perform", lambda self, stage: Done(bite=Bite(True, "as if")))
+    monkeypatch.setattr(
+        topic_operations.AlterTopic, "perform", lambda self, stage: Done(effect=EffectProof(True, "as if"))
+    )
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     topic = Topic(name="t", partitions=partitions)
     stage = stage_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
-    rows = conduct(stage, [*before, ELECT])
+    rows = run_steps(stage, [*before, ELECT])
     return rows[-1], doubts(rows)
 
 
 def test_an_election_that_moves_a_leader_bites() -> None:
     row, found = elected(Leaders(2), FAULT)
-    assert row["bite"] == {
+    assert row["effect"] == {
         "held": True,
         "because": "t/0 went back to the preferred leader",
         "seen": {"t/0": {"leader": [2, 1]}},
@@ -77,8 +79,8 @@ def test_an_election_that_moves_a_leader_bites() -> None:
 
 def test_a_leader_that_came_back_by_itself_is_the_bite() -> None:
     row, found = elected(Leaders(1, 2, 2, 1), FAULT, WAIT)
-    assert row["bite"]["because"] == "t/0 went back to the preferred leader without being told"
-    assert row["bite"]["seen"] == {"t/0": {"leader": [2, 1]}}
+    assert row["effect"]["because"] == "t/0 went back to the preferred leader without being told"
+    assert row["effect"]["seen"] == {"t/0": {"leader": [2, 1]}}
     assert (row["is_fault"], found) == (True, [])
 
 
@@ -96,7 +98,7 @@ def test_a_leader_that_moves_on_at_once_was_elected_all_the_same(monkeypatch: py
 
     monkeypatch.setattr(elect, "DEADLINE_S", 5.0)
     row, found = elected(Restless(2), FAULT, partitions=2)
-    assert row["bite"]["seen"]["t/0"] == {"leader": [2, 1]}
+    assert row["effect"]["seen"]["t/0"] == {"leader": [2, 1]}
     assert found == []
 
     monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
@@ -121,5 +123,5 @@ class Stubborn(Leaders):
 )
 def test_leaders_that_never_left_are_no_disturbance(leaders: tuple[int, ...], before: tuple[Step, ...]) -> None:
     row, found = elected(Leaders(*leaders), *before)
-    assert not row["bite"]["held"]
+    assert not row["effect"]["held"]
     assert (row["is_fault"], found) == (False, [])

@@ -18,7 +18,7 @@ from harness.faults.operations.throttle import held_back, lists_of
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.kafka.admin.topics import TopicsSeen
 from harness.model.errors import HarnessTimeout
@@ -31,7 +31,7 @@ MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         ('do = "throttle", rate_kb_s = 0', "rate_kb_s = 0; give a number from 1"),
         ('do = "throttle"', "'rate_kb_s' is missing"),
@@ -60,8 +60,8 @@ MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
         ('do = "recreate_topic", topic = "held"', "nobody writes to held by himself"),
     ],
 )
-def test_what_can_only_fail_or_show_nothing_is_refused(step: str, told: str) -> None:
-    assert told in refused(with_steps(f'{{ {step}, name = "it" }}'))
+def test_what_can_only_fail_or_show_nothing_is_refused(step: str, reported: str) -> None:
+    assert reported in refused(with_steps(f'{{ {step}, name = "it" }}'))
 
 
 def test_a_reassignment_under_way_may_be_waited_for_and_its_new_replica_named() -> None:
@@ -84,9 +84,9 @@ def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
     assert len(read(with_steps(anew, alter)).steps) == 2
 
 
-@pytest.mark.parametrize(("ids", "told"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
+@pytest.mark.parametrize(("ids", "reported"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
 def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
-    ids: tuple[str, ...], told: list[tuple[str, str]]
+    ids: tuple[str, ...], reported: list[tuple[str, str]]
 ) -> None:
     """Or what the old one held and what the new one holds would stand at the same offsets of one topic."""
     anew: list[tuple[str, str]] = []
@@ -112,7 +112,7 @@ def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
     stage: Any = replace(stage_of(admin), load=cast(Any, load))
     with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
         RecreateTopic(topic="t").perform(stage)
-    assert anew == told
+    assert anew == reported
 
 
 def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:
@@ -175,9 +175,9 @@ def test_a_copy_that_comes_nearer_is_looked_at_anew(monkeypatch: pytest.MonkeyPa
     probe = held_back(stage_of(copies), [("t", 0)])
     for at_s in range(10):
         now_s[0], copies.copy = float(at_s), 100 * at_s
-        bite = probe()
-        assert not bite.held
-    assert "still come nearer" in bite.because
+        effect = probe()
+        assert not effect.held
+    assert "still come nearer" in effect.because
     copies.copy = copies.leader
     assert "no other is throttled" in probe().because
 
@@ -194,32 +194,32 @@ def test_nobody_added_is_nobody_to_be_killed() -> None:
 def test_a_reassignment_copies_while_the_new_one_has_some_and_not_all(copy: int, reached: bool) -> None:
     copies = Copies()
     copies.moves["t", 0], copies.copy = Reassignment((2, 3, 1), (3,), (1,)), copy
-    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    (row,) = run_steps(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
     assert ("error" not in row) == reached
     copies.moves.clear()
-    (row,) = conduct(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    (row,) = run_steps(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
     assert "no replica is being added" in row["error"]
 
 
 def test_a_reassignment_is_over_when_nobody_lists_it_and_all_are_in_sync() -> None:
     copies = Copies()
     step = Step(do="wait_reassigned", name="w", args={"deadline_s": 0.1})
-    (row,) = conduct(stage_of(copies), [step])
+    (row,) = run_steps(stage_of(copies), [step])
     assert "[3] not in sync" in row["error"]
     copies.isr = (1, 2, 3)
-    assert "error" not in conduct(stage_of(copies), [step])[0]
+    assert "error" not in run_steps(stage_of(copies), [step])[0]
     copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
-    assert "adding [3]" in conduct(stage_of(copies), [step])[0]["error"]
+    assert "adding [3]" in run_steps(stage_of(copies), [step])[0]["error"]
 
 
-@pytest.mark.parametrize(("acks", "told"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
+@pytest.mark.parametrize(("acks", "reported"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
 def test_settings_come_and_go_under_load_and_are_as_before_at_last(
-    monkeypatch: pytest.MonkeyPatch, acks: bool, told: str
+    monkeypatch: pytest.MonkeyPatch, acks: bool, reported: str
 ) -> None:
     monkeypatch.setattr(reconfigure, "Injection", partial(Injection, deadline_s=2.0))
     copies, args = Copies(), {"topic": "t", "config": {"segment.bytes": 1000, "max.message.bytes": 900}}
-    rows = conduct(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
-    assert told in rows[0]["bite"]["because"]
+    rows = run_steps(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
+    assert reported in rows[0]["effect"]["because"]
     assert bool(doubts(rows)) != acks
     assert copies.settings[0] == {"segment.bytes": "1000", "max.message.bytes": "900"}
     assert copies.settings[-1] == {"segment.bytes": "5000", "max.message.bytes": None}
@@ -276,5 +276,5 @@ def test_a_replica_that_stays_where_it_was_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(move_log_dirs, "MOVED_DEADLINE_S", 0.2)
     directories = Directories()
     directories.lag = 70
-    rows = conduct(stage_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
+    rows = run_steps(stage_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
     assert "in /a, its copy lacks 70" in rows[0]["error"]

@@ -1,4 +1,4 @@
-"""Steps about an admin: waits for what it did, and the choice of what a weakening changes behind its back."""
+"""Steps about an admin: waits for what it did, and the choice of what a negative control changes behind its back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.faults.steps.admin_waits import Meddle, WaitOperations
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_context import Stage
 from harness.model.clock import now_ns
+from harness.model.entities import MetadataEntity, Operation, Sort
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario.rules import AUTHORIZER
 from harness.model.scenario.toml import parse
-from harness.model.things import Operation, Sort, Thing
 
 
 def operation(op: int, kind: Did, name: str, value: str | None, outcome: str = "acked") -> Operation:
@@ -25,7 +25,7 @@ def operation(op: int, kind: Did, name: str, value: str | None, outcome: str = "
         op=op,
         writer="ops",
         kind=kind.value,
-        entity=Thing(Sort.TOPIC, name).text,
+        entity=MetadataEntity(Sort.TOPIC, name).text,
         value=value,
         outcome=outcome,
         called_ns=now_ns(),
@@ -48,11 +48,11 @@ class World:
         self.done.append(operation(len(self.done), Did.CREATE_TOPIC, f"t{len(self.done)}", "7"))
         return sum(o.called_ns >= since_ns and outcome in (None, Outcome(o.outcome)) for o in self.done)
 
-    def thing(self, admin: str, entity: str) -> Thing:
-        return Thing(Sort.TOPIC, entity.split()[1])
+    def metadata_entity(self, admin: str, entity: str) -> MetadataEntity:
+        return MetadataEntity(Sort.TOPIC, entity.split()[1])
 
-    def carry_out(self, did: Did, thing: Thing, value: str | None) -> None:
-        self.carried_out.append((did, thing.text, value))
+    def carry_out(self, did: Did, metadata_entity: MetadataEntity, value: str | None) -> None:
+        self.carried_out.append((did, metadata_entity.text, value))
 
 
 def stage_of(world: World) -> Stage:
@@ -108,7 +108,7 @@ def test_operations_before_the_step_do_not_count() -> None:
 
 SMALL = """
 title = "t"
-guards = "g"
+property = "g"
 steps = [{ %s }]
 [shape.config]
 %s
@@ -122,14 +122,14 @@ AUTHORIZED = "\n".join(f'"{key}" = "{value}"' for key, value in AUTHORIZER.items
 
 
 def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, admin: str = "") -> str:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as reported:
         parse(SMALL % (step, config, admin), "small", check_steps)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(reported.value)
+    return str(reported.value)
 
 
 @pytest.mark.parametrize(
-    ("case", "told"),
+    ("case", "reported"),
     [
         ({"step": 'do = "wait_operations", admin = "op"'}, "admin: no admin 'op'; did you mean 'ops'?"),
         ({"step": 'do = "meddle", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
@@ -142,13 +142,13 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
         ({"admin": "does = []"}, "admin.ops: does is empty; name some of topics"),
         ({"admin": 'does = ["topcis"]'}, "does = 'topcis'; it is one of topics"),
         ({"admin": 'does = ["topics", "topics"]'}, "names a kind of work twice"),
-        ({"admin": "things = 0"}, "things = 0"),
+        ({"admin": "entities = 0"}, "entities = 0"),
         ({"admin": "rate_per_s = 0.0"}, "rate_per_s = 0.0"),
         ({"admin": "floors = { befor = 1 }"}, "did you mean 'before'?"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_at_load(case: dict[str, str], told: str) -> None:
-    assert told in refused(**case)
+def test_what_cannot_be_is_refused_at_load(case: dict[str, str], reported: str) -> None:
+    assert reported in refused(**case)
 
 
 def test_an_admin_needs_three_brokers() -> None:

@@ -39,9 +39,9 @@ def backend(kind: type[Kind]) -> str:
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.do)
 def test_the_readme_tells_of_each_fault(kind: type[Kind]) -> None:
-    told = rows("What it breaks")[kind.do]
-    assert told[:2] == [(kind.__doc__ or "").strip().splitlines()[0], backend(kind)]
-    assert len(told[2]) > 10
+    reported = rows("What it breaks")[kind.do]
+    assert reported[:2] == [(kind.__doc__ or "").strip().splitlines()[0], backend(kind)]
+    assert len(reported[2]) > 10
 
 
 def test_and_of_nothing_else() -> None:
@@ -53,13 +53,13 @@ def test_and_of_nothing_else() -> None:
 
 @pytest.mark.parametrize("scenario", ON_REQUEST, ids=lambda scenario: scenario.name)
 def test_the_readme_tells_what_is_outside_the_gate(scenario: Scenario) -> None:
-    assert f"| {scenario.guards} | `{scenario.name}` |" in README.splitlines()
+    assert f"| {scenario.property} | `{scenario.name}` |" in README.splitlines()
 
 
 @pytest.mark.parametrize("scenario", ON_REQUEST, ids=lambda scenario: scenario.name)
 def test_what_is_outside_the_gate_can_be_proven_too(scenario: Scenario) -> None:
-    assert scenario.weakening is not None
-    assert scenarios.weakened(scenario) != scenario
+    assert scenario.negative_control is not None
+    assert scenarios.negative_control(scenario) != scenario
     text = scenarios.path_of(scenario.name).read_text(encoding="utf-8")
     assert len(text.splitlines()) < 60
 

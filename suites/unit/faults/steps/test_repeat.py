@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness.faults.steps.repeat import TIMES_MIN, Again
-from harness.faults.steps.step import Bite
+from harness.faults.steps.step import EffectProof
 from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
@@ -23,14 +23,14 @@ def test_each_time_is_undone_before_the_next() -> None:
         events.append("off")
 
     again = Again(doing, "it was done")
-    probe = again.felt(lambda: Bite(True, "it was felt", {"by": 1}), "done")
+    probe = again.felt(lambda: EffectProof(True, "it was felt", {"by": 1}), "done")
     assert not probe().held
     with again.running():
         wait_for(lambda: again.times, until=lambda times: times >= TIMES_MIN, deadline_s=10, what="the second time")
-    bite = probe()
-    assert bite.held
-    assert bite.because == f"it was felt; it was done {again.times} times"
-    assert bite.seen == {"by": 1, "done": again.times}
+    effect = probe()
+    assert effect.held
+    assert effect.because == f"it was felt; it was done {again.times} times"
+    assert effect.seen == {"by": 1, "done": again.times}
     assert events == ["on", "off"] * again.times
 
 

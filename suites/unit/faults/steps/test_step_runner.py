@@ -12,10 +12,10 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from harness.faults.steps import registry
-from harness.faults.steps import step_runner as conducting
-from harness.faults.steps.step import Action, Bite, Done, Fault, Injection
+from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_runner import conduct, doubts
+from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario.scenario import Step, Topic
@@ -39,9 +39,9 @@ class Break(Fault):
         CALLS.append(f"break {self.what}")
         asked = iter(range(1, 1000))
 
-        def probe() -> Bite:
+        def probe() -> EffectProof:
             number = next(asked)
-            return Bite(number >= self.bites, f"asked {number} times")
+            return EffectProof(number >= self.bites, f"asked {number} times")
 
         try:
             yield Injection(
@@ -116,11 +116,11 @@ ACT = Step(do="act", name="act", args={})
 
 
 def test_a_fault_stays_until_it_is_healed_by_name() -> None:
-    rows = conduct(stage_of(), [breaking("a"), breaking("b"), ACT, healing("a"), healing("b")])
+    rows = run_steps(stage_of(), [breaking("a"), breaking("b"), ACT, healing("a"), healing("b")])
     assert CALLS == ["break a", "break b", "act", "heal a", "heal b"]
     a, b, act, _, _ = rows
     assert [row["is_fault"] for row in rows] == [True, True, False, False, False]
-    assert a["bite"] == {"held": True, "because": "asked 1 times", "seen": {}}
+    assert a["effect"] == {"held": True, "because": "asked 1 times", "seen": {}}
     assert a["started_ns"] <= a["ended_ns"] <= a["healed_ns"] <= b["healed_ns"]
     assert a["resolved"] == {"what": "a"}
     assert act["resolved"] == {"done": True}
@@ -129,14 +129,14 @@ def test_a_fault_stays_until_it_is_healed_by_name() -> None:
 
 
 def test_what_the_plan_leaves_broken_is_healed_in_reverse() -> None:
-    rows = conduct(stage_of(), [breaking("a"), breaking("b")])
+    rows = run_steps(stage_of(), [breaking("a"), breaking("b")])
     assert CALLS == ["break a", "break b", "heal b", "heal a"]
-    assert all(row["bite"]["held"] for row in rows)
+    assert all(row["effect"]["held"] for row in rows)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_fault_that_heals_too_slowly_is_a_doubt_and_keeps_no_other_from_it(by_name: bool) -> None:
-    rows = conduct(
+    rows = run_steps(
         stage_of(), [breaking("a"), breaking("b", slow=True), *([healing("b"), healing("a")] if by_name else [])]
     )
     assert CALLS == ["break a", "break b", "heal b", "heal a"]
@@ -145,35 +145,35 @@ def test_a_fault_that_heals_too_slowly_is_a_doubt_and_keeps_no_other_from_it(by_
 
 
 def test_a_fault_for_some_time_heals_within_its_step() -> None:
-    (row,) = conduct(stage_of(), [breaking("a", for_s=0.05)])
+    (row,) = run_steps(stage_of(), [breaking("a", for_s=0.05)])
     assert CALLS == ["break a", "heal a"]
     assert row["healed_ns"] - row["started_ns"] >= 50_000_000
 
 
 def test_healing_waits_for_the_bite_and_no_longer_than_its_bound() -> None:
-    rows = conduct(stage_of(), [breaking("a", bites=3), healing("a"), breaking("b", bites=500), healing("b")])
-    assert rows[0]["bite"]["held"]
-    assert not rows[2]["bite"]["held"]
+    rows = run_steps(stage_of(), [breaking("a", bites=3), healing("a"), breaking("b", bites=500), healing("b")])
+    assert rows[0]["effect"]["held"]
+    assert not rows[2]["effect"]["held"]
     ((name, text),) = doubts(rows)
-    assert name == "no_bite"
+    assert name == "no_effect"
     assert text.startswith("step b did not bite: asked ")
 
 
 def test_a_step_can_wait_for_a_bite_and_leave_the_fault_open() -> None:
-    bitten = Step(do="wait_bite", name="bitten", args={"fault": "a"})
-    rows = conduct(stage_of(), [breaking("a", bites=4), bitten, ACT, healing("a")])
+    bitten = Step(do="wait_effect", name="bitten", args={"fault": "a"})
+    rows = run_steps(stage_of(), [breaking("a", bites=4), bitten, ACT, healing("a")])
     assert CALLS == ["break a", "act", "heal a"]
-    assert rows[0]["bite"]["because"] == "asked 4 times"
+    assert rows[0]["effect"]["because"] == "asked 4 times"
 
 
 def test_some_bites_show_only_after_healing() -> None:
-    rows = conduct(stage_of(), [breaking("a", after_heal=True), ACT, healing("a")])
-    assert rows[0]["bite"]["because"] == "asked 1 times"  # never asked before
+    rows = run_steps(stage_of(), [breaking("a", after_heal=True), ACT, healing("a")])
+    assert rows[0]["effect"]["because"] == "asked 1 times"  # never asked before
 
 
 def test_a_wait_that_ran_out_ends_the_plan_and_heals() -> None:
     late = Step(do="act", name="late", args={"raises": "late"})
-    rows = conduct(stage_of(), [breaking("a"), late, ACT, breaking("b")])
+    rows = run_steps(stage_of(), [breaking("a"), late, ACT, breaking("b")])
     assert CALLS == ["break a", "act", "heal a"]
     assert [row.get("error") for row in rows] == [None, "waited for nothing", "not reached", "not reached"]
     assert [name for name, _ in doubts(rows)] == ["step_failed", "step_failed", "step_failed"]
@@ -185,7 +185,7 @@ def test_an_interrupt_heals_everything_and_goes_on_upwards() -> None:
     keep: Callable[[Any], None] = lambda rows: saved.append([dict(row) for row in rows])  # noqa: E731
     stop = Step(do="act", name="stop", args={"raises": "stop"})
     with pytest.raises(KeyboardInterrupt):
-        conduct(stage_of(), [breaking("a"), breaking("b", stubborn=True), stop], keep)
+        run_steps(stage_of(), [breaking("a"), breaking("b", stubborn=True), stop], keep)
     assert CALLS == ["break a", "break b", "act", "heal b", "heal a"]
     assert [row["name"] for row in saved[-1]] == ["a", "b", "stop"]
     assert saved[-1][0]["healed_ns"] is not None
@@ -194,7 +194,7 @@ def test_an_interrupt_heals_everything_and_goes_on_upwards() -> None:
 
 def test_every_change_is_saved_as_it_comes() -> None:
     counts: list[int] = []
-    conduct(stage_of(), [ACT, healing_none()], lambda rows: counts.append(len(rows)))
+    run_steps(stage_of(), [ACT, healing_none()], lambda rows: counts.append(len(rows)))
     assert counts == [1, 1, 2, 2]
 
 
@@ -204,7 +204,7 @@ def healing_none() -> Step:
 
 def test_a_leader_that_changed_is_an_event_of_the_step() -> None:
     leaders = Leaders([(1, 0), (2, 1), (2, 1), (3, 2)])
-    rows = conduct(stage_of(leaders), [ACT, Step(do="act", name="again", args={})])
+    rows = run_steps(stage_of(leaders), [ACT, Step(do="act", name="again", args={})])
     events = [[e for e in row["events"] if e["kind"] == "leader_change"] for row in rows]
     assert [(e["old_leader"], e["new_leader"], e["leader_epoch"], e["clean"]) for e in events[0]] == [(1, 2, 1, True)]
     assert [(e["new_leader"], e["clean"]) for e in events[1]] == [(3, False)]
@@ -219,15 +219,21 @@ class Offsets:
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         assert topics == ["__consumer_offsets", "t"]
         leader, epoch, isr, elr = next(self._looks)
-        told = {"topic": "__consumer_offsets", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": epoch}
-        return [PartitionState(**told, isr=isr, replicas=(1, 2, 3), elr=elr)]  # type: ignore[arg-type]
+        reported = {
+            "topic": "__consumer_offsets",
+            "topic_id": "i",
+            "partition": 0,
+            "leader": leader,
+            "leader_epoch": epoch,
+        }
+        return [PartitionState(**reported, isr=isr, replicas=(1, 2, 3), elr=elr)]  # type: ignore[arg-type]
 
 
 def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
     stage = stage_of(cast(Any, Offsets()))
     stage.internal = (Topic(name="__consumer_offsets", partitions=1),)
     stage.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
-    rows = conduct(stage, [ACT, Step(do="act", name="again", args={})])
+    rows = run_steps(stage, [ACT, Step(do="act", name="again", args={})])
     events = [event for row in rows for event in row["events"] if event["kind"] != "seen"]
     assert [(e["kind"], e["new_leader"], e["clean"]) for e in events] == [
         ("internal_leader_change", 2, True),
@@ -240,17 +246,17 @@ def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
 
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:
     stage = stage_of()
-    conduct(stage, [breaking("a")])
+    run_steps(stage, [breaking("a")])
     assert stage.nodes("same(a)") == (7,)
 
 
 def test_a_probe_that_hears_nobody_is_no_bite_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent() -> Bite:
+    def silent() -> EffectProof:
         raise HarnessTimeout("nobody answers")
 
-    held = conducting.Held(silent)
-    assert held.ask() == Bite(False, "nobody answers")
-    monkeypatch.setattr(held, "probe", lambda: Bite(True, "now"))
+    held = step_runner.Held(silent)
+    assert held.ask() == EffectProof(False, "nobody answers")
+    monkeypatch.setattr(held, "probe", lambda: EffectProof(True, "now"))
     assert held.ask().held
     monkeypatch.setattr(held, "probe", silent)
     assert held.ask().because == "now"  # what was proven once stays proven

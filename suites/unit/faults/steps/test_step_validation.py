@@ -22,7 +22,7 @@ def with_steps(*steps: str, shape: str = "") -> str:
     [readers]
     grouped = { topics = ["plain"], group = "readers" }
     """
-    return f'title = "t"\nguards = "g"\nsteps = [{", ".join(steps)}]\n{tables}\n[shape]\n{shape}'
+    return f'title = "t"\nproperty = "g"\nsteps = [{", ".join(steps)}]\n{tables}\n[shape]\n{shape}'
 
 
 HOLD = '{ do = "hold", seconds = 1 }'
@@ -32,7 +32,7 @@ THREE = "controllers = 3"
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         *[
             (f'do = "hold", seconds = {seconds}', "step it (hold): seconds = ")
@@ -71,17 +71,17 @@ THREE = "controllers = 3"
         ('do = "damage", what = "flip", of = "plain/0", node = "broker(1)", unnoticed = true', "leave out unnoticed"),
     ],
 )
-def test_arguments_out_of_bounds_or_at_odds_are_refused(step: str, told: str) -> None:
+def test_arguments_out_of_bounds_or_at_odds_are_refused(step: str, reported: str) -> None:
     said = refused(with_steps(f'{{ {step}, name = "it" }}'))
     assert said.startswith("scenario small: step it (")
-    assert told in said
+    assert reported in said
 
 
 DAMAGE = 'do = "damage", what = "torn_tail"'
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         ('do = "kill", node = ""', "node: '' names no node"),
         ('do = "kill", node = "broker(²)"', "broker needs a number"),
@@ -116,7 +116,10 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "quorum_lost", node = "brokers"', "takes controllers only"),
         ('do = "quorum_lost", node = "leader(plain/0)"', "takes controllers only"),
         ('do = "quorum_lost", node = "broker(1)"', "takes controllers only"),
-        ('do = "damage", what = "wiped", node = "broker(1)", alone = true', "one go with it? say so in permits.exact"),
+        (
+            'do = "damage", what = "wiped", node = "broker(1)", alone = true',
+            "one go with it? say so in allowed_anomalies.exact",
+        ),
         ('do = "controller_wiped"', "set controllers = 3 in [shape]"),
         ('do = "controller_wiped", node = "brokers"', "takes controllers only"),
         ('do = "wait_commits", group = "nope"', "group: no group of a reader 'nope'"),
@@ -133,7 +136,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "produce", producer = "held", to = "plain/0", records = 1', "held does not write to plain"),
         ('do = "end_transaction", producer = "plain"', 'give it when = "steps"'),
         ('do = "end_transaction", producer = "held"', "held has no transactions"),
-        ('do = "wait_id_forgotten", producer = "held"', "held has no transactions"),
+        ('do = "wait_transactional_id_expired", producer = "held"', "held has no transactions"),
         ('do = "wait_ended", producer = "held"', "held has no transactions"),
         ('do = "abort_transaction", producer = "held", on = "two/0"', "held has no transactions"),
         ('do = "split", into = "ring", mode = "refusing"', "a ring of 3 has one-way links"),
@@ -152,10 +155,10 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "reassign_away", on = ["one/0"]', "one has one replica"),
     ],
 )
-def test_steps_that_could_only_fail_late_or_never_bite_are_refused(step: str, told: str) -> None:
+def test_steps_that_could_only_fail_late_or_never_bite_are_refused(step: str, reported: str) -> None:
     said = refused(with_steps(HOLD, f'{{ {step}, name = "it" }}'))
     assert said.startswith("scenario small: step it: ")
-    assert told in said
+    assert reported in said
 
 
 @pytest.mark.parametrize("node", ["controller", "controller_follower"])

@@ -81,7 +81,7 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("leader", "leader needs a partition in brackets"),
         ("leader()", "leader needs a partition in brackets"),
@@ -96,10 +96,10 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
         ("", "names no node"),
     ],
 )
-def test_what_names_no_node_is_refused(text: str, told: str) -> None:
+def test_what_names_no_node_is_refused(text: str, reported: str) -> None:
     with pytest.raises(BadInput) as error:
         parse_nodes(text)
-    assert told in str(error.value)
+    assert reported in str(error.value)
 
 
 def test_nobody_is_no_target() -> None:

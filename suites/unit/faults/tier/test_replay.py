@@ -85,13 +85,13 @@ def stage_of(reading: Reading, starts: dict[int, int], asked: list[Any]) -> Any:
         asked.append(until)
         return reading
 
-    told = {("far", 0, broker): TieredReplica(0, start, 99, None) for broker, start in starts.items()}
+    reported = {("far", 0, broker): TieredReplica(0, start, 99, None) for broker, start in starts.items()}
     leader = SimpleNamespace(topic="far", partition=0, leader=1)
     return SimpleNamespace(
         topics=[FAR],
         places=lambda on: [PLACE],
         load=SimpleNamespace(replay=replay),
-        admin=SimpleNamespace(tiered_replicas=lambda topics: told, partitions=lambda topics: [leader]),
+        admin=SimpleNamespace(tiered_replicas=lambda topics: reported, partitions=lambda topics: [leader]),
     )
 
 
@@ -101,8 +101,8 @@ def test_what_lies_below_the_leaders_log_is_read_and_proves_the_bite() -> None:
         assert asked == [{PLACE: 50}]
         assert injection.probe().because == "nothing of the remote tier was read of far/0"
         reading.read[PLACE] = 7
-        bite = injection.probe()
-        assert (bite.held, bite.because) == (True, "7 records were read from the remote tier")
+        effect = injection.probe()
+        assert (effect.held, effect.because) == (True, "7 records were read from the remote tier")
         assert not reading.stopped
     assert reading.stopped
 

@@ -48,24 +48,24 @@ def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(stage: Any, tmp
 
 def test_what_a_storage_did_is_told_by_its_whole_lines_about_this_order(stage: Any, tmp_path: Path) -> None:
     with ordered(stage, "fail", ("copy",), "") as order:
-        told = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
-        (tmp_path / TOLD / "2.tsv").write_text(told + line(order, "failed")[:-9])
+        reported = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
+        (tmp_path / TOLD / "2.tsv").write_text(reported + line(order, "failed")[:-9])
         found = deeds(stage, order)
         assert [(deed.broker, deed.partition, deed.base_offset, deed.did) for deed in found] == [
             (2, 0, 12, "failed"),
             (2, 1, 12, "failed"),
         ]
-        bite = done_by(stage, order, {"failed": "failed"})()
-        assert bite.held
-        assert bite.because == "of far/0, far/1: 2 times copy failed"
-        assert bite.seen == {"deeds": {"copy failed": 2}, "brokers": [2]}
+        effect = done_by(stage, order, {"failed": "failed"})()
+        assert effect.held
+        assert effect.because == "of far/0, far/1: 2 times copy failed"
+        assert effect.seen == {"deeds": {"copy failed": 2}, "brokers": [2]}
 
 
 def test_what_nobody_did_is_no_bite(stage: Any, tmp_path: Path) -> None:
     with ordered(stage, "after", ("copy",), "") as order:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
-        bite = done_by(stage, order, {"held": "held after"})()
-        assert (bite.held, bite.because) == (False, "no broker has asked that of the remote tier since")
+        effect = done_by(stage, order, {"held": "held after"})()
+        assert (effect.held, effect.because) == (False, "no broker has asked that of the remote tier since")
 
 
 @pytest.mark.parametrize(("kept", "what"), [(False, "full"), (True, "full_kept")])
@@ -93,7 +93,7 @@ def scenario(step: dict[str, Any], **shape: Any) -> Scenario:
     return Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         shape=ClusterShape(**shape),
         topics=(FAR, NEAR),
         producers=(Producer(name="p", topics=("far",)),),

@@ -34,7 +34,7 @@ def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
     return Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         shape=ClusterShape(tier=cast(Any, tier)),
         topics=(FAR, NEAR),
         producers=(Producer(name="p", topics=("far",)),),
@@ -77,7 +77,7 @@ class Admin:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.told: dict[tuple[str, int, int], TieredReplica] = {}
+        self.reported: dict[tuple[str, int, int], TieredReplica] = {}
 
     def partitions(self, topics: Any) -> list[Any]:
         return [SimpleNamespace(topic="far", partition=0, leader=1, leader_epoch=0, isr=(1,), replicas=(1,))]
@@ -88,7 +88,7 @@ class Admin:
         return Served(None, self.path.read_bytes()[sum(map(len, BATCHES[:offset])) :][:max_bytes])
 
     def tiered_replicas(self, topics: Any) -> dict[tuple[str, int, int], TieredReplica]:
-        return self.told
+        return self.reported
 
 
 @pytest.fixture
@@ -110,12 +110,12 @@ def stage(tmp_path: Path) -> Any:
         server_log=lambda _: log,
         log_directories=lambda _: [tmp_path / "b1"],
     )
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
     return SimpleNamespace(
         cluster=cluster,
         admin=admin,
-        told=told,
-        record_event=lambda kind, **facts: told.append({"kind": kind, **facts}),
+        reported=reported,
+        record_event=lambda kind, **facts: reported.append({"kind": kind, **facts}),
         topics=(FAR, NEAR),
         path=path,
         log=log,
@@ -135,8 +135,8 @@ def stage(tmp_path: Path) -> Any:
 def test_an_object_is_changed_and_put_back(stage: Any, what: Any, left: list[bytes] | None, answer: str) -> None:
     with DamageObject(of="far/0", what=what).active(stage) as injected:
         assert (stage.path.read_bytes() if stage.path.exists() else None) == (left and b"".join(left))
-        bite = injected.probe()
-        assert (bite.held, bite.because.endswith(f"answered with {answer}")) == (True, True), bite.because
+        effect = injected.probe()
+        assert (effect.held, effect.because.endswith(f"answered with {answer}")) == (True, True), effect.because
     assert stage.path.read_bytes() == b"".join(BATCHES)
     assert [path.name for path in stage.path.parent.iterdir()] == [stage.path.name]
 
@@ -192,28 +192,28 @@ def test_what_cannot_change_places_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("highest", "local"), [(2, 0), (None, 3)])
 def test_the_wait_is_over_when_what_was_rolled_is_there(stage: Any, highest: int | None, local: int) -> None:
-    stage.admin.told = {("far", 0, 1): TieredReplica(0, 0, 9, -1 if highest else None)}
+    stage.admin.reported = {("far", 0, 1): TieredReplica(0, 0, 9, -1 if highest else None)}
     with pytest.raises(HarnessTimeout, match="in the tier below 0 of 3"):
         WaitTiered(deadline_s=0.01).perform(stage)
-    assert stage.told == []
-    stage.admin.told = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
+    assert stage.reported == []
+    stage.admin.reported = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
     assert WaitTiered(deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
-    assert stage.told == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
+    assert stage.reported == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
 
 
 def test_the_wait_for_deletion_is_over_when_no_replica_has_it(stage: Any) -> None:
     (in_part, whole) = (TieredReplica(0, 0, 9, 2), TieredReplica(0, 3, 9, 2))
-    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): in_part}
+    stage.admin.reported = {("far", 0, 1): whole, ("far", 0, 2): in_part}
     with pytest.raises(HarnessTimeout, match="deleted below 0 of 3"):
         WaitTiered(deleted=True, deadline_s=0.01).perform(stage)
-    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): whole}
+    stage.admin.reported = {("far", 0, 1): whole, ("far", 0, 2): whole}
     assert WaitTiered(deleted=True, deadline_s=1).perform(stage).resolved["tiered_below"] == {"far/0": 3}
 
 
 @pytest.mark.parametrize(("reached", "left"), [(-1, 2), (2, 1)])
 def test_what_is_written_to_is_no_segment_that_the_tier_lacks(stage: Any, reached: int, left: int) -> None:
     (stage.cluster.log_directories(1)[0] / "far-0" / f"{6:020}.log").write_bytes(b"")
-    stage.admin.told = {("far", 0, 1): TieredReplica(0, 0, 9, reached)}
+    stage.admin.reported = {("far", 0, 1): TieredReplica(0, 0, 9, reached)}
     assert WaitUntiered(on=("far/0",), segments=left, deadline_s=1).perform(stage).resolved["untiered"]["far/0"] == left
     with pytest.raises(HarnessTimeout, match="rolled segments of each partition not to be in the remote tier"):
         WaitUntiered(on=("far/0",), segments=left + 1, deadline_s=0.01).perform(stage)
@@ -233,11 +233,11 @@ def test_every_object_of_the_newest_copy_is_deleted_and_no_other(stage: Any) -> 
     newest.write_bytes(ANOTHER)
     newest.with_suffix(".index").write_bytes(b"")
     whole, in_part = TieredReplica(0, 4, 9, 3), TieredReplica(0, 3, 9, 3)
-    stage.admin.told = {("far", 0, 1): whole, ("far", 0, 2): in_part}
+    stage.admin.reported = {("far", 0, 1): whole, ("far", 0, 2): in_part}
     DeleteObjects(of="far/0").perform(stage)
     assert [path.name for path in stage.path.parent.iterdir()] == [stage.path.name]
     deleted = {"kind": "objects_deleted", "topic": "far", "partition": 0, "segment_id": SEGMENT[::-1]}
-    assert stage.told == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
+    assert stage.reported == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
     with pytest.raises(HarnessFailure, match="1 of 2 segments of far-0 are in the remote tier"):
         DeleteObjects(of="far/0", segments=2).perform(stage)
     assert stage.path.exists()

@@ -83,9 +83,9 @@ def test_error_names() -> None:
     assert error_name(31000) == "error 31000"
 
 
-@pytest.mark.parametrize(("hangs", "told"), [(False, {}), (True, {"stable": False})])
+@pytest.mark.parametrize(("hangs", "reported"), [(False, {}), (True, {"stable": False})])
 def test_offsets_of_a_group_say_when_they_are_not_stable(
-    hangs: bool, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    hangs: bool, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = AdminView({})
 
@@ -97,7 +97,7 @@ def test_offsets_of_a_group_say_when_they_are_not_stable(
     monkeypatch.setattr(admin, "group_offsets", offsets)
     (row,) = admin._group_rows("g", [state(1, 4)])
     assert row.pop("at_ns") > 0
-    assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | told
+    assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | reported
 
 
 class OneController:

@@ -66,8 +66,8 @@ def test_a_file_of_properties_is_read_as_java_reads_it(file: Path) -> None:
 
 def test_a_login_over_several_lines(file: Path) -> None:
     login = (f"sasl.jaas.config={PLAIN} required \\", '  username="a b" \\', '  password="c;d=e";')
-    told = config(file, "security.protocol=sasl_ssl", "sasl.mechanism=PLAIN", *login)
-    assert told == {
+    reported = config(file, "security.protocol=sasl_ssl", "sasl.mechanism=PLAIN", *login)
+    assert reported == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
         "sasl.username": "a b",
@@ -76,8 +76,8 @@ def test_a_login_over_several_lines(file: Path) -> None:
 
 
 def test_names_of_librdkafka_stay_as_they_are(file: Path) -> None:
-    told = config(file, "sasl.username=a", "ssl.ca.location=/x", "ssl.endpoint.identification.algorithm=https")
-    assert told == {
+    reported = config(file, "sasl.username=a", "ssl.ca.location=/x", "ssl.endpoint.identification.algorithm=https")
+    assert reported == {
         "sasl.username": "a",
         "ssl.ca.location": "/x",
         "ssl.endpoint.identification.algorithm": "https",
@@ -100,8 +100,8 @@ def test_trust_in_a_store_of_keytool(authority: Authority, file: Path, tmp_path:
 
 def test_certificates_in_the_file_itself(file: Path) -> None:
     assert config(file, "ssl.truststore.type=PEM", "ssl.truststore.certificates=A\\nB") == {"ssl.ca.pem": "A\nB"}
-    told = config(file, "ssl.keystore.type=PEM", "ssl.keystore.key=K", "ssl.keystore.certificate.chain=C")
-    assert told == {"ssl.key.pem": "K", "ssl.certificate.pem": "C"}
+    reported = config(file, "ssl.keystore.type=PEM", "ssl.keystore.key=K", "ssl.keystore.certificate.chain=C")
+    assert reported == {"ssl.key.pem": "K", "ssl.certificate.pem": "C"}
 
 
 def test_what_a_client_shows(authority: Authority, file: Path, tmp_path: Path) -> None:

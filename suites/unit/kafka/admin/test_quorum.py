@@ -100,9 +100,9 @@ def test_nodes_know_their_voters_or_where_to_ask(voters: Any, wanted: dict[str, 
     node = Node(
         node=1, address="127.0.0.1", advertised=None, controllers=(101, 102), brokers=1, data=Path("d"), voters=voters
     )
-    told = node_properties(Release("4.3.1", "abc", "here", ()), node)
+    reported = node_properties(Release("4.3.1", "abc", "here", ()), node)
     assert {
-        key: value for key, value in told.items() if key.startswith("controller.quorum") and "kafka-" in value
+        key: value for key, value in reported.items() if key.startswith("controller.quorum") and "kafka-" in value
     } == wanted
 
 
@@ -135,7 +135,7 @@ class Leader:
             features = [
                 [SimpleNamespace(name=name, max_version=level) for name, level in each.items()] for each in self.knows
             ]
-            return {n: (SimpleNamespace(supported_features=told),) for n, told in enumerate(features)}
+            return {n: (SimpleNamespace(supported_features=reported),) for n, reported in enumerate(features)}
         voter = SimpleNamespace(replica_id=101, log_end_offset=9, replica_directory_id=self.directory)
         part = SimpleNamespace(
             error_code=0, leader_id=101, leader_epoch=1, high_watermark=9, current_voters=[voter], observers=[]
@@ -150,7 +150,7 @@ class Leader:
         return answer
 
 
-def told(code: int, message: str = "") -> SimpleNamespace:
+def reported(code: int, message: str = "") -> SimpleNamespace:
     return SimpleNamespace(error_code=code, error_message=message, results=None)
 
 
@@ -158,7 +158,7 @@ VOTER_NOT_FOUND, DUPLICATE_VOTER, REQUEST_TIMED_OUT, INVALID_UPDATE_VERSION = 12
 
 
 def test_the_leader_is_asked_for_other_voters() -> None:
-    wire: Any = Leader(told(0), told(0))
+    wire: Any = Leader(reported(0), reported(0))
     remove_voter(wire, 102, DIRECTORY, 5.0)
     add_voter(wire, 102, DIRECTORY, 5.0)
     removed, added = wire.asked
@@ -171,14 +171,14 @@ def test_the_leader_is_asked_for_other_voters() -> None:
 
 @pytest.mark.parametrize(("change", "already"), [(remove_voter, VOTER_NOT_FOUND), (add_voter, DUPLICATE_VOTER)])
 def test_a_change_whose_answer_was_lost_is_done(change: Any, already: int) -> None:
-    wire: Any = Leader(told(REQUEST_TIMED_OUT), None, told(already))
+    wire: Any = Leader(reported(REQUEST_TIMED_OUT), None, reported(already))
     change(wire, 102, DIRECTORY, 5.0)
     assert len(wire.asked) == 3
 
 
 def test_a_change_that_is_never_done_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum, "_POLL_S", 0.1)
-    wire: Any = Leader(*[told(VOTER_NOT_FOUND, "no such")] * 9)
+    wire: Any = Leader(*[reported(VOTER_NOT_FOUND, "no such")] * 9)
     with pytest.raises(HarnessTimeout, match=r"102 among the voters; last saw .* VOTER_NOT_FOUND \(no such\)"):
         add_voter(wire, 102, DIRECTORY, 0.2)
 
@@ -220,7 +220,7 @@ def test_a_level_counts_when_every_node_knows_it() -> None:
 def test_levels_are_finalized_or_the_reason_is_told() -> None:
     failed = SimpleNamespace(error_code=INVALID_UPDATE_VERSION, error_message="it might delete metadata")
     wire: Any = Leader(
-        told(REQUEST_TIMED_OUT), told(0), SimpleNamespace(error_code=0, error_message=None, results=[failed])
+        reported(REQUEST_TIMED_OUT), reported(0), SimpleNamespace(error_code=0, error_message=None, results=[failed])
     )
     assert update_features(wire, {"metadata.version": 30}, "up", 5.0) is None
     refusal = update_features(wire, {"metadata.version": 21}, "down", 5.0)

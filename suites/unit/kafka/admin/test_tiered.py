@@ -40,8 +40,8 @@ class Wire:
         (part,) = topic.partitions
         since = {-4: 8, -5: 9}.get(part.timestamp, 0)
         assert version >= since, "taken for a timestamp"
-        told = SimpleNamespace(partition_index=0, error_code=0, offset=OFFSETS[part.timestamp])
-        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[told])])
+        reported = SimpleNamespace(partition_index=0, error_code=0, offset=OFFSETS[part.timestamp])
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[reported])])
 
 
 def test_each_replica_tells_of_its_own_log_and_of_the_tier() -> None:

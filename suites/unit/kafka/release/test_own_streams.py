@@ -12,7 +12,7 @@ import pytest
 from harness import scenarios
 from harness.commands.matrix_settings import row_of, settings_of
 from harness.commands.options import GateOptions
-from harness.commands.scenario_selection import cast_of
+from harness.commands.scenario_selection import assign_backends
 from harness.faults.steps.registry import check_steps
 from harness.kafka.release import own_streams
 from harness.kafka.release.release import Release
@@ -27,7 +27,7 @@ from harness.workload.readiness import check
 
 TEXT = """
 title = "t"
-guards = "g"
+property = "g"
 steps = [
   { do = "processor_dies", group = "w", at = "offsets", name = "dies" },
   { do = "heal", fault = "dies" },
@@ -57,7 +57,7 @@ def test_a_scenario_says_that_it_has_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; give it"),
         (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; give it a table"),
@@ -73,11 +73,11 @@ def test_a_scenario_says_that_it_has_one() -> None:
         ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
     ],
 )
-def test_what_it_cannot_be_is_said(old: str, new: str, told: str) -> None:
+def test_what_it_cannot_be_is_said(old: str, new: str, reported: str) -> None:
     assert old in TEXT
     with pytest.raises(BadInput) as refused:
         read(TEXT.replace(old, new, 1))
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
 
 
 def test_a_reader_is_none() -> None:
@@ -103,7 +103,7 @@ def test_by_what_it_guarantees_it_is_told_apart() -> None:
 @pytest.mark.parametrize("name", ["streams_copies", "contract_streams_dies"])
 def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
     scenario = scenarios.load(name)
-    weak = scenarios.weakened(scenario)
+    weak = scenarios.negative_control(scenario)
     check_steps(weak)
     assert weak.own_streams
     assert {p.processes.commits for p in weak.producers if p.processes} == {"after"}
@@ -125,7 +125,7 @@ def test_without_its_jars_it_is_named_as_not_run() -> None:
     options = GateOptions(kafka="4.3.1", seed=1, leave_out=True)
     wanted = [scenarios.load("calm"), scenarios.load("contract_streams_dies")]
     release = Release("4.3.1", "c", "s", ())
-    cast, nobody = cast_of(options, wanted, ["processes"], release, lacking={"streams": "it cannot be had"})
+    cast, nobody = assign_backends(options, wanted, ["processes"], release, lacking={"streams": "it cannot be had"})
     assert cast == {"calm": "processes"}
     assert nobody == {"contract_streams_dies": "scenario contract_streams_dies: it cannot be had"}
     scenario = read(TEXT)

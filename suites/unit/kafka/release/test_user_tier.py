@@ -44,7 +44,7 @@ def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "'class_name' is missing"),
         ("class_name = ", "not valid TOML"),
@@ -57,12 +57,12 @@ def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
     ],
 )
 def test_anything_else_is_one_sentence(
-    file: Path, text: str | None, told: str, capsys: pytest.CaptureFixture[str]
+    file: Path, text: str | None, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file.parent / "empty").mkdir()
     if text is not None:
         file.write_text(text)
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=reported):
         read_user_storage(file)
     assert invoke(["run", "tiered_outage", "--tier-storage", str(file)]) is Exit.USAGE
     (line,) = capsys.readouterr().err.strip().splitlines()
@@ -86,7 +86,7 @@ def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
     wanted = scenario_selection.chosen(replace(options, only=("calm", "tiered_copy_killed", "tiered_outage")), [])
     assert {s.name: s.shape.tier for s in wanted} == {"calm": "", "tiered_copy_killed": "user", "tiered_outage": "user"}
     options = replace(options, leave_out=True)
-    cast, nobody = scenario_selection.cast_of(options, wanted, ["processes"], RELEASE)
+    cast, nobody = scenario_selection.assign_backends(options, wanted, ["processes"], RELEASE)
     assert set(cast) == {"calm", "tiered_copy_killed"}
     assert "tier_outage is about what lies in the remote tier" in nobody["tiered_outage"]
     assert scenarios.load("tiered_outage").shape.tier == "local"
@@ -126,10 +126,10 @@ def test_it_is_tried_before_anything_starts(java: Path) -> None:
     assert with_user_storage(found, cache=java / "none", **GIVEN) is found
     (java / "says").write_text("WARN noise\nstorage-reader: java.lang.ClassNotFoundException: org.example.Far\n")
     (java / "code").write_text("1")
-    told = (
+    reported = (
         r"^what org.example.Far holds cannot be read: java.lang.ClassNotFoundException: org.example.Far: mend what --"
     )
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=reported):
         with_user_storage(release, cache=java / "cache", **GIVEN)
 
 

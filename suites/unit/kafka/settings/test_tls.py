@@ -28,9 +28,9 @@ from harness.model.secured import producer_name, reader_name, unproven
 from harness.run import tls_probe
 from harness.run.tls_probe import answer_to_plaintext, spoken
 from harness.workload.access import Access, bytes_by_protocol
-from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.consumers.live_readers import LiveReader, ReadContext
 from harness.workload.meters import Meters
-from harness.workload.producers.recording_producer import Desk, RecordingProducer, Target
+from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 
 SECURE = ClusterShape(secure=True)
@@ -38,7 +38,7 @@ RELEASE = Release("4.3.1", "", "", ())
 
 
 def scenario(**more: Any) -> Scenario:
-    plain = {"title": "t", "guards": "g", "topics": {"a": {}}, "producers": {"p": {"topics": ["a"]}}, **more}
+    plain = {"title": "t", "property": "g", "topics": {"a": {}}, "producers": {"p": {"topics": ["a"]}}, **more}
     return from_plain(plain, "s", check_steps)
 
 
@@ -139,20 +139,20 @@ def test_a_plain_cluster_has_nothing_of_it(tmp_path: Path) -> None:
     assert Security.of(tmp_path, ClusterShape()) is None
     assert list(tmp_path.iterdir()) == []
     node = Node(node=101, address="a", advertised=None, controllers=(101,), brokers=1, data=Path("/d"))
-    told = node_properties(RELEASE, node)["listener.security.protocol.map"]
-    assert {pair.split(":")[1] for pair in told.split(",")} == {"PLAINTEXT"}
+    reported = node_properties(RELEASE, node)["listener.security.protocol.map"]
+    assert {pair.split(":")[1] for pair in reported.split(",")} == {"PLAINTEXT"}
     assert Access().of("any") == {}
 
 
 def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) -> None:
     node = Node(node=1, address="a", advertised=None, controllers=(101,), brokers=1, data=Path("/d"), stores=stores)
-    told = node_properties(RELEASE, node)
+    reported = node_properties(RELEASE, node)
     assert (
-        told["listener.security.protocol.map"]
+        reported["listener.security.protocol.map"]
         == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,LONE:SASL_SSL,DIRECT:PLAINTEXT"
     )
-    assert told["listener.name.repl.ssl.client.auth"] == "required"
-    assert [key for key in told if "ssl" in key + told[key].lower() and variable_of(key) is None] == []
+    assert reported["listener.name.repl.ssl.client.auth"] == "required"
+    assert [key for key in reported if "ssl" in key + reported[key].lower() and variable_of(key) is None] == []
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ def test_bytes_are_counted_by_protocol() -> None:
         "127.0.0.1:4/bootstrap": (0, 0, "configured"),
         "GroupCoordinator": (7, 7, "logical"),
     }
-    told = ", ".join(
+    reported = ", ".join(
         f'"{name}": {{"txbytes": {tx}, "rxbytes": {rx}, "source": "{source}"}}'
         for name, (tx, rx, source) in brokers.items()
     )
-    statistics = f'{{"brokers": {{{told}}}}}'
+    statistics = f'{{"brokers": {{{reported}}}}}'
     assert bytes_by_protocol(statistics) == {"sasl_ssl": 33, "plaintext": 5}
     access = Access({"security.protocol": "SASL_SSL"})
     access.of("me")["stats_cb"](statistics)
@@ -213,7 +213,7 @@ def secured(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("reported", "said"),
     [
         (secured(), []),
         (None, ["nothing tells by which way records went"]),
@@ -238,8 +238,8 @@ def secured(**more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_proves_that_records_went_by_tls(told: dict[str, Any] | None, said: list[str]) -> None:
-    assert unproven(told, [1], ["p", "r"]) == said
+def test_what_proves_that_records_went_by_tls(reported: dict[str, Any] | None, said: list[str]) -> None:
+    assert unproven(reported, [1], ["p", "r"]) == said
 
 
 def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp
     targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
     bundle = BundleWriter(tmp_path)
     tables = {"ledger": bundle.table("ledger", "one"), "reservations": bundle.table("reservations", "one")}
-    desk = Desk(
+    context = ProducerContext(
         bootstrap="127.0.0.1:1",
         targets=targets,
         numbers=Numbers(),
@@ -268,9 +268,11 @@ def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp
         **tables,
     )
     # Without TLS of its own: what it is told is handed on in any case.
-    producer = RecordingProducer(Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), desk)
+    producer = RecordingProducer(
+        Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), context
+    )
     producer._statistics_of(1)(STATISTICS)
-    reading = ReadingDesk(bootstrap="", targets=targets, run=1, access=access)
+    reading = ReadContext(bootstrap="", targets=targets, run=1, access=access)
     reader = LiveReader(Reader(name="one", topics=("t",)), reading, bundle.table("observations", "one"))
     reader._settings()["stats_cb"](STATISTICS)
     producer.close(0.1)

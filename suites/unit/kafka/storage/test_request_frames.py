@@ -16,9 +16,9 @@ def end_txn(version: int, client: str = "held-1f") -> bytes:
 
 
 def answer(version: int, code: int) -> bytes:
-    told = EndTxnResponse(throttle_time_ms=0, error_code=code, version=version)
-    told.with_header(correlation_id=77)
-    return bytes(told.encode(header=True))
+    reported = EndTxnResponse(throttle_time_ms=0, error_code=code, version=version)
+    reported.with_header(correlation_id=77)
+    return bytes(reported.encode(header=True))
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 5])

@@ -11,7 +11,7 @@ from harness.model.contract.contract import OffsetsContract, TopicContract, cont
 from harness.model.contract.internal_topics import InternalContract
 from harness.model.errors import BadInput
 from harness.model.scenario.rules import check
-from harness.model.scenario.scenario import ClusterShape, ExactLoss, Permits, Producer, Scenario, Step, Topic
+from harness.model.scenario.scenario import AllowedAnomalies, ClusterShape, ExactLoss, Producer, Scenario, Step, Topic
 
 FOREVER = str((1 << 63) - 1)
 
@@ -21,7 +21,7 @@ def promised(topic: dict[str, str] | None = None, **broker: Any) -> TopicContrac
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         shape=ClusterShape(config=config),
         topics=(Topic(name="t", config=topic or {}),),
         producers=(Producer(name="p", topics=("t",)),),
@@ -67,10 +67,10 @@ def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         topics=(Topic(name="t", replicas=topic), Topic(name="other", replicas=1)),
         producers=(Producer(name="p", topics=("t", "other")),),
-        permits=Permits(exact_losses=losses),
+        allowed_anomalies=AllowedAnomalies(exact_losses=losses),
     )
     assert contract_of(scenario).may_jump("t") is jumps
 
@@ -78,7 +78,7 @@ def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
 def test_evidence_from_before_says_nothing_of_it() -> None:
     plain = contract_of(
         Scenario(
-            name="s", title="", guards="", topics=(Topic(name="t"),), producers=(Producer(name="p", topics=("t",)),)
+            name="s", title="", property="", topics=(Topic(name="t"),), producers=(Producer(name="p", topics=("t",)),)
         )
     ).as_dict()
     for key in ("flush_messages", "flush_ms"):
@@ -94,16 +94,16 @@ def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
         "offsets.retention.minutes": "1",
     }
     topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
-    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    scenario = Scenario(name="s", title="", property="", topics=(topic,), producers=(producer,))
     by_default = OffsetsContract(partitions=10, replicas=3, min_insync_replicas=2, unclean_election=False)
     assert contract_of(scenario).offsets == by_default
     assert by_default.retention_minutes == 7 * 24 * 60
-    told = contract_of(replace(scenario, shape=ClusterShape(brokers=2, config=config)))
-    assert told.offsets == OffsetsContract(
+    reported = contract_of(replace(scenario, shape=ClusterShape(brokers=2, config=config)))
+    assert reported.offsets == OffsetsContract(
         partitions=4, replicas=2, min_insync_replicas=1, unclean_election=True, retention_minutes=1
     )
-    assert contract_from_dict(told.as_dict()) == told
-    old = told.as_dict()
+    assert contract_from_dict(reported.as_dict()) == reported
+    old = reported.as_dict()
     del old["offsets"]
     assert contract_from_dict(old).offsets is None
 
@@ -117,14 +117,14 @@ def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_i
         "unclean.leader.election.enable": "true",
     }
     topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
-    scenario = Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,))
+    scenario = Scenario(name="s", title="", property="", topics=(topic,), producers=(producer,))
     assert contract_of(scenario).tier is None
     by_default = contract_of(replace(scenario, shape=ClusterShape(tier="local"))).tier
     assert by_default == InternalContract(partitions=5, replicas=3, min_insync_replicas=2, unclean_election=False)
-    told = contract_of(replace(scenario, shape=ClusterShape(tier="local", config=config)))
-    assert told.tier == InternalContract(partitions=1, replicas=2, min_insync_replicas=1, unclean_election=True)
-    assert contract_from_dict(told.as_dict()) == told
-    old = told.as_dict()
+    reported = contract_of(replace(scenario, shape=ClusterShape(tier="local", config=config)))
+    assert reported.tier == InternalContract(partitions=1, replicas=2, min_insync_replicas=1, unclean_election=True)
+    assert contract_from_dict(reported.as_dict()) == reported
+    old = reported.as_dict()
     del old["tier"]
     assert contract_from_dict(old).tier is None
 
@@ -133,7 +133,7 @@ def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
     topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
     step = Step(do="delete_objects", name="gone", args={"of": "t/0"})
     contract = contract_of(
-        Scenario(name="s", title="", guards="", topics=(topic,), producers=(producer,), steps=(step,))
+        Scenario(name="s", title="", property="", topics=(topic,), producers=(producer,), steps=(step,))
     )
     assert contract.object_deletions == ("gone",)
     assert contract_from_dict(contract.as_dict()) == contract
@@ -144,17 +144,17 @@ def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         topics=tuple(Topic(name=name) for name in names),
         producers=(Producer(name="p", topics=names),),
-        permits=Permits(unclean_election=True),
+        allowed_anomalies=AllowedAnomalies(unclean_election=True),
     )
 
     def permitted(*on: str) -> list[str]:
-        told = contract_of(replace(scenario, steps=(Step(do="elect_unclean", name="elect", args={"on": [*on]}),)))
-        assert told.offsets is not None
-        here = [name for name, topic in told.topics.items() if topic.unclean_election]
-        return [*here, "__consumer_offsets"] if told.offsets.unclean_election else here
+        reported = contract_of(replace(scenario, steps=(Step(do="elect_unclean", name="elect", args={"on": [*on]}),)))
+        assert reported.offsets is not None
+        here = [name for name, topic in reported.topics.items() if topic.unclean_election]
+        return [*here, "__consumer_offsets"] if reported.offsets.unclean_election else here
 
     assert permitted("t/0") == ["t"]
     assert permitted("tt/*", "u/1") == ["tt", "u"]
@@ -165,8 +165,8 @@ def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else
 def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none() -> None:
     topics = (Topic(name="t", config={"unclean.leader.election.enable": "true"}), Topic(name="clean"))
     scenario = Scenario(
-        name="s", title="", guards="", topics=topics, producers=(Producer(name="p", topics=("t", "clean")),)
+        name="s", title="", property="", topics=topics, producers=(Producer(name="p", topics=("t", "clean")),)
     )
-    for permits in (Permits(), Permits(unclean_election=True)):
-        told = contract_of(replace(scenario, permits=permits)).topics
-        assert (told["t"].unclean_election, told["clean"].unclean_election) == (True, False)
+    for allowed_anomalies in (AllowedAnomalies(), AllowedAnomalies(unclean_election=True)):
+        reported = contract_of(replace(scenario, allowed_anomalies=allowed_anomalies)).topics
+        assert (reported["t"].unclean_election, reported["clean"].unclean_election) == (True, False)

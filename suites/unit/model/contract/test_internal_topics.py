@@ -42,8 +42,8 @@ def test_with_a_tier_there_is_a_topic_that_tells_of_it() -> None:
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
     }
-    told = [internal_topics(ClusterShape(tier="local", config=settings))[-1] for settings in ({}, config)]
-    assert [(t.name, t.partitions, t.replicas) for t in told] == [
+    reported = [internal_topics(ClusterShape(tier="local", config=settings))[-1] for settings in ({}, config)]
+    assert [(t.name, t.partitions, t.replicas) for t in reported] == [
         ("__remote_log_metadata", 5, 3),
         ("__remote_log_metadata", 1, 2),
     ]
@@ -66,7 +66,7 @@ def test_a_step_has_the_partition_in_place_of_the_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         ('do = "cut_followers", of = "offsets(reader)"', "offsets(reader): no group 'reader'; did you mean 'readers'?"),
         ('do = "kill", node = "leader(__consumer_ofsets/0)"', "did you mean '__consumer_offsets'?"),
@@ -81,8 +81,8 @@ def test_a_step_has_the_partition_in_place_of_the_group() -> None:
         ('do = "delete_group", group = "readers"', 'first give { do = "reader_away"'),
     ],
 )
-def test_what_is_no_place_or_needs_load_is_refused(step: str, told: str) -> None:
-    assert told in refused(with_steps(f"{{ {step} }}"))
+def test_what_is_no_place_or_needs_load_is_refused(step: str, reported: str) -> None:
+    assert reported in refused(with_steps(f"{{ {step} }}"))
 
 
 def test_a_stage_names_places_of_topics_that_are_kafkas_own() -> None:

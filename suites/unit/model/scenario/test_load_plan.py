@@ -18,9 +18,12 @@ def test_the_gate_shares_the_total() -> None:
 def test_who_is_outside_the_gate_gets_what_his_share_is_beside_it() -> None:
     gate = scenarios.gate()
     inside, outside = scenarios.load("leader_killed"), scenarios.load("contract_leader_dies")
-    alike = replace(outside, share=inside.share)
+    alike = replace(outside, load_weight=inside.load_weight)
     assert records_of(alike, gate, TOTAL) == records_of(inside, gate, TOTAL)
-    assert records_of(replace(alike, share=inside.share / 10), gate, TOTAL) * 10 <= records_of(inside, gate, TOTAL) + 10
+    assert (
+        records_of(replace(alike, load_weight=inside.load_weight / 10), gate, TOTAL) * 10
+        <= records_of(inside, gate, TOTAL) + 10
+    )
 
 
 def test_nobody_gets_nothing() -> None:

@@ -24,7 +24,7 @@ def scenario(
 ) -> Scenario:
     plain = {
         "title": "t",
-        "guards": "g",
+        "property": "g",
         "shape": {"tier": "local"} if shape is None else shape,
         "topics": {"far": {"partitions": 2, "config": SMALL if config is None else config}, "near": {}},
         "producers": producers or {"p": {"topics": ["far"], "value_bytes": 2000}},

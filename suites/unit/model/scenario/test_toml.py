@@ -1,4 +1,4 @@
-"""Scenario files: what they mean, what is refused and with which hint, and how a weakening is applied."""
+"""Scenario files: what they mean, what is refused and with which hint, and how a negative control is applied."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from harness import scenarios
 from harness.faults.steps.registry import check_steps
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario, Step
-from harness.model.scenario.toml import from_plain, parse, patched, to_plain, weakened
+from harness.model.scenario.toml import from_plain, negative_control, parse, patched, to_plain
 
 SMALL = """
 title = "t"
-guards = "g"
+property = "g"
 steps = [
   { do = "kill", node = "leader(plain/0)", name = "down" },
   { do = "wait_leader_changed", since = "down" },
@@ -30,10 +30,10 @@ def read(text: str) -> Scenario:
 
 
 def refused(text: str) -> str:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as reported:
         read(text)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(reported.value)
+    return str(reported.value)
 
 
 def test_defaults_mean_does_not_matter_here() -> None:
@@ -53,19 +53,19 @@ def test_kafka_keys_may_stand_without_quotes_and_values_become_text() -> None:
 
 def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
     steps = 'steps = [{ do = "wait_healthy" }, { do = "hold", seconds = 1 }, { do = "wait_healthy" }]'
-    scenario = read(f'title = "t"\nguards = "g"\n{steps}\n' + SMALL[SMALL.index("[topics") :])
+    scenario = read(f'title = "t"\nproperty = "g"\n{steps}\n' + SMALL[SMALL.index("[topics") :])
     assert [s.name for s in scenario.steps] == ["wait_healthy", "hold", "wait_healthy_2"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ('title = "t"', 'titel = "t"', "small: unknown key 'titel'; did you mean 'title'?"),
-        ('guards = "g"', "", "'guards' is missing"),
-        ('guards = "g"', "guards = 3", "guards: 3 where a text in quotes belongs"),
-        ('guards = "g"', 'guards = "g"\ngate = "yes"', "gate: 'yes' where true or false belongs"),
-        ('guards = "g"', 'guards = "g"\nload_s = true', "load_s: true where a number belongs"),
-        ('guards = "g"', 'guards = "g"\nname = "x"', "remove `name`"),
+        ('property = "g"', "", "'property' is missing"),
+        ('property = "g"', "property = 3", "property: 3 where a text in quotes belongs"),
+        ('property = "g"', 'property = "g"\ngate = "yes"', "gate: 'yes' where true or false belongs"),
+        ('property = "g"', 'property = "g"\nload_s = true', "load_s: true where a number belongs"),
+        ('property = "g"', 'property = "g"\nname = "x"', "remove `name`"),
         ('do = "kill"', 'do = "kil"', "step down: nothing is called 'kil'; did you mean 'kill'?"),
         ('node = "leader(plain/0)"', 'nod = "leader(plain/0)"', "unknown key 'nod'; did you mean 'node'?"),
         ('node = "leader(plain/0)"', 'node = "leder(plain/0)"', "unknown target 'leder'; did you mean 'leader'?"),
@@ -89,9 +89,9 @@ def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
         ("[producers.plain]", "[producers.plain]\nvalue_byte = 1", "did you mean 'value_bytes'?"),
     ],
 )
-def test_what_means_nothing_is_refused_with_a_hint(old: str, new: str, told: str) -> None:
+def test_what_means_nothing_is_refused_with_a_hint(old: str, new: str, reported: str) -> None:
     assert old in SMALL
-    assert told in refused(SMALL.replace(old, new, 1))
+    assert reported in refused(SMALL.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_shape_without_addresses_is_refused(nodes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "reported"),
     [
         ('"retention.ms" = "abc"', "retention.ms = 'abc'; give a whole number from -1"),
         ('"retention.ms" = 1.5', "retention.ms = '1.5'"),
@@ -123,27 +123,27 @@ def test_a_shape_without_addresses_is_refused(nodes: str) -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["topics.plain", "shape"])
-def test_settings_that_no_broker_would_take_are_refused(config: str, told: str, place: str) -> None:
+def test_settings_that_no_broker_would_take_are_refused(config: str, reported: str, place: str) -> None:
     text = SMALL.replace('config = { "min.insync.replicas" = 2 }', "") + f"[{place}.config]\n{config}\n"
     key = config.split('"')[1]
     assert f"small: {place}: config: {key} = " in refused(text)
-    assert told in refused(text)
+    assert reported in refused(text)
 
 
 def test_settings_of_brokers_have_names_of_their_own() -> None:
-    told = refused(f'{SMALL}[shape.config]\n"log.retention.ms" = "1h"\n')
-    assert "small: shape: config: log.retention.ms = '1h'" in told
+    reported = refused(f'{SMALL}[shape.config]\n"log.retention.ms" = "1h"\n')
+    assert "small: shape: config: log.retention.ms = '1h'" in reported
     read(f'{SMALL}[shape.config]\n"log.cleanup.policy" = "compact, delete"\nlog.retention.ms = -1\n')
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
-        ('guards = "g"', 'guards = "g"\nload_s = nan', "load_s = nan; give a number from 0 to 86400"),
-        ('guards = "g"', 'guards = "g"\nload_s = inf', "load_s = inf"),
-        ('guards = "g"', f'guards = "g"\nload_s = 1{"0" * 400}', "that is no number to work with"),
-        ('guards = "g"', f'guards = "g"\nload_s = 1{"0" * 5000}', "not valid TOML"),
-        ('guards = "g"', 'guards = "g"\nshare = -1', "share = -1.0"),
+        ('property = "g"', 'property = "g"\nload_s = nan', "load_s = nan; give a number from 0 to 86400"),
+        ('property = "g"', 'property = "g"\nload_s = inf', "load_s = inf"),
+        ('property = "g"', f'property = "g"\nload_s = 1{"0" * 400}', "that is no number to work with"),
+        ('property = "g"', f'property = "g"\nload_s = 1{"0" * 5000}', "not valid TOML"),
+        ('property = "g"', 'property = "g"\nload_weight = -1', "load_weight = -1.0"),
         ("[topics.plain]", "[topics.plain]\npartitions = 0", "topics.plain: partitions = 0; give a number from 1"),
         ("[topics.plain]", "[topics.plain]\nreplicas = 0", "0 replicas on 3 brokers; use 1 to 3"),
         ("[topics.plain]", "[topics.plain]\npartitions = 1\nassignment = [[1, 1, 2, 3]]", "is not 3 of the brokers"),
@@ -161,15 +161,15 @@ def test_settings_of_brokers_have_names_of_their_own() -> None:
         ('since = "down" }', 'since = "down", name = { a = 1 } }', "name: {'a': 1} where"),
     ],
 )
-def test_what_no_run_could_use_is_refused(old: str, new: str, told: str) -> None:
+def test_what_no_run_could_use_is_refused(old: str, new: str, reported: str) -> None:
     assert old in SMALL
-    assert told in refused(SMALL.replace(old, new, 1))
+    assert reported in refused(SMALL.replace(old, new, 1))
 
 
 def test_broken_toml_says_where() -> None:
-    told = refused("title = 1\n]\n")
-    assert "not valid TOML" in told
-    assert "line 2" in told
+    reported = refused("title = 1\n]\n")
+    assert "not valid TOML" in reported
+    assert "line 2" in reported
 
 
 def test_a_wrong_regression_is_refused() -> None:
@@ -190,12 +190,12 @@ def test_two_steps_of_one_name_are_refused() -> None:
 
 def test_a_wrong_weakening_is_refused() -> None:
     def with_patch(patch: str, expect: str = '["lost"]') -> str:
-        return refused(f'{SMALL}\n[weakening]\nwhat = "w"\nexpect = {expect}\npatch = {patch}\n')
+        return refused(f'{SMALL}\n[negative_control]\nwhat = "w"\nexpect = {expect}\npatch = {patch}\n')
 
     assert "no step 'dwn'; did you mean 'down'?" in with_patch('{ "steps.dwn.node" = "brokers" }')
     assert "did you mean 'producers'?" in with_patch('{ "producer.plain.acks" = "1" }')
     assert "unknown key 'ack'" in with_patch('{ "producers.plain.ack" = "1" }')
-    assert "weakening changes nothing" in with_patch('{ "producers.plain.acks" = "all" }')
+    assert "negative control changes nothing" in with_patch('{ "producers.plain.acks" = "all" }')
     assert "did you mean 'lost'?" in with_patch('{ "producers.plain.acks" = "all" }', '["lst"]')
 
 
@@ -237,10 +237,10 @@ def test_the_plain_form_gives_the_scenario_back() -> None:
 
 def test_weakened_twin_differs_only_by_its_patch() -> None:
     scenario = scenarios.load("leader_isolated")
-    twin = weakened(scenario, check_steps)
-    assert twin.weakening is None
+    twin = negative_control(scenario, check_steps)
+    assert twin.negative_control is None
     assert [(p.name, p.acks) for p in twin.producers] == [("plain", "1"), ("other", "all"), ("keyed", "all")]
     assert twin.steps == scenario.steps
     assert twin.topics == scenario.topics
-    with pytest.raises(BadInput, match="names no weakening"):
-        weakened(twin, check_steps)
+    with pytest.raises(BadInput, match="names no negative control"):
+        negative_control(twin, check_steps)

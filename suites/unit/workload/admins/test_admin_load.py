@@ -12,9 +12,9 @@ import pytest
 
 from harness.kafka.admin.operations import refusal, request
 from harness.kafka.admin.wire import Unanswered
+from harness.model.entities import ALLOWED, FIRST_PAIR, MetadataEntity, Sort
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario.scenario import Admin
-from harness.model.things import ALLOWED, FIRST_PAIR, Sort, Thing
 from harness.model.waiting import wait_for
 from harness.workload.admins import admin_load
 from harness.workload.admins.admin_load import AdminLoop, addresses_of
@@ -23,15 +23,15 @@ from harness.workload.producers.outcomes import ADMIN_VALIDATIONS, NOT_SENT, out
 
 BOOTSTRAP = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
 THINGS = {
-    Did.CREATE_TOPIC: Thing(Sort.TOPIC, "ops-topic-1"),
-    Did.DELETE_TOPIC: Thing(Sort.TOPIC, "ops-topic-1"),
-    Did.SET_CONFIG: Thing(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
-    Did.UNSET_CONFIG: Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
-    Did.CREATE_ACL: Thing(Sort.ACL, "ops-acl-1"),
-    Did.DELETE_ACL: Thing(Sort.ACL, "ops-acl-1"),
-    Did.SET_USER: Thing(Sort.USER, "ops-user-1"),
-    Did.DELETE_USER: Thing(Sort.USER, "ops-user-1"),
-    Did.REASSIGN: Thing(Sort.REPLICAS, "ops-standing-0", "3"),
+    Did.CREATE_TOPIC: MetadataEntity(Sort.TOPIC, "ops-topic-1"),
+    Did.DELETE_TOPIC: MetadataEntity(Sort.TOPIC, "ops-topic-1"),
+    Did.SET_CONFIG: MetadataEntity(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
+    Did.UNSET_CONFIG: MetadataEntity(Sort.BROKER_CONFIG, "", "max.connections.per.ip"),
+    Did.CREATE_ACL: MetadataEntity(Sort.ACL, "ops-acl-1"),
+    Did.DELETE_ACL: MetadataEntity(Sort.ACL, "ops-acl-1"),
+    Did.SET_USER: MetadataEntity(Sort.USER, "ops-user-1"),
+    Did.DELETE_USER: MetadataEntity(Sort.USER, "ops-user-1"),
+    Did.REASSIGN: MetadataEntity(Sort.REPLICAS, "ops-standing-0", "3"),
 }
 DENIED = {"error_code": 0, "matching_acls": [{"error_code": 7}]}
 MISSING = {"partitions": [{"error_code": 3}]}
@@ -41,8 +41,8 @@ VALUES: Mapping[Did, str] = {Did.CREATE_TOPIC: "7", Did.SET_CONFIG: "7", Did.SET
 # --- the plan ---
 
 
-def planned(count: int, does: tuple[str, ...] = Admin(name="x").does, things: int = 6) -> list[Wanted]:
-    plan = Plan(Admin(name="ops", does=does, things=things), 3, Random(1))
+def planned(count: int, does: tuple[str, ...] = Admin(name="x").does, entities: int = 6) -> list[Wanted]:
+    plan = Plan(Admin(name="ops", does=does, entities=entities), 3, Random(1))
     wanted = []
     for _ in range(count):
         wanted.append(plan.next())
@@ -51,19 +51,19 @@ def planned(count: int, does: tuple[str, ...] = Admin(name="x").does, things: in
 
 
 def test_kinds_of_work_have_their_turns() -> None:
-    sorts = [wanted.thing.sort for wanted in planned(10)]
+    sorts = [wanted.metadata_entity.sort for wanted in planned(10)]
     assert sorts[:5] == sorts[5:]
     assert len(set(sorts[:5])) == 5
 
 
 def test_each_thing_is_left_alone_after_a_few_operations() -> None:
-    names = [wanted.thing.name for wanted in planned(12, ("topics",))]
+    names = [wanted.metadata_entity.name for wanted in planned(12, ("topics",))]
     assert names == [f"ops-topic-{n}" for n in (0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 5)]
 
 
 def test_what_was_made_is_unmade_and_made_again_and_all_numbers_differ() -> None:
     wanted = planned(600, ("topics",))
-    of_one = [(w.did, w.after is None) for w in wanted if w.thing.name == "ops-topic-2"]
+    of_one = [(w.did, w.after is None) for w in wanted if w.metadata_entity.name == "ops-topic-2"]
     assert of_one[:4] == [
         (Did.CREATE_TOPIC, False),
         (Did.DELETE_TOPIC, True),
@@ -75,15 +75,15 @@ def test_what_was_made_is_unmade_and_made_again_and_all_numbers_differ() -> None
 
 
 def test_no_value_comes_twice_in_a_row_on_one_thing() -> None:
-    was: dict[Thing, str | None] = {THINGS[Did.REASSIGN]: FIRST_PAIR}
+    was: dict[MetadataEntity, str | None] = {THINGS[Did.REASSIGN]: FIRST_PAIR}
     for wanted in planned(2000):
-        if wanted.thing in was and wanted.did is not Did.UNSET_CONFIG:
-            assert was[wanted.thing] != wanted.after
-        was[wanted.thing] = wanted.after
+        if wanted.metadata_entity in was and wanted.did is not Did.UNSET_CONFIG:
+            assert was[wanted.metadata_entity] != wanted.after
+        was[wanted.metadata_entity] = wanted.after
 
 
 def test_a_refused_operation_leaves_the_thing_as_it_is_believed_to_be() -> None:
-    plan = Plan(Admin(name="ops", does=("acls",), things=1), 3, Random(1))
+    plan = Plan(Admin(name="ops", does=("acls",), entities=1), 3, Random(1))
     assert plan.next().did is Did.CREATE_ACL
     assert plan.next().did is Did.CREATE_ACL
     plan.done(Wanted(Did.CREATE_ACL, THINGS[Did.CREATE_ACL], ALLOWED))
@@ -203,8 +203,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, table: Table, script: Script, rows: int
 def test_outcomes_are_those_of_the_one_attempt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     fates = (ConnectionRefusedError(), TimeoutError(), ConnectionResetError(), struct.error(), Unanswered(), DONE)
     loop = ran(monkeypatch, table, Script(*fates), 7)
-    told = [(row["outcome"], row["error"]) for row in table.rows[:6]]
-    assert told == [
+    reported = [(row["outcome"], row["error"]) for row in table.rows[:6]]
+    assert reported == [
         ("refused", "_NOT_SENT"),
         ("unknown", "_TIMED_OUT"),
         ("unknown", "_TRANSPORT"),
@@ -216,7 +216,7 @@ def test_outcomes_are_those_of_the_one_attempt(monkeypatch: pytest.MonkeyPatch, 
     assert loop.ended(0, Outcome.UNKNOWN) == 3
     assert loop.ended(table.rows[1]["called_ns"], Outcome.REFUSED) == 1
     assert loop.ended(0) == len(table.rows)
-    assert loop.thing("acl User:ops-acl-0 ALLOW READ TOPIC LITERAL ops-acl-0 from *").sort is Sort.ACL
+    assert loop.metadata_entity("acl User:ops-acl-0 ALLOW READ TOPIC LITERAL ops-acl-0 from *").sort is Sort.ACL
 
 
 def test_brokers_are_asked_in_turn(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:

@@ -30,7 +30,7 @@ class Client:
         del timeout_s
         return [TopicPartition(p.topic, p.partition, self.at) for p in wanted]
 
-    def subscribe(self, topics: list[str], **told: Any) -> None: ...
+    def subscribe(self, topics: list[str], **reported: Any) -> None: ...
 
     def incremental_assign(self, parts: list[TopicPartition]) -> None: ...
 
@@ -130,7 +130,7 @@ def test_a_death_that_is_called_off_costs_nothing() -> None:
 
 SCENARIO = """
 title = "t"
-guards = "g"
+property = "g"
 [topics]
 t = {}
 x = {}

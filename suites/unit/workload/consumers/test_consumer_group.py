@@ -9,11 +9,11 @@ from confluent_kafka import TopicPartition
 
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.consumer_group import GroupReader
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
 
 PLACE = ("t", 0)
-DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
 
 
 class Table:

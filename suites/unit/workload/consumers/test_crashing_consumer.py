@@ -15,11 +15,11 @@ from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Producer, Reader, Scenario, Step, Topic
 from harness.workload.consumers import live_readers
 from harness.workload.consumers.consumer_group import behind
-from harness.workload.consumers.crashing_consumer import Death, MortalReader, spans
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
 
-DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
+DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
 
 
 class Message:
@@ -71,7 +71,7 @@ class Observed:
             self.next_offset["t", record.partition()] = record.offset() + 1
 
 
-class Member(MortalReader):
+class Member(CrashingReader):
     """What it has observed is kept, and its commits are not written."""
 
     def __init__(self, commits: str) -> None:
@@ -223,7 +223,7 @@ def test_one_of_several_members_is_refused() -> None:
     scenario = Scenario(
         name="s",
         title="",
-        guards="",
+        property="",
         topics=(Topic(name="t", partitions=1),),
         producers=(Producer(name="p", topics=("t",)),),
         readers=readers,

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers import live_readers
-from harness.workload.consumers.live_readers import LiveReader, ReadingDesk
+from harness.workload.consumers.live_readers import LiveReader, ReadContext
 from harness.workload.producers.recording_producer import Target
 
 
@@ -47,8 +47,8 @@ class Read:
 
     def __init__(self) -> None:
         self.targets = {"t": target("t", 2), "other": target("other", 1)}
-        desk = ReadingDesk(bootstrap="", targets=self.targets, run=1)
-        self.reader = LiveReader(Reader(name="r", topics=("t", "other")), desk, cast(Any, None))
+        context = ReadContext(bootstrap="", targets=self.targets, run=1)
+        self.reader = LiveReader(Reader(name="r", topics=("t", "other")), context, cast(Any, None))
         self.consumer = Consumer()
 
     def turn(self) -> set[tuple[str, int]]:

@@ -21,49 +21,49 @@ def resets(reset: Any = "latest") -> Resets:
     return Resets(Reader(name="r", topics=("t",), group="g", reset=reset))
 
 
-def began(told: Resets) -> list[tuple[Any, Any]]:
-    return [(row["committed"], row["began"]) for row in told.rows]
+def began(reported: Resets) -> list[tuple[Any, Any]]:
+    return [(row["committed"], row["began"]) for row in reported.rows]
 
 
 def test_who_begins_elsewhere_than_committed_has_a_row() -> None:
-    told = resets()
-    told.assigned({PLACE: 300, ("t", 1): -1001})
-    assert not told.known([PLACE])
-    told.given(cast(Any, [Message(0, 500), Message(0, 501)]))
-    assert told.known([PLACE])
-    assert not told.known([PLACE, ("t", 1)])
-    told.at_end(("t", 1), 7)
-    told.at_end(("t", 1), 9)
-    assert began(told) == [(300, 500), (None, 7)]
-    assert {(row["group"], row["reader"], row["topic"]) for row in told.rows} == {("g", "r", "t")}
+    reported = resets()
+    reported.assigned({PLACE: 300, ("t", 1): -1001})
+    assert not reported.known([PLACE])
+    reported.given(cast(Any, [Message(0, 500), Message(0, 501)]))
+    assert reported.known([PLACE])
+    assert not reported.known([PLACE, ("t", 1)])
+    reported.at_end(("t", 1), 7)
+    reported.at_end(("t", 1), 9)
+    assert began(reported) == [(300, 500), (None, 7)]
+    assert {(row["group"], row["reader"], row["topic"]) for row in reported.rows} == {("g", "r", "t")}
 
 
 def test_who_goes_on_where_it_had_committed_has_none() -> None:
-    told = resets()
-    told.assigned({PLACE: 3})
-    told.at_end(PLACE, 3)
-    assert (told.known([PLACE]), told.rows) == (True, [])
+    reported = resets()
+    reported.assigned({PLACE: 3})
+    reported.at_end(PLACE, 3)
+    assert (reported.known([PLACE]), reported.rows) == (True, [])
 
 
 def test_who_begins_for_the_first_time_has_none() -> None:
-    told = resets()
-    told.assigned({PLACE: -1001}, first=True)
-    told.given(cast(Any, [Message(0, 0)]))
-    assert (told.known([PLACE]), told.rows) == (True, [])
+    reported = resets()
+    reported.assigned({PLACE: -1001}, first=True)
+    reported.given(cast(Any, [Message(0, 0)]))
+    assert (reported.known([PLACE]), reported.rows) == (True, [])
 
 
 def test_who_refuses_to_begin_has_a_row_without_an_offset() -> None:
-    told = resets("error")
-    told.assigned({PLACE: -1001})
-    told.stopped(PLACE)
-    assert (told.known([PLACE]), began(told)) == (True, [(None, None)])
+    reported = resets("error")
+    reported.assigned({PLACE: -1001})
+    reported.stopped(PLACE)
+    assert (reported.known([PLACE]), began(reported)) == (True, [(None, None)])
 
 
 def test_whom_the_harness_sets_anew_is_not_watched() -> None:
-    told = resets("")
-    told.assigned({PLACE: 3})
-    told.given(cast(Any, [Message(0, 500)]))
-    assert told.rows == []
+    reported = resets("")
+    reported.assigned({PLACE: 3})
+    reported.given(cast(Any, [Message(0, 500)]))
+    assert reported.rows == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from harness.workload.consumers.processor import ProcessorDeath, ProcessorLoop
 
 TEXT = """
 title = "t"
-guards = "g"
+property = "g"
 steps = [
   { do = "processor_dies", group = "w", at = "produced", name = "dies" },
   { do = "heal", fault = "dies" },
@@ -47,7 +47,7 @@ def test_a_processor_is_promised_what_it_declares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         (' when = "input",', "", 'when = "input" and a table `processes` belong together'),
         (' processes = { reads = ["a"], group = "w" },', "", 'when = "input" and a table `processes` belong together'),
@@ -69,18 +69,18 @@ def test_a_processor_is_promised_what_it_declares() -> None:
         ('at = "produced"', 'at = "commit", zombie = true', 'one that dies at "commit" has no transaction open'),
     ],
 )
-def test_what_cannot_be_is_refused(old: str, new: str, told: str) -> None:
+def test_what_cannot_be_is_refused(old: str, new: str, reported: str) -> None:
     assert old in TEXT
     with pytest.raises(BadInput) as refused:
         parse(TEXT.replace(old, new, 1), "s", check_steps)
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
 
 
 def test_how_it_commits_can_be_weakened() -> None:
     twin = patched(parse(TEXT, "s"), {"producers.worker.processes.commits": "after"})
     assert twin.producers[1].processes is not None
     assert twin.producers[1].processes.commits == "after"
-    weak = scenarios.weakened(scenarios.load("contract_processor_dies"))
+    weak = scenarios.negative_control(scenarios.load("contract_processor_dies"))
     assert [p.processes.commits for p in weak.producers if p.processes] == ["before", "after", "before"]
 
 
@@ -88,12 +88,12 @@ class Load:
     """Lets its only processor die when it is told to."""
 
     def __init__(self, **death: Any) -> None:
-        self.told = death
+        self.reported = death
         self.death: ProcessorDeath | None = None
 
     def let_process_and_die(self, group: str, at: Any, records: int, *, zombie: bool) -> ProcessorDeath:
         assert (group, records) == ("w", 2)
-        self.death = ProcessorDeath(at=at, records=records, zombie=zombie, **self.told)
+        self.death = ProcessorDeath(at=at, records=records, zombie=zombie, **self.reported)
         return self.death
 
 
@@ -101,10 +101,10 @@ def bitten(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
     events: list[dict[str, Any]] = []
     stage: Any = SimpleNamespace(load=load, record_event=lambda kind, **facts: events.append({"kind": kind, **facts}))
     with ProcessorDies(group="w", records=2, **how).active(stage) as injected:
-        bite = injected.probe()
+        effect = injected.probe()
     assert load.death is not None
     assert load.death.called_off
-    return bite.held, bite.because, events
+    return effect.held, effect.because, events
 
 
 DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}
@@ -127,7 +127,7 @@ def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "held", "told"),
+    ("load", "held", "reported"),
     [
         (Load(held=1), False, "the processor of w was given 1 of 2 records"),
         (Load(**DIED, unlogged=1), False, "the processor of w died before 1 records were in a log"),
@@ -137,11 +137,11 @@ def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
         (Load(**DIED, fenced="_FENCED"), True, "died with 2 records in work, and its zombie was fenced (_FENCED)"),
     ],
 )
-def test_a_zombie_has_to_be_fenced(load: Load, held: bool, told: str) -> None:
+def test_a_zombie_has_to_be_fenced(load: Load, held: bool, reported: str) -> None:
     found, because, events = bitten(load, at="produced", zombie=True)
     assert found is held
-    assert told in because
-    assert len(events) == ("between" in load.told)
+    assert reported in because
+    assert len(events) == ("between" in load.reported)
 
 
 def test_what_a_processor_is_not_done_with() -> None:

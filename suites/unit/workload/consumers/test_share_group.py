@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from harness.commands.options import GateOptions
-from harness.commands.scenario_selection import cast_of
+from harness.commands.scenario_selection import assign_backends
 from harness.faults.clients.reader_dies import ReaderDies
 from harness.faults.steps.registry import check_steps
 from harness.kafka.admin import share_groups
@@ -24,7 +24,7 @@ from harness.model.scenario.scenario import Reader, Scenario
 from harness.model.scenario.toml import parse
 from harness.run.share_groups import drained, set_up
 from harness.workload.consumers.crashing_consumer import Death
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.consumers.share_group import ShareReader
 from harness.workload.java.java_process import JavaError
 from harness.workload.java.java_share import Answers
@@ -33,7 +33,7 @@ from suites.unit.faults.steps.scripted import stage_on
 
 TEXT = """
 title = "t"
-guards = "g"
+property = "g"
 STEPS
 [topics]
 t = { partitions = 2 }
@@ -43,7 +43,7 @@ p = { topics = ["t"] }
 one = { topics = ["t"], client = "java", group = "jobs", protocol = "share" MORE }
 """
 DIES = 'steps = [{ do = "reader_dies", group = "jobs" }, { do = "heal", fault = "reader_dies" }]'
-DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="T", partitions=2)}, run=1)
+DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="T", partitions=2)}, run=1)
 
 
 def read(more: str = "", steps: str = "", rest: str = "") -> Scenario:
@@ -51,17 +51,17 @@ def read(more: str = "", steps: str = "", rest: str = "") -> Scenario:
 
 
 def refused(more: str = "", steps: str = "", rest: str = "") -> str:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as reported:
         read(more, steps, rest)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(reported.value)
+    return str(reported.value)
 
 
 TWO = 'two = { topics = ["t"], client = "java", group = "jobs" PROTOCOL }'
 
 
 @pytest.mark.parametrize(
-    ("more", "rest", "told"),
+    ("more", "rest", "reported"),
     [
         (', commits = "before"', "", "acknowledges each record; leave out static and commits"),
         (", static = true", "", "acknowledges each record; leave out static and commits"),
@@ -83,8 +83,8 @@ TWO = 'two = { topics = ["t"], client = "java", group = "jobs" PROTOCOL }'
         ("", 'two = { topics = ["t"], group = "g", releases_every = 2 }', 'of a share group; say protocol = "share"'),
     ],
 )
-def test_what_does_not_go_together_is_refused(more: str, rest: str, told: str) -> None:
-    assert told in refused(more, rest=rest)
+def test_what_does_not_go_together_is_refused(more: str, rest: str, reported: str) -> None:
+    assert reported in refused(more, rest=rest)
 
 
 def test_steps_that_a_share_group_has_no_use_for() -> None:
@@ -119,7 +119,7 @@ def test_an_older_release_has_none() -> None:
     with pytest.raises(
         BadInput, match=r"Kafka 4\.1\.0 has not share groups for production, which came with 4\.2; give"
     ):
-        cast_of(GateOptions(seed=1), [read()], ["processes"], Release("4.1.0", "a", "here", ()))
+        assign_backends(GateOptions(seed=1), [read()], ["processes"], Release("4.1.0", "a", "here", ()))
 
 
 @pytest.mark.parametrize(("version", "has"), [("4.2.0", True), ("4.1.1", False), ("3.9.1", False)])
@@ -292,15 +292,15 @@ def test_the_step_says_with_how_many_it_died() -> None:
 class Admin:
     """A coordinator that tells one thing after the other."""
 
-    def __init__(self, *told: dict[tuple[str, int], ShareOffset]) -> None:
-        self.told = list(told)
+    def __init__(self, *reported: dict[tuple[str, int], ShareOffset]) -> None:
+        self.reported = list(reported)
         self.config: dict[str, dict[str, str]] = {}
 
     def alter_group_config(self, group: str, config: dict[str, str]) -> None:
         self.config[group] = config
 
     def share_offsets(self, _: str, __: float) -> dict[tuple[str, int], ShareOffset]:
-        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+        return self.reported.pop(0) if len(self.reported) > 1 else self.reported[0]
 
 
 def test_a_group_begins_at_the_start_unless_it_is_told_otherwise() -> None:
@@ -342,7 +342,7 @@ def answer(lag: int, error: int = 0, of_group: int = 0) -> Any:
 
 
 def test_an_answer_about_a_group() -> None:
-    assert share_groups._told(answer(3)) == ({("t", 1): ShareOffset(7, 3)}, None)
-    assert share_groups._told(answer(-1)) == ({("t", 1): ShareOffset(7, None)}, None)
-    assert share_groups._told(answer(0, error=3)) == ({}, "UNKNOWN_TOPIC_OR_PARTITION")
-    assert share_groups._told(answer(0, of_group=16)) == ({}, "NOT_COORDINATOR")
+    assert share_groups._reported(answer(3)) == ({("t", 1): ShareOffset(7, 3)}, None)
+    assert share_groups._reported(answer(-1)) == ({("t", 1): ShareOffset(7, None)}, None)
+    assert share_groups._reported(answer(0, error=3)) == ({}, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert share_groups._reported(answer(0, of_group=16)) == ({}, "NOT_COORDINATOR")

@@ -13,7 +13,7 @@ import pytest
 
 from harness.evidence.columns import arrow_schema
 from harness.model.scenario.scenario import Reader, Scenario, Step
-from harness.workload.consumers.live_readers import ReadingDesk
+from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.probe_places import (
     BELOW,
     EDGE,
@@ -23,9 +23,9 @@ from harness.workload.drain.probe_places import (
     TIME,
     Ask,
     Logs,
-    aloof_groups,
     asks_of,
     logs_of,
+    non_committing_groups,
 )
 from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, ProbePatience, Prober
 
@@ -95,14 +95,14 @@ def test_of_many_partitions_some_are_read(tmp_path: Path) -> None:
 
 def test_groups_that_a_member_had_better_not_join_are_read_from_their_commits_only() -> None:
     def scenario(*readers: Reader, steps: tuple[Step, ...] = ()) -> Scenario:
-        return Scenario(name="s", title="", guards="", readers=readers, steps=steps)
+        return Scenario(name="s", title="", property="", readers=readers, steps=steps)
 
     plain = Reader(name="a", topics=("t",), group="g")
-    assert aloof_groups(scenario(plain, Reader(name="b", topics=("t",)))) == frozenset()
-    assert aloof_groups(scenario(plain, replace(plain, group="h", static=True))) == {"h"}
-    assert aloof_groups(scenario(plain, replace(plain, group="n", protocol="consumer"))) == {"n"}
+    assert non_committing_groups(scenario(plain, Reader(name="b", topics=("t",)))) == frozenset()
+    assert non_committing_groups(scenario(plain, replace(plain, group="h", static=True))) == {"h"}
+    assert non_committing_groups(scenario(plain, replace(plain, group="n", protocol="consumer"))) == {"n"}
     turn = Step(do="restart_reader", name="over", args={"reader": "a", "protocol": "consumer"})
-    assert aloof_groups(scenario(plain, steps=(turn,))) == {"g"}
+    assert non_committing_groups(scenario(plain, steps=(turn,))) == {"g"}
 
 
 class Told:
@@ -122,11 +122,11 @@ class Told:
 
 
 def answered(*messages: Told) -> Answer:
-    desk = ReadingDesk(bootstrap="", targets={}, run=1)
-    prober = Prober({}, logs_of(READS), desk, "read_committed", ProbePatience(), 0.0)
+    context = ReadContext(bootstrap="", targets={}, run=1)
+    prober = Prober({}, logs_of(READS), context, "read_committed", ProbePatience(), 0.0)
     answer = Answer(Ask(PLACE, 990, INSIDE), 0)
     for message in messages:
-        if answer.told == SILENT:
+        if answer.reported == SILENT:
             prober._take(answer, message)  # type: ignore[arg-type]
     return answer
 
@@ -134,13 +134,13 @@ def answered(*messages: Told) -> Answer:
 def test_a_read_ends_with_enough_records_the_end_or_an_offset_out_of_range() -> None:
     assert answered().nothing
     enough = answered(*map(Told, range(990, 990 + 2 * RECORDS)))
-    assert (enough.told, len(enough.records)) == (ENOUGH, RECORDS)
+    assert (enough.reported, len(enough.records)) == (ENOUGH, RECORDS)
     end = answered(Told(990), Told(1000, "_PARTITION_EOF"))
-    assert (end.told, end.end_offset, len(end.records)) == (END, 1000, 1)
-    assert answered(Told(-1, "_AUTO_OFFSET_RESET")).told == OUT_OF_RANGE
+    assert (end.reported, end.end_offset, len(end.records)) == (END, 1000, 1)
+    assert answered(Told(-1, "_AUTO_OFFSET_RESET")).reported == OUT_OF_RANGE
     assert answered(Told(-1, "_TRANSPORT")).nothing
 
 
 def test_an_end_below_what_the_drain_was_given_is_none() -> None:
     assert answered(Told(995, "_PARTITION_EOF")).nothing
-    assert answered(Told(995, "_PARTITION_EOF"), Told(996), Told(1000, "_PARTITION_EOF")).told == END
+    assert answered(Told(995, "_PARTITION_EOF"), Told(996), Told(1000, "_PARTITION_EOF")).reported == END

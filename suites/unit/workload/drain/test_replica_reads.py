@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
-from harness.workload.consumers.live_readers import ReadingDesk, serving_brokers
+from harness.workload.consumers.live_readers import ReadContext, serving_brokers
 from harness.workload.drain import offset_gaps
 from harness.workload.drain.replica_reads import Copy, CopyReader, Patience, Read
 from harness.workload.producers.recording_producer import Target
 
 COPY = Copy(topic="t", partition=0, leader=1, logs={1: (5, 40), 2: (5, 42), 3: (7, 40)})
 PLACE = ("t", 0)
-DESK = ReadingDesk(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
 
 
 def reader(broker: int | None, sentinels: dict[tuple[str, int], int] | None = None) -> CopyReader:

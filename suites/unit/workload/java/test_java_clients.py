@@ -18,7 +18,7 @@ from harness.workload.settings import is_idempotent, may_retry, producer_setting
 
 SCENARIO = """
 title = "t"
-guards = "g"
+property = "g"
 topics = { t = {} }
 producers = { p = { topics = ["t"], client = "CLIENT" } }
 readers = { r = { topics = ["t"] } }

@@ -14,7 +14,7 @@ from harness.workload.java.java_process import DIED, Fields, JavaError, content,
 from harness.workload.java.kafka_streams import StreamsLoop
 from harness.workload.java.kafka_streams_rows import Rows, count_of, spans_of
 from harness.workload.meters import Meters
-from harness.workload.producers.recording_producer import Desk, Target
+from harness.workload.producers.recording_producer import ProducerContext, Target
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import TxnTables
 from suites.unit.kafka.release.test_own_streams import JAVA, TEXT, read
@@ -47,7 +47,7 @@ class Told:
     def __init__(self, text: str = TEXT) -> None:
         self.spec = read(text).producers[1]
         self.ledger, self.reservations, self.transactions, self.commits, self.processed = (Table() for _ in range(5))
-        self.desk = Desk(
+        self.context = ProducerContext(
             bootstrap="h:1",
             targets={t: Target(topic=t, topic_id=t.upper(), partitions=2) for t in ("a", "b")},
             numbers=Numbers(),
@@ -59,7 +59,7 @@ class Told:
             java=JAVA,
         )
         self.tables = TxnTables(transactions=self.transactions, offset_commits=self.commits)
-        self.rows = Rows(self.spec, self.desk, self.tables, self.processed)
+        self.rows = Rows(self.spec, self.context, self.tables, self.processed)
 
     def tell(self, *frames: bytes) -> None:
         for frame in frames:
@@ -83,44 +83,44 @@ def offsets(end: int, *, txn: bool = True, error: str = "", lane: int = 1) -> by
 
 
 def test_what_it_makes_is_told_before_it_is_sent_and_reported_behind_it() -> None:
-    told = Told()
-    assert told.rows.range(1) == (1, 20_000)
-    told.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6))
-    assert told.rows.unreported == 1
-    assert told.rows.done == {}
-    told.tell(acked(1, 10), begun(b"t"), begun(b"c"))
-    told.rows.write()
-    assert told.ledger.of("stream", "seq", "topic", "partition", "txn_id", "outcome", "offset", "called_ns") == [
+    reported = Told()
+    assert reported.rows.range(1) == (1, 20_000)
+    reported.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6))
+    assert reported.rows.unreported == 1
+    assert reported.rows.done == {}
+    reported.tell(acked(1, 10), begun(b"t"), begun(b"c"))
+    reported.rows.write()
+    assert reported.ledger.of("stream", "seq", "topic", "partition", "txn_id", "outcome", "offset", "called_ns") == [
         (1, 0, "b", 1, 1, "acked", 9, 7_000_000),
         (1, 1, "b", 1, 1, "acked", 10, 7_000_000),
     ]
-    assert told.processed.of("processor", "topic", "partition", "offset", "stream", "seq") == [
+    assert reported.processed.of("processor", "topic", "partition", "offset", "stream", "seq") == [
         ("worker", "a", 1, 4, 1, 0),
         ("worker", "a", 1, 5, 1, 1),
     ]
-    assert told.transactions.of("txn_id", "producer", "outcome") == [(1, "worker", "committed")]
-    assert told.commits.of("group", "topic", "partition", "offset", "outcome", "txn_id") == [
+    assert reported.transactions.of("txn_id", "producer", "outcome") == [(1, "worker", "committed")]
+    assert reported.commits.of("group", "topic", "partition", "offset", "outcome", "txn_id") == [
         ("w", "a", 1, 6, "acked", 1)
     ]
-    assert told.rows.done == {("a", 1): 6}
-    assert told.desk.meters.highest_acked() == {("b", 1): 10}
-    ((client, transactional, idempotent),) = told.reservations.of("client", "transactional", "idempotent")
+    assert reported.rows.done == {("a", 1): 6}
+    assert reported.context.meters.highest_acked() == {("b", 1): 10}
+    ((client, transactional, idempotent),) = reported.reservations.of("client", "transactional", "idempotent")
     assert (client, transactional, idempotent) == ("kafka-clients 4.3.1", True, True)
 
 
 def test_what_one_that_was_killed_was_not_told_is_unknown() -> None:
-    told = Told()
-    told.rows.range(1)
-    told.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6), begun(b"t"))
-    told.rows.over()
-    assert told.ledger.of("seq", "outcome", "offset", "error") == [
+    reported = Told()
+    reported.rows.range(1)
+    reported.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6), begun(b"t"))
+    reported.rows.over()
+    assert reported.ledger.of("seq", "outcome", "offset", "error") == [
         (0, "acked", 9, None),
         (1, "unknown", None, "_NO_REPORT"),
     ]
-    assert told.transactions.of("outcome") == [("unknown",)]
-    assert told.rows.done == {}
-    assert told.rows.range(1) == (2, 20_000)  # another life, another stream
-    assert dict(told.rows.outcomes) == {"unknown": 1}
+    assert reported.transactions.of("outcome") == [("unknown",)]
+    assert reported.rows.done == {}
+    assert reported.rows.range(1) == (2, 20_000)  # another life, another stream
+    assert dict(reported.rows.outcomes) == {"unknown": 1}
 
 
 @pytest.mark.parametrize(
@@ -133,34 +133,34 @@ def test_what_one_that_was_killed_was_not_told_is_unknown() -> None:
     ],
 )
 def test_how_a_transaction_ended(frames: list[bytes], outcomes: list[str]) -> None:
-    told = Told()
-    told.tell(*frames)
-    assert [outcome for (outcome,) in told.transactions.of("outcome")] == outcomes
+    reported = Told()
+    reported.tell(*frames)
+    assert [outcome for (outcome,) in reported.transactions.of("outcome")] == outcomes
 
 
 def test_offsets_that_were_refused_are_nobody_s() -> None:
-    told = Told()
-    told.tell(begun(b"b"), offsets(6, error="TimeoutException"), begun(b"t"), begun(b"c"))
-    assert told.commits.of("outcome", "txn_id") == [("unknown", 1)]
-    assert told.rows.done == {}
+    reported = Told()
+    reported.tell(begun(b"b"), offsets(6, error="TimeoutException"), begun(b"t"), begun(b"c"))
+    assert reported.commits.of("outcome", "txn_id") == [("unknown", 1)]
+    assert reported.rows.done == {}
 
 
 def test_a_commit_whose_answer_nobody_heard_is_found_by_who_comes_next() -> None:
-    told = Told()
-    told.tell(b"G" + number(1) + content("a") + number(0) + long(9))
-    assert told.rows.done == {("a", 0): 9}
-    assert told.commits.rows == []
+    reported = Told()
+    reported.tell(b"G" + number(1) + content("a") + number(0) + long(9))
+    assert reported.rows.done == {("a", 0): 9}
+    assert reported.commits.rows == []
 
 
 def test_by_at_least_once_nothing_is_in_a_transaction() -> None:
-    told = Told(TEXT.replace('at = "offsets"', 'at = "produced"').replace('"w" }', '"w", commits = "after" }'))
-    told.rows.range(0)
-    told.tell(sent(0, 4, lane=0), acked(0, -1, "NetworkException", lane=0), offsets(5, txn=False, lane=0))
-    told.rows.write()
-    assert told.ledger.of("txn_id", "outcome", "offset", "error") == [(None, "unknown", None, "NetworkException")]
-    assert told.commits.of("txn_id", "outcome") == [(None, "acked")]
-    assert told.rows.done == {("a", 0): 5}
-    assert told.reservations.of("transactional") == [(False,)]
+    reported = Told(TEXT.replace('at = "offsets"', 'at = "produced"').replace('"w" }', '"w", commits = "after" }'))
+    reported.rows.range(0)
+    reported.tell(sent(0, 4, lane=0), acked(0, -1, "NetworkException", lane=0), offsets(5, txn=False, lane=0))
+    reported.rows.write()
+    assert reported.ledger.of("txn_id", "outcome", "offset", "error") == [(None, "unknown", None, "NetworkException")]
+    assert reported.commits.of("txn_id", "outcome") == [(None, "acked")]
+    assert reported.rows.done == {("a", 0): 5}
+    assert reported.reservations.of("transactional") == [(False,)]
 
 
 class Scripted:
@@ -169,7 +169,7 @@ class Scripted:
     made: ClassVar[list[Scripted]] = []
     scripts: ClassVar[list[list[Any]]] = []
 
-    def __init__(self, spec: Any, desk: Any, rows: Rows, state_dir: str) -> None:
+    def __init__(self, spec: Any, context: Any, rows: Rows, state_dir: str) -> None:
         self.rows, self.script = rows, list(Scripted.scripts.pop(0))
         self.state, self.why, self.holds = "RUNNING", "", None
         self.asked: list[str] = []
@@ -198,10 +198,10 @@ def gone(_: Scripted) -> None:
     raise KafkaException(JavaError(DIED))
 
 
-def played(monkeypatch: pytest.MonkeyPatch, told: Told, scripts: list[list[Any]]) -> StreamsLoop:
+def played(monkeypatch: pytest.MonkeyPatch, reported: Told, scripts: list[list[Any]]) -> StreamsLoop:
     monkeypatch.setattr(kafka_streams, "_Application", Scripted)
     Scripted.made, Scripted.scripts = [], scripts
-    return StreamsLoop(told.spec, told.desk, told.tables, told.processed)
+    return StreamsLoop(reported.spec, reported.context, reported.tables, reported.processed)
 
 
 def frames(*what: bytes) -> Any:
@@ -213,8 +213,8 @@ def frames(*what: bytes) -> Any:
 
 
 def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told()
-    told.rows.range(1)
+    reported = Told()
+    reported.rows.range(1)
     nothing = frames()
 
     def hold(app: Any) -> None:
@@ -225,7 +225,7 @@ def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPa
         frames(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9))(app)
 
     first = [nothing, begin, hold, frames(acked(1, 10))]
-    loop = played(monkeypatch, told, [first, [lambda _: loop.stop()]])
+    loop = played(monkeypatch, reported, [first, [lambda _: loop.stop()]])
     death = ProcessorDeath(at="produced", records=2)
     loop._death = death
     loop._live()
@@ -235,19 +235,19 @@ def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPa
         ["die", "kill", "kill", "last words"],
         ["close", "kill", "last words"],
     ]
-    assert told.ledger.of("seq", "outcome") == [(0, "acked"), (1, "acked")]
-    assert told.transactions.of("outcome") == [("unknown",)]
+    assert reported.ledger.of("seq", "outcome") == [(0, "acked"), (1, "acked")]
+    assert reported.transactions.of("outcome") == [("unknown",)]
     assert loop.incarnations == 2
     assert loop.outcomes == {"unknown": 1}
 
 
 def test_a_death_that_is_called_off_lets_it_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told()
+    reported = Told()
 
     def call_off(_: Scripted) -> None:
         death.called_off = True
 
-    loop = played(monkeypatch, told, [[frames(), call_off, lambda _: loop.stop()]])
+    loop = played(monkeypatch, reported, [[frames(), call_off, lambda _: loop.stop()]])
     death = ProcessorDeath(at="produced", records=2)
     loop._death = death
     loop._live()
@@ -269,14 +269,14 @@ def test_who_ends_by_itself_is_begun_again_within_a_bound(monkeypatch: pytest.Mo
 
 
 def test_who_is_not_done_says_what_was_last_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told()
-    loop = played(monkeypatch, told, [])
+    reported = Told()
+    loop = played(monkeypatch, reported, [])
     monkeypatch.setattr("harness.workload.consumers.processing._ALL_S", 0.1)
     assert process_all([loop], {("a", 0): 6, ("b", 0): 3}) == [
         "worker did not get to the end of what it reads: {'a/0': 7} offsets are left; it was never started"
     ]
-    told.tell(offsets(7, txn=False, lane=0))
-    loop._rows.done = told.rows.done
+    reported.tell(offsets(7, txn=False, lane=0))
+    loop._rows.done = reported.rows.done
     assert process_all([loop], {("a", 0): 6}) == []
     assert not_done(loop.plan, {("a", 0): 6}, {("a", 0): 6}) == {"a/0": 1}
 

@@ -14,15 +14,15 @@ from harness.workload.producers.delivery_reports import Times
 
 class Report:
     def __init__(self, kind: int, at_ms: int) -> None:
-        self.told = kind, at_ms
+        self.reported = kind, at_ms
 
     def timestamp(self) -> tuple[int, int]:
-        return self.told
+        return self.reported
 
 
-def times(monkeypatch: pytest.MonkeyPatch, *told: tuple[int, int]) -> Times:
+def times(monkeypatch: pytest.MonkeyPatch, *reported: tuple[int, int]) -> Times:
     monkeypatch.setattr(delivery_reports, "Message", Report)
-    reports: list[Any] = [Report(*one) for one in told]
+    reports: list[Any] = [Report(*one) for one in reported]
     return Times.of(reports)
 
 

@@ -18,8 +18,8 @@ from harness.evidence.writer import BundleWriter
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer
 from harness.workload.meters import Meters
-from harness.workload.producers.delivery_reports import only_told
-from harness.workload.producers.recording_producer import Desk, RecordingProducer, Tally, Target
+from harness.workload.producers.delivery_reports import only_reported
+from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Tally, Target
 from harness.workload.producers.streams import WINDOW, Numbers
 
 PLACE = ("t", 0)
@@ -38,7 +38,7 @@ class Offline:
 
     def __init__(self, bundle: BundleWriter, **spec: Any) -> None:
         self.bundle = bundle
-        desk = Desk(
+        context = ProducerContext(
             bootstrap=NOBODY,
             targets={"t": Target(topic="t", topic_id="id", partitions=2)},
             numbers=Numbers(),
@@ -48,7 +48,7 @@ class Offline:
             run=1,
             seed=1,
         )
-        self.producer = RecordingProducer(Producer(name="p", topics=("t",), **spec), desk)
+        self.producer = RecordingProducer(Producer(name="p", topics=("t",), **spec), context)
 
     def ledger(self) -> list[dict[str, Any]]:
         self.bundle.close()
@@ -135,14 +135,14 @@ def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
 def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
     bundle: BundleWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offline, told = Offline(bundle, keyed=True), [2]
+    offline, reported = Offline(bundle, keyed=True), [2]
     producer = offline.producer
-    monkeypatch.setattr(producer, "_told_partitions", lambda topic: told[0])
-    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="id", partitions=3)
+    monkeypatch.setattr(producer, "_told_partitions", lambda topic: reported[0])
+    cast(Any, producer.context.targets)["t"] = Target(topic="t", topic_id="id", partitions=3)
     producer.take_up()
     assert producer.places == [("t", 0), ("t", 1)]
     assert producer.queue(("t", 2), 5) == 0
-    told[0] = 3
+    reported[0] = 3
     assert producer.queue(("t", 2), 5) == 5
     assert producer.places == [("t", 0), ("t", 1), ("t", 2)]
     producer.abandon()
@@ -150,7 +150,7 @@ def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
 
 
 def test_a_client_that_reaches_nobody_knows_of_no_partition(bundle: BundleWriter) -> None:
-    assert Offline(bundle).producer._told_partitions("t") == 0
+    assert Offline(bundle).producer._reported_partitions("t") == 0
 
 
 def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter) -> None:
@@ -159,7 +159,7 @@ def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter
     producer.queue(PLACE, 3)
     producer.renew_if_recreated()
     assert producer.incarnations == 1
-    cast(Any, producer.desk.targets)["t"] = Target(topic="t", topic_id="another", partitions=2)
+    cast(Any, producer.context.targets)["t"] = Target(topic="t", topic_id="another", partitions=2)
     producer.renew_if_recreated()
     assert producer.incarnations == 2
     producer.queue(PLACE, 2)
@@ -187,7 +187,7 @@ def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> N
 
 
 @pytest.mark.parametrize(
-    ("reported", "told"),
+    ("reported", "expected_offsets"),
     [
         ([], []),
         ([5, 6, 7], [5, 6, 7]),
@@ -200,17 +200,17 @@ def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> N
         ([-1, -1, -1], [-1, -1, -1]),  # acks=0
     ],
 )
-def test_what_a_client_counts_on_from_no_offset_is_no_offset(reported: list[int], told: list[int]) -> None:
-    assert only_told(np.array(reported, np.int64)).tolist() == told
+def test_what_a_client_counts_on_from_no_offset_is_no_offset(reported: list[int], expected_offsets: list[int]) -> None:
+    assert only_reported(np.array(reported, np.int64)).tolist() == expected_offsets
 
 
 @given(st.lists(st.integers(-1, 4), max_size=12))
 def test_counted_offsets_are_told_from_others_record_by_record(reported: list[int]) -> None:
-    told, expected = [], None
+    expected_offsets, expected = [], None
     for offset in reported:
         expected = 0 if offset < 0 else expected + 1 if offset == expected else None
-        told.append(offset if expected is None else -1)
-    assert only_told(np.array(reported, np.int64)).tolist() == told
+        expected_offsets.append(offset if expected is None else -1)
+    assert only_reported(np.array(reported, np.int64)).tolist() == expected_offsets
 
 
 class Raising:

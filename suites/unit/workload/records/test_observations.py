@@ -32,9 +32,9 @@ def records(*offsets: int) -> list[Message]:
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    told = list(range(100, 110))
-    monkeypatch.setattr(observations, "now_ns", lambda: told.pop(0))
-    return told
+    reported = list(range(100, 110))
+    monkeypatch.setattr(observations, "now_ns", lambda: reported.pop(0))
+    return reported
 
 
 def observer(kind: str, rows: Rows) -> Observer:

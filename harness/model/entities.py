@@ -51,7 +51,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class MetadataEntity:
     """One thing that is made, changed or unmade. `name` is the topic, user or resource; `key` a setting or partition.
 
     Its value, as text: of a topic its MARK, of a setting what it is, of an ACL ALLOWED, of a user the iterations of
@@ -72,8 +72,8 @@ class Thing:
 
 def standing_topics(admin: Admin) -> list[Topic]:
     """Topics that stay while settings and replicas of them are changed; nobody writes to them."""
-    count = -(-admin.things // len(TOPIC_KEYS))
-    partitions = -(-admin.things // count)
+    count = -(-admin.entities // len(TOPIC_KEYS))
+    partitions = -(-admin.entities // count)
     pair = tuple(int(broker) for broker in FIRST_PAIR.split(","))
     return [
         Topic(
@@ -87,17 +87,17 @@ def standing_topics(admin: Admin) -> list[Topic]:
     ]
 
 
-def things_of(admin: Admin) -> dict[str, list[Thing]]:
+def entities_of(admin: Admin) -> dict[str, list[MetadataEntity]]:
     """Everything that an admin works on, by the word in its `does`."""
-    numbers, standing = range(admin.things), standing_topics(admin)
-    settings = [Thing(Sort.TOPIC_CONFIG, topic.name, key) for topic in standing for key in TOPIC_KEYS]
-    moved = [Thing(Sort.REPLICAS, topic.name, str(p)) for topic in standing for p in range(topic.partitions)]
+    numbers, standing = range(admin.entities), standing_topics(admin)
+    settings = [MetadataEntity(Sort.TOPIC_CONFIG, topic.name, key) for topic in standing for key in TOPIC_KEYS]
+    moved = [MetadataEntity(Sort.REPLICAS, topic.name, str(p)) for topic in standing for p in range(topic.partitions)]
     known = {
-        "topics": [Thing(Sort.TOPIC, f"{admin.name}-topic-{n}") for n in numbers],
-        "configs": [*(Thing(Sort.BROKER_CONFIG, "", key) for key in BROKER_KEYS), *settings[: admin.things]],
-        "acls": [Thing(Sort.ACL, f"{admin.name}-acl-{n}") for n in numbers],
-        "users": [Thing(Sort.USER, f"{admin.name}-user-{n}") for n in numbers],
-        "reassignments": moved[: admin.things],
+        "topics": [MetadataEntity(Sort.TOPIC, f"{admin.name}-topic-{n}") for n in numbers],
+        "configs": [*(MetadataEntity(Sort.BROKER_CONFIG, "", key) for key in BROKER_KEYS), *settings[: admin.entities]],
+        "acls": [MetadataEntity(Sort.ACL, f"{admin.name}-acl-{n}") for n in numbers],
+        "users": [MetadataEntity(Sort.USER, f"{admin.name}-user-{n}") for n in numbers],
+        "reassignments": moved[: admin.entities],
     }
     return {work: known[work] for work in admin.does}
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from harness.model.entities import (
+    LATE_NS,
+    Legal,
+    MetadataEntity,
+    Operation,
+    Sort,
+    entities_of,
+    legal,
+    settled,
+    standing_topics,
+)
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin
-from harness.model.things import LATE_NS, Legal, Operation, Sort, Thing, legal, settled, standing_topics, things_of
 
 SECOND_NS = 10**9
 
@@ -120,22 +130,27 @@ def test_settled_are_those_that_nobody_tried_anything_after() -> None:
 
 
 def test_every_thing_has_a_text_of_its_own() -> None:
-    things = [thing for work in things_of(Admin(name="ops", things=40)).values() for thing in work]
-    assert len({thing.text for thing in things}) == len(things) == 4 * 40 + 43
-    assert {thing.text.split()[0] for thing in things} == {sort.value for sort in Sort}
-    assert Thing(Sort.REPLICAS, "ops-standing-0", "3").text == "replicas ops-standing-0 3"
-    assert Thing(Sort.BROKER_CONFIG, "", "max.connections.per.ip").text == "broker-config all max.connections.per.ip"
+    entities = [
+        metadata_entity for work in entities_of(Admin(name="ops", entities=40)).values() for metadata_entity in work
+    ]
+    assert len({metadata_entity.text for metadata_entity in entities}) == len(entities) == 4 * 40 + 43
+    assert {metadata_entity.text.split()[0] for metadata_entity in entities} == {sort.value for sort in Sort}
+    assert MetadataEntity(Sort.REPLICAS, "ops-standing-0", "3").text == "replicas ops-standing-0 3"
+    assert (
+        MetadataEntity(Sort.BROKER_CONFIG, "", "max.connections.per.ip").text
+        == "broker-config all max.connections.per.ip"
+    )
 
 
-@pytest.mark.parametrize("things", [1, 7, 8, 32, 300])
-def test_standing_topics_have_room_for_all_settings_and_partitions(things: int) -> None:
-    admin = Admin(name="ops", things=things)
+@pytest.mark.parametrize("entities", [1, 7, 8, 32, 300])
+def test_standing_topics_have_room_for_all_settings_and_partitions(entities: int) -> None:
+    admin = Admin(name="ops", entities=entities)
     names = {topic.name: topic.partitions for topic in standing_topics(admin)}
-    for thing in things_of(admin)["reassignments"]:
-        assert int(thing.key) < names[thing.name]
-    assert len(things_of(admin)["reassignments"]) == things
-    assert {t.name for t in things_of(admin)["configs"] if t.name} <= names.keys()
+    for metadata_entity in entities_of(admin)["reassignments"]:
+        assert int(metadata_entity.key) < names[metadata_entity.name]
+    assert len(entities_of(admin)["reassignments"]) == entities
+    assert {t.name for t in entities_of(admin)["configs"] if t.name} <= names.keys()
 
 
 def test_an_admin_does_what_it_is_told_to() -> None:
-    assert list(things_of(Admin(name="ops", does=("users", "topics")))) == ["users", "topics"]
+    assert list(entities_of(Admin(name="ops", does=("users", "topics")))) == ["users", "topics"]
