@@ -1,4 +1,4 @@
-"""Shows verdicts: terminal, junit.xml, Allure, a page of the matrix. Reads evidence and verdicts, decides nothing."""
+"""Shows verdicts in the terminal, in junit.xml, in Allure and on a page of the matrix. Decides nothing itself."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.verdict import Verdict
 from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
-from reports.matrix import MARKDOWN, read_matrix, write_into, write_matrix
+from reports.matrix import MARKDOWN, matrix_document, read_matrix, write_matrix
 from reports.matrix_lines import matrix_lines
 from reports.summary import summary_lines
 from reports.terminal import print_lines, progress, table
 
 __all__ = [
     "MARKDOWN",
+    "matrix_document",
     "progress",
     "publish",
     "read_matrix",
     "show",
     "show_matrix",
     "table",
-    "write_into",
     "write_junit",
     "write_matrix",
 ]
 
 
 def publish(out: Path) -> None:
-    """Prints the summary of a gate and writes its junit.xml, from what stands in OUT."""
+    """Prints the summary of a gate and writes its junit.xml. Both are made from the files in OUT."""
     summary = read_gate(out)
     show(summary, [out / r.bundle for r in summary.results if r.bundle], out)
     write_junit(summary, out)
@@ -39,12 +39,12 @@ def publish(out: Path) -> None:
 def show(
     summary: GateSummary, bundles: Sequence[Path], evidence: Path, without: Mapping[str, str] | None = None
 ) -> None:
-    """Prints the terminal summary. `without` a verdict are bundles that could not be judged, with the reason."""
+    """Prints the terminal summary. without: bundles that could not be judged, each with the reason."""
     print_lines(summary_lines(summary, _verdicts(bundles), evidence, without or {}))
 
 
 def show_matrix(paths: Sequence[Path]) -> None:
-    """Prints the matrix of contracts that runs wrote: see `read_matrix`."""
+    """Prints the matrix of contracts that one or more runs wrote; see `read_matrix`."""
     print_lines(list(matrix_lines(read_matrix(paths))))
 
 

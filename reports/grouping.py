@@ -1,6 +1,6 @@
-"""How the matrix is read: by what happens, each configuration beside the nearest one that came to something else.
+"""Groups the matrix for its readers: by event, each configuration next to the nearest one with another result.
 
-One function, `shown`, from what contracts.json holds to what the terminal, the Markdown and the page say.
+`shown` turns the content of contracts.json into what terminal, Markdown and page show.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from harness.model.contract.promises import EVENTS
 
 Cell = Mapping[str, Any]
 
-# What it means for who chose such settings, by the worst that came of them, the worst first. Kept is none of these.
+# The meaning of each effect for the user of such settings, the worst first. Effect.KEPT costs nothing.
 COSTS: Final[Mapping[Effect, str]] = {
     Effect.LOST: "acknowledged records are lost",
-    Effect.SKIPPED: "records are skipped: they are there, and the application never sees them",
+    Effect.SKIPPED: "records are skipped: they are in the log, and the application never reads them",
     Effect.ARCHIVED: "a share group gives up on records",
-    Effect.UNAVAILABLE: "no record is taken for that long",
-    Effect.STOPPED: "the application stops, until somebody says where it is to go on",
-    Effect.DUPLICATED: "records are there, or seen, twice",
+    Effect.UNAVAILABLE: "no record is accepted during this time",
+    Effect.STOPPED: "the application stops until an operator sets its offset",
+    Effect.DUPLICATED: "records are stored or read twice",
     Effect.REORDERED: "records are out of order",
-    Effect.SHOWN: "records of aborted transactions are shown",
-    Effect.RETURNED: "records that were deleted are back",
-    Effect.UNTOLD: "nobody can say whether records are there",
+    Effect.SHOWN: "records of aborted transactions are returned to readers",
+    Effect.RETURNED: "deleted records are back",
+    Effect.UNTOLD: "the producer does not learn whether its records were written",
     Effect.DELETED: "records are deleted, as configured",
 }
 _SPLIT: Final = re.compile(r"[;,] ")
@@ -35,12 +35,15 @@ _SPLIT: Final = re.compile(r"[;,] ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One configuration at one event. own: its settings that not all of the event's have. telling: those of them that
-    the nearest configuration which came to something else does not have. look: see `look`."""
+    """One configuration at one event.
+
+    own: its settings that not all configurations of the event share. decisive: those of `own` that the nearest
+    configuration with another result does not have. look: see `look`.
+    """
 
     cell: Cell
     own: tuple[str, ...]
-    telling: frozenset[str]
+    decisive: frozenset[str]
     promised: str
     seen: str
     look: str
@@ -48,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What happens, and its configurations. common: the settings that all of them have."""
+    """An event and its configurations. common: the settings that all of them share."""
 
     name: str
     happens: str
@@ -58,22 +61,25 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """A configuration that costs something at an event, and its nearest twin that was played and kept more, if one was.
+    """A configuration that costs something at an event, and the nearest configuration with a better result, if any.
 
-    instead: settings of the twin in the place of `own`. twin: what that came to.
+    instead: the settings of the better one in place of `own`. better: its result; None = no better one was played.
     """
 
     row: Row
     group: Group
     own: tuple[str, ...]
     instead: tuple[str, ...] = ()
-    twin: str | None = None
+    better: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The matrix as it is read. heads: of each run what it is of, and its command. odd: what is not as promised, first
-    of all. costs: what holds and is not kept, by the worst that came of it."""
+    """The matrix as its readers see it.
+
+    heads: for each run its release and date, and its command. odd: cells that break their promise. costs: cells that
+    hold and still cost something, by their worst effect.
+    """
 
     release: str
     heads: tuple[tuple[str, str], ...]
@@ -86,15 +92,15 @@ class Shown:
 
     @property
     def summary(self) -> str:
-        """How many cells came to what is promised."""
-        parts = [f"{self.held} of {self.count} configurations came to exactly what is promised"]
+        """How many cells have the promised result."""
+        parts = [f"{self.held} of {self.count} configurations had exactly the promised result"]
         parts += [f"{len(self.odd)} DID NOT"] if self.odd else []
         parts += [f"{self.not_played} were not played"] if self.not_played else []
         return "; ".join(parts)
 
 
 def shown(matrix: Mapping[str, Any]) -> Shown:
-    """What contracts.json holds, as it is read."""
+    """Groups the content of a contracts.json."""
     cells: Sequence[Cell] = matrix["cells"]
     happens = {cell["event"]: cell.get("happens", cell["event"]) for cell in cells}
     happens |= {event.name: event.happens for event in EVENTS if event.name in happens}
@@ -115,7 +121,7 @@ def shown(matrix: Mapping[str, Any]) -> Shown:
 
 
 def look(cell: Cell) -> str:
-    """The class of a cell: `off` where nothing was played, `odd` where it is not what was promised."""
+    """The style class of a cell: `off` = not played, `odd` = not as promised, else by its worst effect."""
     if cell["status"] is None:
         return "off"
     if not cell["holds"]:
@@ -129,12 +135,12 @@ def look(cell: Cell) -> str:
 
 
 def worst_of(cell: Cell) -> Effect:
-    """What was seen, the worst of it."""
+    """The worst effect that was observed."""
     return next((effect for effect in Effect if effect.value in cell["seen"]), Effect.KEPT)
 
 
 def settings_of(configuration: str) -> tuple[str, ...]:
-    """One by one."""
+    """Splits the text of a configuration into its settings."""
     return tuple(_SPLIT.split(configuration))
 
 
@@ -147,7 +153,7 @@ def _head(run: Mapping[str, Any]) -> tuple[str, str]:
 
 def _group(name: str, happens: str, cells: Sequence[Cell]) -> Group:
     each = [settings_of(cell["configuration"]) for cell in cells]
-    # What stands alone, or differs from none, is told whole.
+    # With a single configuration, or with identical ones, no setting is left out as common.
     every = set.intersection(*map(set, each)) if len(set(each)) > 1 else set()
     common = tuple(one for one in each[0] if one in every)
     rows = [
@@ -167,31 +173,31 @@ def _row(cell: Cell, own: tuple[str, ...], cells: Sequence[Cell]) -> Row:
     return Row(
         cell=cell,
         own=own,
-        telling=_telling(cell, own, [c for c in cells if c["status"]]),
+        decisive=_decisive(cell, own, [c for c in cells if c["status"]]),
         promised=promised if exactly is None else f"{exactly:,} {promised}",
         seen="not played" if cell["status"] is None else reported(cell["seen"], cell["without_acks_s"]),
         look=look(cell),
     )
 
 
-def _telling(cell: Cell, own: Sequence[str], played: Sequence[Cell]) -> frozenset[str]:
-    """Less what makes no difference: what came to the same with the value that the other one has."""
+def _decisive(cell: Cell, own: Sequence[str], played: Sequence[Cell]) -> frozenset[str]:
+    """The own settings that explain the result: without those that had the same result with the other value."""
     nearest = _nearest(cell, [c for c in played if worst_of(c) is not worst_of(cell)])
     if nearest is None:
         return frozenset()
     theirs = set(settings_of(nearest["configuration"]))
-    alike = [set(settings_of(c["configuration"])) for c in played if worst_of(c) is worst_of(cell)]
+    same_result = [set(settings_of(c["configuration"])) for c in played if worst_of(c) is worst_of(cell)]
     idle = {
         one
         for one in own
         for other in theirs
-        if "=" in one and one.split("=")[0] == other.split("=")[0] and any(other in settings for settings in alike)
+        if "=" in one and one.split("=")[0] == other.split("=")[0] and any(other in found for found in same_result)
     }
     return frozenset(own) - theirs - idle
 
 
 def _nearest(cell: Cell, others: Iterable[Cell]) -> Cell | None:
-    """Of several the one whose settings differ least."""
+    """The cell with the fewest differing settings."""
     mine = set(settings_of(cell["configuration"]))
     return min(others, key=lambda c: len(mine ^ set(settings_of(c["configuration"]))), default=None)
 
@@ -200,30 +206,30 @@ def _costs(every: Sequence[tuple[Group, Row]]) -> tuple[tuple[str, tuple[Cost, .
     found: dict[Effect, list[Cost]] = {effect: [] for effect in COSTS}
     for group, row in every:
         worst = worst_of(row.cell)
-        as_asked = worst is Effect.DELETED and not row.cell["mend"]  # nobody who sets this is surprised
+        as_asked = worst is Effect.DELETED and not row.cell["mend"]  # the user asked for exactly this
         if row.cell["holds"] and worst in found and not as_asked:
             found[worst].append(_cost(group, row))
     return tuple((COSTS[effect], _once(costs)) for effect, costs in found.items() if costs)
 
 
 def _once(costs: Sequence[Cost]) -> tuple[Cost, ...]:
-    """Several clients come to the same with the same settings."""
-    return tuple({(c.row.seen, c.own, c.group.name, c.instead, c.twin): c for c in reversed(costs)}.values())[::-1]
+    """Drops repeated rows: several clients may have the same result with the same settings."""
+    return tuple({(c.row.seen, c.own, c.group.name, c.instead, c.better): c for c in reversed(costs)}.values())[::-1]
 
 
 def _lacking(settings: Sequence[str]) -> tuple[str, ...]:
-    """Settings that would have to be set; () where one of them is no setting but what somebody does."""
+    """Names the settings that are missing; () if one of them is an action and not a setting."""
     return tuple(f"without {one}" for one in settings) if all("=" in one for one in settings) else ()
 
 
 def _cost(group: Group, row: Row) -> Cost:
-    """Beside it the nearest one that kept everything, else the nearest that came to less."""
+    """Compares with the nearest configuration that kept everything, else with the nearest one with a milder effect."""
     order = list(Effect)
     held = [other for other in group.rows if other.cell["holds"]]
-    better = [o for o in held if worst_of(o.cell) is Effect.KEPT] or [
+    improved = [o for o in held if worst_of(o.cell) is Effect.KEPT] or [
         o for o in held if order.index(worst_of(o.cell)) > order.index(worst_of(row.cell))
     ]
-    nearest = _nearest(row.cell, [o.cell for o in better])
+    nearest = _nearest(row.cell, [o.cell for o in improved])
     mine = settings_of(row.cell["configuration"])
     if nearest is None:
         return Cost(row=row, group=group, own=row.own or mine)
@@ -234,5 +240,5 @@ def _cost(group: Group, row: Row) -> Cost:
         group=group,
         own=tuple(one for one in mine if one not in theirs) or _lacking(instead) or row.own,
         instead=instead,
-        twin=next(o.seen for o in better if o.cell is nearest),
+        better=next(o.seen for o in improved if o.cell is nearest),
     )

@@ -1,5 +1,7 @@
-"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE and our own errors are errors; what nothing on
-that machine could play is skipped."""
+"""junit.xml with one test case for each scenario.
+
+FAIL is a failure; INCONCLUSIVE and errors of the harness are errors; a scenario that could not run there is skipped.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ _FINDINGS_MAX: Final = 50
 
 
 def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> None:
-    """Writes junit.xml atomically. Scenarios that a whole gate runs and this one left out are not in it.
+    """Writes junit.xml atomically. Scenarios that this run was not asked for are not in it.
 
-    Bundles `without` a verdict are errors under their own names: nobody knows the scenario of a folder that is damaged.
+    Bundles `without` a verdict are errors under the names of their folders: the scenario of a damaged one is unknown.
     """
     suite = TestSuite(f"durability of {release_name(summary, verdicts)}")
     for name, value in (("seed", summary.seed), ("subset", summary.subset)):
@@ -71,7 +73,7 @@ def _with_text(entry: Failure | Error, verdict: Verdict | None) -> Failure | Err
 
 
 def story(verdict: Verdict) -> list[str]:
-    """What a test report says about a verdict, in plain lines: what condemns, what is permitted, and every doubt."""
+    """The text of a verdict for a test report: condemning findings, permitted ones, and every doubt."""
     condemning = [f for f in verdict.findings if f.condemns]
     lines = [clean(text) for finding in condemning[:_FINDINGS_MAX] for text, _ in finding_lines(finding)]
     if len(condemning) > _FINDINGS_MAX:

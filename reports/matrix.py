@@ -1,6 +1,7 @@
-"""The matrix of contracts as a page and as Markdown: with these settings, what can be lost? From contracts.json alone.
+"""The matrix of contracts as a page and as Markdown, made from contracts.json.
 
-The page is one file without scripts, which opens from a disk and can be attached to a report.
+The matrix answers: with these settings, what can be lost? The page is one file without scripts. It opens from disk and
+can be attached to a report.
 """
 
 from __future__ import annotations
@@ -19,9 +20,6 @@ from reports.sources import links
 
 PAGE: Final = "contracts.html"
 MARKDOWN: Final = "contracts.md"
-# Between these lines of a Markdown file stands the matrix.
-BEGIN: Final = "<!-- the matrix: written by `durability matrix` -->"
-END: Final = "<!-- end of the matrix -->"
 _TEMPLATE: Final = "matrix.html"
 _OF_CELLS: Final = (
     "scenario",
@@ -39,33 +37,30 @@ _OF_PROMISES: Final = ("which", "why", "source", "mend")
 
 
 def write_matrix(out: Path) -> Path:
-    """Writes page and Markdown beside contracts.json, each whole or not at all, and returns where the page is."""
+    """Writes the page and the Markdown beside contracts.json, each atomically, and returns the path of the page."""
     matrix = read_matrix([out / MATRIX])
-    _write(out / MARKDOWN, "\n".join([f"# {_title(shown(matrix))}", "", *markdown(matrix)]) + "\n")
+    _write(out / MARKDOWN, matrix_document(matrix))
     return _write(out / PAGE, page(matrix))
 
 
-def write_into(matrix: Mapping[str, Any], path: Path) -> None:
-    """Puts the matrix in place of the one that a Markdown file has. BadInput where the file has no place for it."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise BadInput(f"{path} cannot be read: {failure}") from None
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise BadInput(f"{path} has no place for the matrix: write a line {BEGIN} and a line {END} into it")
-    _write(path, "\n".join([before + begin, "", *markdown(matrix), "", end + after]))
+def matrix_document(matrix: Mapping[str, Any]) -> str:
+    """Returns the matrix as a Markdown document of its own."""
+    return "\n".join([f"# {_title(shown(matrix))}", "", *markdown(matrix)]) + "\n"
 
 
 def read_matrix(paths: Sequence[Path]) -> dict[str, Any]:
-    """What runs wrote, each a contracts.json or the folder that holds it. Cells of a later one stand in the place of
-    an earlier one's, and what it played is named (`also`). BadInput on what is no matrix, or of another release."""
+    """Reads one or more matrices, each a contracts.json or the folder that holds it, as one.
+
+    Cells of a later file replace those of an earlier one; the key `also` names the runs that they come from. Raises
+    BadInput for a file that is not a matrix, and for matrices of different releases.
+    """
     first, *later = (_read(path / MATRIX if path.is_dir() else path) for path in paths)
     matrix = dict(first)
     for one in later:
         if one["release"] != matrix["release"]:
-            raise BadInput(f"one matrix is of one release: here are {matrix['release']} and {one['release']}")
+            raise BadInput(
+                f"the matrices are of {matrix['release']} and {one['release']}; give matrices of one release"
+            )
         played = {cell["scenario"] for cell in one["cells"]}
         matrix["cells"] = [cell for cell in matrix["cells"] if cell["scenario"] not in played] + one["cells"]
         run = {name: one.get(name) for name in _OF_RUNS} | {"only": sorted(played)}
@@ -74,7 +69,7 @@ def read_matrix(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def page(matrix: Mapping[str, Any]) -> str:
-    """The page of what contracts.json holds."""
+    """Returns the page for the content of a contracts.json."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -89,16 +84,16 @@ def page(matrix: Mapping[str, Any]) -> str:
 
 
 def markdown(matrix: Mapping[str, Any]) -> list[str]:
-    """The same as Markdown, with the reasons; between headings of the third level, so that it can stand in a README."""
+    """Returns the matrix as Markdown, with reasons and sources, below headings of the third level."""
     reported = shown(matrix)
     lines = [*(f"- {head} `{command}`." for head, command in reported.heads), "", f"**{reported.summary}.**"]
     if reported.odd:
-        lines += ["", "### NOT AS PROMISED", "", "| when | with | promised | came to |", "|---|---|---|---|"]
+        lines += ["", "### NOT AS PROMISED", "", "| event | settings | promised | result |", "|---|---|---|---|"]
         lines += [
             f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in reported.odd
         ]
-    lines += ["", "### What costs what, and what to set instead", ""]
-    lines += ["| came to | with | when | instead, as played beside it |", "|---|---|---|---|"]
+    lines += ["", "### Costs of settings, and better settings", ""]
+    lines += ["| result | settings | event | better settings, from the same run |", "|---|---|---|---|"]
     for words, costs in reported.costs:
         lines += [f"| **{words}** | | | |", *(_cost(cost) for cost in costs)]
     for group in reported.groups:
@@ -107,13 +102,13 @@ def markdown(matrix: Mapping[str, Any]) -> list[str]:
 
 
 def _title(reported: Shown) -> str:
-    return f"With these settings, what can I lose? Kafka {reported.release}, as played"
+    return f"With these settings, what can I lose? Results for Kafka {reported.release}"
 
 
 def _section(group: Group) -> Iterator[str]:
     if group.common:
-        yield from (f"All with {', '.join(group.common)}.", "")
-    yield from ("| with | promised | came to | which, and why | mended by |", "|---|---|---|---|---|")
+        yield from (f"Settings of all rows: {', '.join(group.common)}.", "")
+    yield from ("| settings | promised | result | which records, and why | how to fix |", "|---|---|---|---|---|")
     for row in group.rows:
         came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
         cell = row.cell
@@ -127,15 +122,15 @@ def _cost(cost: Cost) -> str:
 
 
 def instead(cost: Cost) -> str:
-    """What to set in its place, and what that came to; where nothing better was played, what would mend it."""
-    if cost.twin is not None:
-        return f"{', '.join(cost.instead) or 'the same without these'}: {cost.twin}"
+    """The better settings and their result; where none were played, the settings that would fix it."""
+    if cost.better is not None:
+        return f"{', '.join(cost.instead) or 'the same without these settings'}: {cost.better}"
     mend = cost.row.cell["mend"]
-    return f"not played beside it: {', '.join(mend)}" if mend else "nothing: it is what the settings ask for"
+    return f"not played: {', '.join(mend)}" if mend else "nothing: the settings ask for it"
 
 
 def _with(row: Row) -> str:
-    return ", ".join(f"**{one}**" if one in row.telling else one for one in row.own) or "nothing more"
+    return ", ".join(f"**{one}**" if one in row.decisive else one for one in row.own) or "no other settings"
 
 
 def _odd(row: Row) -> str:
@@ -148,14 +143,14 @@ def _linked(source: str) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise BadInput(f"{path} is no file; `durability contracts` writes one")
+        raise BadInput(f"{path} does not exist or is not a file; `durability contracts` writes contracts.json")
     matrix: dict[str, Any] = read_json(path)
     cells = matrix.get("cells") if isinstance(matrix, dict) else None
     if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
-        raise BadInput(f"{path} is no matrix of contracts")
+        raise BadInput(f"{path} is not a matrix of contracts; give a contracts.json that `durability contracts` wrote")
     for cell in cells:
         if lacking := [name for name in (*_OF_CELLS, *_OF_PROMISES) if name not in cell]:
-            raise BadInput(f"{path}: a cell lacks {', '.join(lacking)}")
+            raise BadInput(f"{path}: a cell has no {', '.join(lacking)}; run `durability contracts` again")
     return matrix
 
 

@@ -1,4 +1,4 @@
-"""The matrix of contracts in a terminal: what is not as promised first, then what costs what, then each event."""
+"""The matrix of contracts in a terminal: broken promises first, then costs, then each event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES: Final = {
 
 
 def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
-    """Lines with their styles."""
+    """Yields lines with their styles."""
     reported = shown(matrix)
     yield from ((f"{head} `{command}`", "bold") for head, command in reported.heads)
     yield f"{reported.summary}.", "bold red" if reported.odd else ""
@@ -29,7 +29,7 @@ def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
         for group, row in reported.odd:
             yield f"  when {group.happens}", ""
             yield _row(row), _STYLES["odd"]
-    yield from (("", ""), ("What costs what, and what to set instead", "bold"))
+    yield from (("", ""), ("Costs of settings, and better settings", "bold"))
     for words, costs in reported.costs:
         yield f"  {words}:", "bold"
         for cost in costs:
@@ -42,13 +42,13 @@ def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
 def _section(group: Group) -> Iterator[Line]:
     yield from (("", ""), (f"When {group.happens}", "bold"))
     if group.common:
-        yield f"  all with {', '.join(group.common)}", "dim"
+        yield f"  settings of all: {', '.join(group.common)}", "dim"
     for row in group.rows:
         yield _row(row), _STYLES[row.look]
 
 
 def _row(row: Row) -> str:
-    settings = ", ".join(row.own) or "nothing more"
+    settings = ", ".join(row.own) or "no other settings"
     if row.look == "odd":
         came = f"{row.seen} ({row.cell['status']}; promised: {row.promised})"
         return f"  NOT AS PROMISED: {row.cell['configuration']}: {came}"

@@ -1,4 +1,4 @@
-"""A verdict as the outcome of a test: FAIL is a failed assertion, INCONCLUSIVE is broken (Allure's word)."""
+"""Turns a verdict into the outcome of a test: FAIL fails an assertion, INCONCLUSIVE is `broken` in Allure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where what a rule cites can be read: Kafka's documentation, the improvement proposals (KIP), and issues (KAFKA)."""
+"""Links for the sources that a rule cites: Kafka's documentation, improvement proposals (KIP), and issues (KAFKA)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _DOCUMENTATION: Final = "https://kafka.apache.org/documentation/"
-# The wiki's pages bear the title of a proposal beside its number: it is searched for by the number.
+# The address of a wiki page contains the title of the proposal, so the link is a search for its number.
 _PROPOSALS: Final = "https://cwiki.apache.org/confluence/dosearchsite.action?queryString="
 _ISSUES: Final = "https://issues.apache.org/jira/browse/"
 _CHAPTERS: Final = {
@@ -25,7 +25,7 @@ _PART: Final = re.compile(r"KIP-\d+|Kafka documentation|[^;,]+")
 
 
 def links(source: str) -> Iterator[tuple[str, str | None]]:
-    """A source part by part, with its address; None = words between."""
+    """Yields the parts of a source with their addresses; None = text without a link."""
     for part in _PART.findall(source):
         words = part.strip()
         if words.startswith("KIP-"):

@@ -1,4 +1,4 @@
-"""What a tired person reads in ten seconds: the answer, what it means, which records are gone where and why."""
+"""The terminal summary: the verdict, what it means, and which records were lost, where and why."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", 
 def summary_lines(
     summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path, without: Mapping[str, str] = _NOTHING
 ) -> list[Line]:
-    """Lines with styles. `verdicts` by scenario; `evidence` is the folder that judges again.
+    """Returns the lines of the summary with their styles.
 
-    Bundles `without` a verdict could not be judged; their sentences say why.
+    verdicts: by scenario. evidence: the folder to judge again. without: bundles that could not be judged, with reasons.
     """
     lines: list[Line] = [("", ""), *_headline(summary, verdicts, without)]
     for result in sorted(summary.results, key=_worst_first):
@@ -44,13 +44,13 @@ def summary_lines(
 
 
 def _covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
-    """What one scenario tried, the whole of them did."""
+    """The entries of `not_covered` that all verdicts share."""
     first, *others = [v.not_covered for v in verdicts] or [()]
     return [what for what in first if all(what in other for other in others)]
 
 
 def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
-    """ "Kafka 4.3.1 (commit 1234abcd)", as far as it is known."""
+    """The name of the release, such as "Kafka 4.3.1 (commit 1234abcd)", as far as it is known."""
     release: Mapping[str, Any] = summary.release
     if not release:
         release = next((v.facts["release"] for v in verdicts.values() if v.facts.get("release")), {})
@@ -64,7 +64,7 @@ def _named(release: Mapping[str, Any]) -> str:
 
 
 def began_lines(verdict: Verdict) -> list[Line]:
-    """What nodes ran before they were upgraded; nothing where that was the release under test."""
+    """Names the release that nodes ran before an upgrade; no line without an upgrade."""
     began = verdict.facts.get("starts_on")
     return [(f"  upgraded from {_named(began)}", "dim")] if began else []
 
@@ -74,9 +74,9 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
     shown = overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
     lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[shown])]
     if summary.results or not without:
-        lines.append((f"  {'Of what was judged: ' if without else ''}{_meaning(summary)}", ""))
+        lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary)}", ""))
     if without:
-        lines.append(("  Nothing is proven by what could not be judged:", ""))
+        lines.append(("  These bundles could not be judged and prove nothing:", ""))
         lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]
     if summary.missing:
         named = ", ".join(summary.missing[:MISSING_SHOWN])
@@ -87,7 +87,7 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
 
 
 def _word(summary: GateSummary) -> str:
-    """The answer and how much of the gate it speaks for."""
+    """The verdict and how many scenarios of the gate it covers."""
     asked, came = len(summary.required), len(summary.results)
     if asked == 1 and not summary.missing:
         return f"{summary.status.name} of scenario {summary.required[0]}"
@@ -98,7 +98,7 @@ def _word(summary: GateSummary) -> str:
 
 
 def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
-    """The answer where bundles could not be judged: it never speaks for all of them."""
+    """The verdict when some bundles could not be judged; it never covers all bundles."""
     judged = {n for r in summary.results for n in (r.bundle, *r.earlier) if n is not None} - without.keys()
     gaps = f"{len(without)} could not be judged"
     if summary.status is Status.PASS or not judged:
@@ -111,13 +111,13 @@ def _meaning(summary: GateSummary) -> str:
         return ", ".join(r.name for r in summary.results if r.status is status)
 
     if summary.status is Status.FAIL:
-        return f"It broke a promise in: {names(Status.FAIL)}. Do not ship it before this is understood."
+        return f"The release broke a promise in: {names(Status.FAIL)}. Do not ship it before the cause is known."
     if broken := names(None):
-        return f"The harness itself failed in: {broken}. Nothing is proven there."
+        return f"The harness itself failed in: {broken}. These scenarios prove nothing."
     if summary.status is Status.INCONCLUSIVE:
         doubtful = names(Status.INCONCLUSIVE) or "nothing ran"
-        return f"No promise was seen broken, but the run proved too little in: {doubtful}."
-    return "Every acknowledged record was there afterwards, on every copy, once, in order and unchanged."
+        return f"No broken promise was found, but the run proved too little in: {doubtful}."
+    return "Every acknowledged record was read back from every copy: once, in order and unchanged."
 
 
 def _worst_first(result: ScenarioResult) -> int:
@@ -142,22 +142,23 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
     if earlier := result.earlier:
-        lines.append((f"  tried before, INCONCLUSIVE: {', '.join(earlier)}", "dim"))
+        lines.append((f"  earlier attempts, INCONCLUSIVE: {', '.join(earlier)}", "dim"))
     return lines
 
 
 def finding_lines(finding: Finding) -> list[Line]:
-    """What vanished where, when, and which promise that breaks."""
+    """Says which records have which fate, where and when, and which promise that breaks."""
     head = f"  {finding.kind.value}: {_records(finding)}{_where(finding)}{_when(finding)}"
     reasons = [text for text in (finding.detail, finding.contract) if text]
     return [(head, "bold"), *((f"    {text}", "") for text in reasons)]
 
 
 def excused_lines(verdict: Verdict) -> list[Line]:
-    """Findings that the contract or the client explains: said in one line each, for they are no secret."""
+    """One line for each finding that the contract permits or that the client caused."""
     lines: list[Line] = []
     for finding in [f for f in verdict.findings if not f.condemns][:FINDINGS_SHOWN]:
-        reason = f"permitted: {finding.excused_by}" if finding.excused_by else f"by the client: {finding.explained_by}"
+        excuse = finding.excused_by
+        reason = f"permitted: {excuse}" if excuse else f"caused by the client: {finding.explained_by}"
         lines.append((f"  {finding.kind.value}: {_records(finding)}{_where(finding)}; {reason}", "dim"))
     return lines
 
@@ -192,7 +193,7 @@ def _when(finding: Finding) -> str:
 
 
 def _clock(at_ns: int) -> str:
-    """Milliseconds of the day, by integers: a float has no room for epoch nanoseconds."""
+    """The time of day with milliseconds. Integers only: a float cannot hold epoch nanoseconds exactly."""
     seconds, rest_ns = divmod(at_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
 
@@ -218,26 +219,27 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
 
 
 def _operations(scores: Sequence[Score]) -> list[Line]:
-    """What admins were promised. Most of it is replaced by what they did later; the rest has to be seen."""
+    """Operations of admins. Most are replaced by later ones; the last one on each entity must be visible."""
     acked, standing, held = (
         sum(getattr(s, f"operations_{figure}") for s in scores) for figure in ("acked", "standing", "held")
     )
     if not acked:
         return []
-    return [(f"  {held:,} of {standing:,} operations of admins that had the last word held; {acked:,} acked", "dim")]
+    last = f"{held:,} of {standing:,} last operations of admins on an entity were found in effect"
+    return [(f"  {last}; {acked:,} were acknowledged", "dim")]
 
 
 def _tier(figures: Sequence[dict[str, int] | None]) -> list[Line]:
-    """Of scenarios with a remote tier alone: what is not read back from it says nothing of it."""
+    """How much was read from the remote tier, in scenarios that have one."""
     reported = [figure for figure in figures if figure]
     if not reported:
         return []
     far, read = (sum(figure[name] for figure in reported) for name in ("records", "of"))
-    return [(f"  {far:,} of {read:,} records of its topics read back came from the remote tier", "dim")]
+    return [(f"  {far:,} of {read:,} records read back from tiered topics came from the remote tier", "dim")]
 
 
 def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
-    """What was slowest, and why: of one scenario its acks, too, which do not add up over several."""
+    """The longest stalls and their faults. Latencies only for a single scenario: percentiles cannot be added up."""
     reported = {name: v.facts["availability"] for name, v in verdicts.items() if v.facts.get("availability")}
     stalls = {name: figures["longest_stall"] for name, figures in reported.items() if figures["longest_stall"]}
     lines: list[Line] = []
@@ -249,7 +251,7 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
                 lines.append((f"  {what} took p50/p99: {', '.join(by_window)}", "dim"))
         behind = [f"{seconds:.1f} s ({fault})" for fault, seconds in figures.get("tier_caught_up_s", {}).items()]
         if behind:
-            lines.append((f"  the remote tier had caught up after its healing by: {', '.join(behind)}", "dim"))
+            lines.append((f"  the remote tier had caught up this long after it was healed: {', '.join(behind)}", "dim"))
     worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
     if worst:
         named = ", ".join(
@@ -263,13 +265,13 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
 
 
 def _during(stall: Mapping[str, Any]) -> str:
-    """The fault that it is put down to, and which others were open."""
+    """The fault that a stall is attributed to, and the other faults that were active."""
     others = stall.get("also_open")
-    return f"{stall['fault']}, with {', '.join(others)} open" if others else str(stall["fault"])
+    return f"{stall['fault']}, while {', '.join(others)} was active" if others else str(stall["fault"])
 
 
 def _share(part: int, whole: int, what: str) -> str:
-    """ "999,950 of 1,000,000 acked records (99.995 %, 4.3 nines)"; a whole has no number of nines."""
+    """Such as "999,950 of 1,000,000 acked records (99.995 %, 4.3 nines)"; 100 % has no number of nines."""
     counts = f"{part:,} of {whole:,} {what} records"
     if whole == 0 or part in (0, whole):
         return counts + (f" ({100 if part else 0} %)" if whole else "")

@@ -18,15 +18,15 @@ Line = tuple[str, str]  # text, rich style
 
 
 def is_plain(stream: TextIO | None) -> bool:
-    """Whether control characters would end up in a log. CI systems that fake a terminal say so by CI=true.
+    """True if control characters would end up in a log. CI systems that fake a terminal set CI=true.
 
-    A closed stream is none, and no terminal.
+    None is a closed stream, which is no terminal.
     """
     return stream is None or bool(os.environ.get("CI")) or not stream.isatty() or os.environ.get("TERM") == "dumb"
 
 
 def clean(text: str) -> str:
-    """One printable line: what a broker or a file name brings along cannot steer a terminal."""
+    """One printable line: text from a broker or a file name must not control the terminal."""
     return "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
 
 
@@ -43,7 +43,7 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table; in plain lines the columns are aligned by blanks."""
+    """Prints a table. In plain output the columns are aligned with spaces."""
     if is_plain(sys.stdout):
         cells = [[clean(cell) for cell in line] for line in (heading, *rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(heading))]
@@ -59,7 +59,7 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 class TerminalProgress:
-    """`progress(text)`: what is being done now, on standard error. `progress.line(text)`: what stays, on output."""
+    """`progress(text)` shows the current action on standard error, `progress.line(text)` a result on output."""
 
     def __init__(self, status: Status | None) -> None:
         self._status = status
@@ -81,7 +81,7 @@ class TerminalProgress:
         if self._status is None:
             print_lines([(text, "")])
             return
-        self._status.stop()  # a spinner holds standard output while it turns
+        self._status.stop()  # the spinner redraws standard output while it runs
         print_lines([(text, "")])
         self._status.start()
 

@@ -1,0 +1,40 @@
+"""Renders CATALOGUE.md: every built-in scenario with its property, its negative control and the expected finding."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final
+
+from harness.model.scenario.scenario import Scenario
+from harness.scenarios import builtin, path_of, tags_of
+
+_HEAD: Final = """\
+# Built-in scenarios
+
+Written by `durability docs`; do not edit.
+
+A scenario plays its steps under load; then its property is judged. Its negative control changes one setting, is judged
+by the unchanged contract, and must FAIL with the finding in the last column. `durability gate` runs the set `gate`;
+`nightly` is every other scenario except known bugs and trials (`durability run --tag nightly`).
+"""
+_COLUMNS: Final = "| scenario | property | sets | negative control | finding |\n|---|---|---|---|---|"
+_SETS: Final = ("gate", "smoke", "nightly", "known-bug", "trial")
+
+
+def render() -> str:
+    """The whole catalogue as Markdown, one table for each folder of scenarios."""
+    by_folder = sorted(builtin().values(), key=lambda scenario: (path_of(scenario.name).parent.name, scenario.name))
+    sections = [
+        "\n".join([f"## {folder}/", "", _COLUMNS, *map(_row, scenarios)])
+        for folder, scenarios in groupby(by_folder, key=lambda scenario: path_of(scenario.name).parent.name)
+    ]
+    return "\n\n".join([_HEAD.rstrip(), *sections]) + "\n"
+
+
+def _row(scenario: Scenario) -> str:
+    control = scenario.negative_control
+    sets = ", ".join(tag for tag in tags_of(scenario) if tag in _SETS)
+    expected = ", ".join(f"`{kind}`" for kind in control.expect) if control else ""
+    what = control.what if control else "none"
+    name = f"[`{scenario.name}`]({path_of(scenario.name).parent.name}/{scenario.name}.toml)"
+    return f"| {name}: {scenario.title} | {scenario.property} | {sets} | {what} | {expected} |"

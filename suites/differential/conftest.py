@@ -1,0 +1,18 @@
+"""Which bundles the comparison takes, judged by which earlier version of the harness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--before", type=Path, help="folder with bundles of format version 1 and their verdicts")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The bundles are too large for the repository, so without a folder there is nothing to compare."""
+    if config.getoption("--before") is None:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="give --before DIR, a folder with bundles and their verdicts"))

@@ -1,0 +1,102 @@
+"""Evidence of format version 1 in the words of version 2, so that both versions of the judge can be compared.
+
+Only words differ between the two versions: keys of documents, two columns, names of steps and of one finding. The
+translation is for this comparison alone; the product refuses evidence of version 1.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pyarrow.parquet as pq
+
+from harness.evidence.manifest import digest
+from harness.model.schemas import FORMAT_VERSION
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+FORMAT_BEFORE: Final = 1
+# Keys of any document.
+_KEYS: Final[Mapping[str, str]] = {
+    "weakening": "negative_control",
+    "weakened": "negative_control",
+    "guards": "property",
+    "permits": "allowed_anomalies",
+    "bite": "effect",
+    "lone": "isolated_client",
+    "things": "entities",
+}
+# A key that means something else in a shape of the cluster or in a list of groups.
+_TOP_LEVEL_KEYS: Final[Mapping[str, Mapping[str, str]]] = {"scenario.json": {"share": "load_weight"}}
+# Words that stand as whole values: names of steps, of links' parties, of findings and doubts.
+WORDS: Final[Mapping[str, str]] = {
+    "wait_elsewhere": "wait_failover",
+    "wait_forgotten": "wait_producer_expired",
+    "wait_id_forgotten": "wait_transactional_id_expired",
+    "wait_bite": "wait_effect",
+    "displaced": "wrong_ack_offset",
+    "no_bite": "no_effect",
+    "unread": "not_read",
+    "copy_unread": "copy_not_read",
+    "tier_unread": "tier_not_read",
+    "lone": "isolated_client",
+    "lone_client": "isolated_client",
+}
+_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+    "probes": {"told": "reported"},
+    "epoch_ends": {"told_epoch": "reported_epoch"},
+}
+
+
+def translate(bundle: Path, target: Path) -> None:
+    """Copies a bundle of version 1 to `target` in the words of version 2, without its verdict."""
+    target.mkdir(parents=True)
+    for entry in sorted(bundle.iterdir()):
+        if entry.name in ("verdict.json", "findings.parquet", "junit.xml", "manifest.json"):
+            continue
+        if entry.is_dir():
+            _table(entry, target / entry.name)
+        else:
+            _document(entry, target / entry.name)
+    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["format_version"] == FORMAT_BEFORE, f"{bundle} is no evidence of version {FORMAT_BEFORE}"
+    files = {name: digest(target / name) for name in manifest["files"]}
+    _write(target / "manifest.json", {**manifest, "format_version": FORMAT_VERSION, "files": files})
+
+
+def translated(value: Json) -> Json:
+    """A JSON value with every key and every whole word of version 1 replaced."""
+    if isinstance(value, dict):
+        return {_KEYS.get(key, key): translated(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [translated(inner) for inner in value]
+    return WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _document(source: Path, target: Path) -> None:
+    content: Json = json.loads(source.read_text(encoding="utf-8"))
+    top = _TOP_LEVEL_KEYS.get(source.name, {})
+    if isinstance(content, dict):
+        content = {top.get(key, key): inner for key, inner in content.items()}
+    content = translated(content)
+    if source.name == "run.json" and isinstance(content, dict):
+        content["format_version"] = FORMAT_VERSION
+    _write(target, content)
+
+
+def _table(source: Path, target: Path) -> None:
+    shutil.copytree(source, target)
+    if source.name not in _COLUMNS:
+        return
+    for part in target.glob("*.parquet"):
+        table = pq.read_table(part)
+        names = [_COLUMNS[source.name].get(name, name) for name in table.column_names]
+        pq.write_table(table.rename_columns(names), part)
+
+
+def _write(path: Path, content: Json | dict[str, Json]) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,43 @@
+"""The generated catalogues are those that the code and the played matrix give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import scenarios
+from harness.commands import docs, matrix
+from harness.model.errors import BadInput
+
+
+@pytest.mark.parametrize("path", docs.CATALOGUES, ids=lambda path: path.parent.name)
+def test_each_catalogue_is_current(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == docs.CATALOGUES[path](), "run `durability docs`"
+
+
+def test_the_catalogue_of_scenarios_has_each_of_them_once() -> None:
+    lines = docs.CATALOGUES[Path(scenarios.__file__).with_name("CATALOGUE.md")]().splitlines()
+    for name in scenarios.builtin():
+        assert sum(line.startswith(f"| [`{name}`](") for line in lines) == 1
+
+
+def test_the_kept_matrix_has_each_event_of_the_scenarios_and_holds() -> None:
+    played = json.loads(docs.PLAYED.read_text(encoding="utf-8"))
+    cells = {(cell["scenario"], cell["topic"]): cell for cell in played["cells"]}
+    declared = {
+        (scenario.name, topic)
+        for scenario in matrix.columns().values()
+        if scenario.matrix
+        for topic in scenario.matrix.topics
+    }
+    assert set(cells) == declared
+    assert [place for place, cell in cells.items() if not cell["holds"]] == []
+
+
+def test_an_installed_package_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs, "_PACKAGE", tmp_path / "harness")
+    with pytest.raises(BadInput, match="in a checkout of the source"):
+        docs.write([])
+    assert list(tmp_path.iterdir()) == []
