@@ -267,7 +267,11 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
 def _during(stall: Mapping[str, Any]) -> str:
     """The fault that a stall is attributed to, and the other faults that were active."""
     others = stall.get("also_open")
-    return f"{stall['fault']}, while {', '.join(others)} was active" if others else str(stall["fault"])
+    return (
+        f"{stall['fault']}, while {' and '.join(others)} {'were' if len(others) > 1 else 'was'} active"
+        if others
+        else str(stall["fault"])
+    )
 
 
 def _share(part: int, whole: int, what: str) -> str:

@@ -159,13 +159,23 @@ def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exi
 
 @commands.command("matrix")
 @click.argument("played", metavar="CONTRACTS.JSON...", type=PATH, nargs=-1, required=True)
-@click.option("--into", type=PATH, metavar="FILE", help="Write it into this Markdown file, between its two marks.")
-def matrix_(played: tuple[Path, ...], into: Path | None) -> Exit:
-    """Show matrices of contracts that were played, as one: columns of later files in place of earlier ones'."""
-    if into is None:
-        reports.show_matrix(played)
-    else:
-        reports.write_into(reports.read_matrix(played), into)
+def matrix_(played: tuple[Path, ...]) -> Exit:
+    """Show one or more played matrices as one. Events of a later file replace those of an earlier one."""
+    reports.show_matrix(played)
+    return Exit.PASS
+
+
+@commands.command("docs")
+@click.argument("played", metavar="[CONTRACTS.JSON...]", type=PATH, nargs=-1)
+def docs_(played: tuple[Path, ...]) -> Exit:
+    """Write the generated catalogues of a source checkout: faults, scenarios, and the matrix of contracts.
+
+    CONTRACTS.JSON: played matrices whose results replace those that MATRIX.md shows.
+    """
+    from harness.commands import docs  # reads every fault and scenario
+
+    for path in docs.write(played):
+        click.echo(f"wrote {path}")
     return Exit.PASS
 
 

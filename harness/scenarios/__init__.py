@@ -1,4 +1,4 @@
-"""The built-in scenarios, and any other by its file."""
+"""Loads the built-in scenarios, and scenarios from files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.model.errors import BadInput
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import SETS, Scenario
 
-KNOWN_BUG = "known-bug"  # open in every release: it fails, and rightly
-TRIAL = "trial"  # not seen yet both to pass on a release and to fail under its negative control
+KNOWN_BUG = "known-bug"  # of a bug that is open in every release: it must FAIL
+TRIAL = "trial"  # not yet seen both to PASS on a release and to FAIL under its negative control
 
 
 @cache
@@ -32,7 +32,7 @@ def _paths() -> dict[str, Path]:
 
 
 def gate(backend: str = PROCESSES) -> list[Scenario]:
-    """What a backend's gate requires; scenarios of one shape stand together, so that they can share a cluster."""
+    """The scenarios that the gate of a backend requires, those of one shape adjacent, so that they share a cluster."""
     return _in_order(s for s in builtin().values() if s.gate or (s.gate_on_containers and backend == CONTAINERS))
 
 
@@ -41,19 +41,19 @@ def _in_order(chosen: Iterable[Scenario]) -> list[Scenario]:
 
 
 def tags_of(scenario: Scenario) -> tuple[str, ...]:
-    """Its own tags, in front of them its sets: smoke, gate, nightly. Known bugs and trials are in none."""
+    """Its sets (smoke, gate, nightly) and then its own tags. Known bugs and trials are in no set."""
     nightly = not scenario.gate and not {KNOWN_BUG, TRIAL} & set(scenario.tags)
     sets = {"smoke": scenario.smoke, "gate": scenario.gate, "nightly": nightly}
     return (*(name for name in SETS if sets[name]), *scenario.tags)
 
 
 def tags() -> list[str]:
-    """Every tag that some built-in scenario has."""
+    """Every tag of the built-in scenarios."""
     return sorted({tag for scenario in builtin().values() for tag in tags_of(scenario)})
 
 
 def tagged(wanted: Iterable[str]) -> list[Scenario]:
-    """Built-in scenarios with one of the tags, those of one shape together. BadInput on a tag that none has."""
+    """Built-in scenarios with one of the tags, those of one shape adjacent. Raises BadInput for an unknown tag."""
     wanted = frozenset(wanted)
     for tag in sorted(wanted):
         if tag not in tags():
@@ -62,12 +62,12 @@ def tagged(wanted: Iterable[str]) -> list[Scenario]:
 
 
 def smoke() -> list[Scenario]:
-    """The three quick ones."""
+    """The quick scenarios of the gate."""
     return [s for s in gate() if s.smoke]
 
 
 def load(spec: str) -> Scenario:
-    """A built-in scenario by its name, or a file by its path. BadInput when there is neither."""
+    """Loads a built-in scenario by name, or a file by path. Raises BadInput if there is neither."""
     if spec in builtin():
         return builtin()[spec]
     path = Path(spec)
@@ -76,12 +76,12 @@ def load(spec: str) -> Scenario:
     if path.is_dir():
         raise BadInput(f"scenario {spec} is a folder; give one of its .toml files")
     if path.suffix.lower() == ".toml":
-        raise BadInput(f"scenario {spec}: a scenario's file ends in .toml, in small letters; rename it")
+        raise BadInput(f"scenario {spec}: the name of a scenario file must end in .toml, in lower case; rename it")
     raise BadInput(f"no scenario {spec!r}{toml.hint(spec, builtin())}")
 
 
 def _of_file(path: Path, spec: str) -> Scenario:
-    """Sentences about a file name the whole path: several may have the same name."""
+    """Messages name the whole path: several files may have the same name."""
     text = _text_of(path, spec)
     if not text.strip():
         raise BadInput(f"scenario {spec} is empty; `durability list scenarios` shows examples to begin with")
@@ -95,10 +95,10 @@ def _text_of(path: Path, spec: str) -> str:
     try:
         if not path.exists():
             meant = f"did you mean the built-in {path.stem!r}?" if path.stem in builtin() else "check the path"
-            raise BadInput(f"scenario {spec}: there is no such file; {meant}")
-        if not path.is_file():  # to open a pipe would be to wait for whoever writes to it
+            raise BadInput(f"scenario {spec}: the file does not exist; {meant}")
+        if not path.is_file():  # opening a pipe would block until another process writes to it
             raise BadInput(f"scenario {spec} is a folder or a device, not a file; give a .toml file")
-        return path.read_text("utf-8-sig")  # editors of some systems begin a file with a byte order mark
+        return path.read_text("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         raise BadInput(f"scenario {spec} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8") from error
     except OSError as error:
@@ -106,5 +106,5 @@ def _text_of(path: Path, spec: str) -> str:
 
 
 def negative_control(scenario: Scenario) -> Scenario:
-    """The twin that must FAIL when it is judged by the contract of `scenario`; BadInput when none is named."""
+    """The negative control: it must FAIL when it is judged by the contract of `scenario`. BadInput if there is none."""
     return toml.negative_control(scenario, check_steps)

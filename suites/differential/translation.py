@@ -98,5 +98,5 @@ def _table(source: Path, target: Path) -> None:
         pq.write_table(table.rename_columns(names), part)
 
 
-def _write(path: Path, content: Json | dict[str, Json]) -> None:
+def _write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")

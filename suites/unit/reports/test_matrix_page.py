@@ -1,4 +1,4 @@
-"""The matrix as it is read, from a contracts.json made by hand."""
+"""Tests of the matrix in terminal, Markdown and page, from a contracts.json written by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.evidence.gate import MATRIX
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from reports.grouping import shown
-from reports.matrix import BEGIN, END, MARKDOWN, PAGE, markdown, page, read_matrix, write_matrix
+from reports.matrix import MARKDOWN, PAGE, markdown, page, read_matrix, write_matrix
 from reports.matrix_lines import matrix_lines
 from reports.sources import links
 
@@ -71,133 +71,133 @@ def text(*cells: dict[str, Any]) -> list[str]:
         ({"holds": False, "status": None}, "off"),
     ],
 )
-def test_a_cell_looks_like_what_it_came_to(of: dict[str, Any], looks: str) -> None:
+def test_the_style_of_a_cell_follows_its_result(of: dict[str, Any], looks: str) -> None:
     (group,) = shown(matrix(cell(**of))).groups
     assert group.rows[0].look == looks
 
 
-def test_an_event_says_once_what_all_its_configurations_have_and_what_tells_them_apart() -> None:
+def test_common_settings_are_named_once_and_decisive_ones_are_marked() -> None:
     (group,) = shown(matrix(cell(), lost())).groups
     assert group.happens == "the leader's process dies, whoever follows it is in sync"
     assert group.common == ("3 replicas", "ELR on")
     assert [row.own for row in group.rows] == [("acks=all", "idempotent"), ("acks=1", "not idempotent")][::-1]
-    assert all(row.telling == set(row.own) for row in group.rows)
+    assert all(row.decisive == set(row.own) for row in group.rows)
 
 
-def test_settings_in_which_only_the_like_differ_are_not_emphasised() -> None:
+def test_a_setting_that_differs_only_between_equal_results_is_not_decisive() -> None:
     (group,) = shown(matrix(cell(), cell(configuration=f"{SAFE}, compacted"), lost())).groups
     assert [row.own for row in group.rows if "compacted" in row.own] == [("acks=all", "idempotent", "compacted")]
-    assert sorted(group.rows[0].telling) == ["acks=1", "not idempotent"]
+    assert sorted(group.rows[0].decisive) == ["acks=1", "not idempotent"]
 
 
-def test_a_value_is_not_emphasised_where_the_other_one_came_to_the_same() -> None:
+def test_a_value_is_not_decisive_if_another_value_has_the_same_result() -> None:
     of = [lost(configuration=f"{RISKY}, min.insync.replicas=2")]
     of += [cell(configuration=f"{SAFE}, min.insync.replicas={n}") for n in (1, 2)]
     (group,) = shown(matrix(*of)).groups
-    assert [sorted(row.telling) for row in group.rows] == [
+    assert [sorted(row.decisive) for row in group.rows] == [
         ["acks=1", "not idempotent"],
         *[["acks=all", "idempotent"]] * 2,
     ]
 
 
-def test_one_alone_is_told_whole_and_so_are_those_that_differ_in_nothing() -> None:
+def test_a_single_configuration_and_identical_ones_show_all_their_settings() -> None:
     for cells in ([lost()], [lost(), lost()]):
         (group,) = shown(matrix(*cells)).groups
         assert group.common == ()
         assert {row.own for row in group.rows} == {("acks=1", "not idempotent", "3 replicas", "ELR on")}
 
 
-def test_events_stand_in_their_order_and_none_is_left_out() -> None:
+def test_events_keep_their_order_and_none_is_left_out() -> None:
     old = cell("no_event_any_more", happens="something that was in the matrix once")
     reported = shown(matrix(old, cell("replica_down"), cell("leader_dies")))
     assert [group.name for group in reported.groups] == ["leader_dies", "replica_down", "no_event_any_more"]
     assert reported.groups[-1].happens == "something that was in the matrix once"
 
 
-def test_beside_what_costs_something_stands_the_nearest_that_kept_all() -> None:
+def test_a_cost_is_compared_with_the_nearest_configuration_that_kept_everything() -> None:
     far = cell(configuration="acks=all, transactional; 2 replicas, ELR off")
     ((words, costs),) = shown(matrix(lost(), far, cell())).costs
     assert words == "acknowledged records are lost"
-    assert [(cost.own, cost.instead, cost.twin) for cost in costs] == [
+    assert [(cost.own, cost.instead, cost.better) for cost in costs] == [
         (("acks=1", "not idempotent"), ("acks=all", "idempotent"), "kept")
     ]
 
 
-def test_where_nothing_is_kept_the_nearest_that_costs_less_stands_there() -> None:
+def test_a_cost_is_compared_with_a_milder_one_if_nothing_was_kept() -> None:
     away = cell(configuration=f"{RISKY}, clean elections only", seen={"unavailable": 12.1})
     ((_, (cost,)), _) = shown(matrix(lost(configuration=f"{RISKY}, unclean elections"), away)).costs
-    assert (cost.own, cost.instead, cost.twin) == (
+    assert (cost.own, cost.instead, cost.better) == (
         ("unclean elections",),
         ("clean elections only",),
         "unavailable for 12.1 s",
     )
 
 
-def test_what_lacks_a_setting_says_which() -> None:
+def test_a_missing_setting_is_named() -> None:
     ((_, (cost,)),) = shown(matrix(lost(configuration=SAFE), cell(configuration=f"{SAFE}, flush.messages=1"))).costs
     assert (cost.own, cost.instead) == (("without flush.messages=1",), ("flush.messages=1",))
 
 
-def test_what_somebody_does_not_do_is_no_setting_that_lacks() -> None:
+def test_a_missing_action_is_not_a_missing_setting() -> None:
     stays = cell(configuration=f"{SAFE}, stays in its group")
     other = lost(configuration="acks=1, idempotent; 3 replicas, ELR on")
     ((_, costs),) = shown(matrix(lost(configuration=SAFE), stays, other)).costs
     assert (costs[0].own, costs[0].instead) == (("acks=all",), ("stays in its group",))
 
 
-def test_what_several_clients_came_to_alike_is_said_once() -> None:
+def test_equal_results_of_several_clients_are_shown_once() -> None:
     ((_, costs),) = shown(matrix(lost(), lost(scenario="another"), cell(), lost(seen={"lost": 9}, exactly=9))).costs
     assert [cost.row.seen for cost in costs] == ["50 lost", "9 lost"]
 
 
-def test_without_a_twin_the_rule_says_what_would_mend_it() -> None:
-    assert "      instead: not played beside it: acks=all" in text(lost())
+def test_without_a_better_configuration_the_rule_names_the_fix() -> None:
+    assert "      instead: not played: acks=all" in text(lost())
 
 
-def test_what_is_not_as_promised_is_no_twin() -> None:
+def test_a_broken_promise_is_never_the_better_configuration() -> None:
     ((_, (cost,)),) = shown(matrix(lost(), cell(holds=False, seen={}))).costs
-    assert cost.twin is None
+    assert cost.better is None
 
 
-def test_what_is_deleted_as_asked_for_costs_nothing() -> None:
+def test_a_deletion_that_the_settings_ask_for_costs_nothing() -> None:
     deleted = {"promised": ["deleted as configured"], "seen": {"deleted as configured": 9}}
     assert shown(matrix(cell(**deleted))).costs == ()
     assert shown(matrix(cell(**deleted, mend=["retention.ms=-1"]))).costs != ()
 
 
-def test_what_is_not_as_promised_stands_first_and_whole() -> None:
+def test_broken_promises_come_first_with_all_settings() -> None:
     odd = lost(seen={"lost": 51}, holds=False, status="FAIL")
     lines = text(cell("replica_down"), cell(), odd)
     said = f"  NOT AS PROMISED: {RISKY}: 51 lost (FAIL; promised: 50 lost)"
     assert lines[:2] == [
         "Kafka 4.3.1, played on 2026-01-31 by `durability contracts --kafka 4.3.1 --seed 5`",
-        "2 of 3 configurations came to exactly what is promised; 1 DID NOT.",
+        "2 of 3 configurations had exactly the promised result; 1 DID NOT.",
     ]
-    assert lines.index(said) < lines.index("What costs what, and what to set instead")
+    assert lines.index(said) < lines.index("Costs of settings, and better settings")
     assert lines.count(said) == 2
     reported = page(matrix(cell("replica_down"), cell(), odd))
-    assert reported.index('id="odd"') < reported.index("What costs what") < reported.index('id="leader_dies"')
+    assert reported.index('id="odd"') < reported.index("Costs of settings") < reported.index('id="leader_dies"')
     assert reported.count('class="odd"') == 2
     marked = "\n".join(markdown(matrix(cell(), odd)))
     assert f"| {RISKY} | 50 lost | **51 lost (FAIL)** |" in marked
     assert "**NOT AS PROMISED: 51 lost (FAIL)**" in marked
 
 
-def test_a_matrix_that_holds_alarms_nobody() -> None:
+def test_a_matrix_that_holds_shows_no_alarm() -> None:
     of = matrix(cell(), lost(), cell("replica_down", holds=False, status=None))
     for reported in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*of["cells"]))):
         assert "NOT AS PROMISED" not in reported
         assert 'class="odd"' not in reported
-        assert "2 of 3 configurations came to exactly what is promised; 1 were not played" in reported
+        assert "2 of 3 configurations had exactly the promised result; 1 were not played" in reported
 
 
-def test_seconds_and_counts_are_told_as_they_were_seen() -> None:
+def test_seconds_and_counts_are_shown_as_measured() -> None:
     lines = text(lost(), cell(without_acks_s=2.04), cell("replica_down", seen={"unavailable": 24.84}))
     assert "  acks=all, idempotent: kept, 2.0 s without acks" in lines
     assert "  acks=all, idempotent, 3 replicas, ELR on: unavailable for 24.8 s" in lines
 
 
-def test_nothing_of_a_configuration_becomes_markup() -> None:
+def test_a_configuration_is_escaped() -> None:
     reported = page(matrix(cell(configuration="<script>alert(1)</script>")))
     assert "<script" not in reported
     assert "&lt;script&gt;" in reported
@@ -224,7 +224,7 @@ def test_nothing_of_a_configuration_becomes_markup() -> None:
         ),
     ],
 )
-def test_a_source_leads_to_where_it_can_be_read(source: str, reported: list[str | None]) -> None:
+def test_a_source_gets_its_link(source: str, reported: list[str | None]) -> None:
     found = [url for _, url in links(source)]
     assert len(found) == len(reported)
     assert all(
@@ -232,7 +232,7 @@ def test_a_source_leads_to_where_it_can_be_read(source: str, reported: list[str 
     )
 
 
-def test_page_and_markdown_stand_beside_their_table_and_load_nothing(tmp_path: Path) -> None:
+def test_page_and_markdown_are_written_beside_the_results_and_load_nothing(tmp_path: Path) -> None:
     (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
     assert written == tmp_path / PAGE
@@ -243,16 +243,16 @@ def test_page_and_markdown_stand_beside_their_table_and_load_nothing(tmp_path: P
 
 
 @pytest.mark.parametrize("lacking", ["why", "seen", "holds"])
-def test_a_table_that_lacks_something_is_no_page(lacking: str, tmp_path: Path) -> None:
+def test_incomplete_results_give_no_page(lacking: str, tmp_path: Path) -> None:
     one = cell()
     del one[lacking]
     (tmp_path / MATRIX).write_text(json.dumps(matrix(one)))
-    with pytest.raises(BadInput, match=f"a cell lacks {lacking}"):
+    with pytest.raises(BadInput, match=f"a cell has no {lacking}"):
         write_matrix(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == [MATRIX]
 
 
-def test_columns_that_were_played_by_themselves_stand_in_the_place_of_earlier_ones(tmp_path: Path) -> None:
+def test_cells_of_a_later_run_replace_earlier_ones(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second"
     second.mkdir()
     first.write_text(json.dumps(matrix(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
@@ -269,44 +269,21 @@ def test_columns_that_were_played_by_themselves_stand_in_the_place_of_earlier_on
     ]
 
 
-def test_the_command_writes_it_between_two_marks_and_nothing_else(tmp_path: Path) -> None:
-    played, into = tmp_path / MATRIX, tmp_path / "README.md"
-    played.write_text(json.dumps(matrix(cell(), lost())))
-    into.write_text(f"before\n{BEGIN}\nthe old one\n{END}\nafter\n")
-    assert cli.invoke(["matrix", str(played), "--into", str(into)]) is Exit.PASS
-    once = into.read_text()
-    assert once.startswith(f"before\n{BEGIN}\n\n- Kafka 4.3.1")
-    assert once.endswith(f"\n\n{END}\nafter\n")
-    assert "the old one" not in once
-    assert cli.invoke(["matrix", str(tmp_path), "--into", str(into)]) is Exit.PASS
-    assert into.read_text() == once
-
-
 @pytest.mark.parametrize(
-    ("played", "into", "said"),
-    [
-        (None, f"{BEGIN}{END}", "is no file"),
-        ([], f"{BEGIN}{END}", "is no matrix of contracts"),
-        ({"cells": []}, f"{BEGIN}{END}", "is no matrix of contracts"),
-        (matrix(cell()), "no marks", "has no place for the matrix"),
-        (matrix(cell()), None, "cannot be read"),
-    ],
+    ("played", "said"),
+    [(None, "does not exist"), ([], "is not a matrix of contracts"), ({"cells": []}, "is not a matrix of contracts")],
 )
-def test_what_is_no_matrix_and_what_has_no_place_for_one_is_refused(
-    played: Any, into: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_is_not_a_matrix_is_refused(
+    played: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if played is not None:
         (tmp_path / MATRIX).write_text(json.dumps(played))
-    if into is not None:
-        (tmp_path / "R.md").write_text(into)
-    assert cli.invoke(["matrix", str(tmp_path), "--into", str(tmp_path / "R.md")]) is Exit.USAGE
+    assert cli.invoke(["matrix", str(tmp_path)]) is Exit.USAGE
     assert said in capsys.readouterr().err
-    if into is not None:
-        assert (tmp_path / "R.md").read_text() == into
 
 
-def test_matrices_of_two_releases_are_not_one(tmp_path: Path) -> None:
+def test_matrices_of_two_releases_are_refused(tmp_path: Path) -> None:
     for name, release in (("a", "4.3.1"), ("b", "3.9.1")):
         (tmp_path / name).write_text(json.dumps(matrix(cell(), release=release)))
-    with pytest.raises(BadInput, match=r"here are 4\.3\.1 and 3\.9\.1"):
+    with pytest.raises(BadInput, match=r"are of 4\.3\.1 and 3\.9\.1"):
         read_matrix([tmp_path / "a", tmp_path / "b"])

@@ -1,4 +1,4 @@
-"""What people and machines read: the headline, the records, the score, junit.xml; never a control character."""
+"""Tests of the terminal summary and of junit.xml: headline, records, score, and no control characters."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def text_of(summary: GateSummary, *verdicts: Verdict) -> str:
     return "\n".join(text for text, _ in summary_lines(summary, {v.scenario: v for v in verdicts}, OUT))
 
 
-def test_a_pass_is_said_in_one_screen() -> None:
+def test_a_pass_fits_on_one_screen() -> None:
     said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), verdict("a", Status.PASS))
     assert said.strip().splitlines() == [
         "PASS of all 2 scenarios: Kafka 4.3.1 (commit abc123)",
-        "  Every acknowledged record was there afterwards, on every copy, once, in order and unchanged.",
+        "  Every acknowledged record was read back from every copy: once, in order and unchanged.",
         "",
         "0 of 6 fault episodes lost data; up to 39 % chance of loss an episode at 95 %",
         "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
@@ -58,14 +58,14 @@ def test_a_pass_is_said_in_one_screen() -> None:
     ]
 
 
-def test_what_one_scenario_tried_was_not_left_untried() -> None:
+def test_not_covered_is_only_what_no_scenario_covered() -> None:
     given = [verdict("a", Status.PASS), replace(verdict("b", Status.PASS), not_covered=("power loss", "full disks"))]
     said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), *given)
     assert "  power loss" in said.splitlines()
     assert "full disks" not in said
 
 
-def test_where_nothing_was_left_there_is_nothing_to_judge_again() -> None:
+def test_without_a_bundle_there_is_no_command_to_judge_again() -> None:
     said = text_of(gate_summary(ScenarioResult(name="a", status=None, error="no slot is free")))
     assert "no slot is free" in said
     assert "judge again" not in said
@@ -77,7 +77,7 @@ def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
         verdict("leader_killed", Status.FAIL, lost(50)),
     )
     assert said.strip().startswith("FAIL in 1 of 2 scenarios: Kafka 4.3.1")
-    assert "It broke a promise in: leader_killed." in said
+    assert "The release broke a promise in: leader_killed." in said
     assert (
         "lost: 50 records of plain-0, offsets 100 to 149 (stream 3, sequences 100 to 149), "
         "sent 12:52:13.567 to 12:52:14.567 UTC during kill_leader"
@@ -86,15 +86,15 @@ def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
     assert "1 of 6 fault episodes lost data" in said
 
 
-def test_an_inconclusive_run_says_what_was_missing_and_claims_nothing() -> None:
+def test_an_inconclusive_run_names_its_doubts_and_claims_nothing() -> None:
     said = text_of(gate_summary(ran("a", Status.INCONCLUSIVE)), verdict("a", Status.INCONCLUSIVE))
     assert "INCONCLUSIVE of scenario a" in said
     assert "proved too little in: a" in said
     assert "doubt: 12 acks after healing on plain-1, 500 wanted" in said
-    assert "Every acknowledged record was there" not in said
+    assert "Every acknowledged record was read back" not in said
 
 
-def test_a_subset_says_so() -> None:
+def test_a_subset_is_named_as_one() -> None:
     summary = gate_summary(ran("a", Status.PASS), ran("b", Status.PASS), required=14)
     assert summary.subset == "PASS of 2 of 14 scenarios"
     said = text_of(summary)
@@ -102,18 +102,18 @@ def test_a_subset_says_so() -> None:
     assert "left_out_0" in said
 
 
-def test_a_harness_error_is_neither_pass_nor_the_releases_fault() -> None:
+def test_a_harness_error_is_neither_a_pass_nor_a_fail() -> None:
     summary = gate_summary(ran("a", Status.PASS), ScenarioResult(name="b", status=None, error="no slot is free"))
     said = text_of(summary)
     assert summary.exit is Exit.HARNESS
     assert summary.status is Status.INCONCLUSIVE
     assert "b: harness error" in said
     assert "no slot is free" in said
-    assert "Every acknowledged record was there" not in said
+    assert "Every acknowledged record was read back" not in said
 
 
 @pytest.mark.parametrize("status", [Status.PASS, Status.FAIL])
-def test_an_upgrade_says_from_what(status: Status) -> None:
+def test_an_upgrade_names_the_earlier_release(status: Status) -> None:
     given = verdict("upgraded", status)
     began = replace(given, facts={**given.facts, "starts_on": {"version": "3.9.1", "commit": "f745"}})
     line = "  upgraded from Kafka 3.9.1 (commit f745)"
@@ -121,35 +121,35 @@ def test_an_upgrade_says_from_what(status: Status) -> None:
     assert line not in text_of(gate_summary(ran("upgraded", status)), given).splitlines()
 
 
-def test_what_admins_were_promised_is_told_where_there_was_any() -> None:
-    forgotten = Finding(
+def test_admin_operations_are_counted_where_there_are_any() -> None:
+    lost_topic = Finding(
         kind=Kind.ADMIN_LOST,
         topic="ops-topic-1",
         reader="nodes 1, 2, 3",
         first_ns=1_795_265_533_567_153_459,
         last_ns=1_795_265_533_867_153_459,
         step="kill_controller",
-        detail="operation 7 of ops made it 9; nodes 1, 2, 3 say that it is not there",
+        detail="operation 7 of ops made it 9; nodes 1, 2, 3 report that it does not exist",
     )
-    given = verdict("a", Status.FAIL, forgotten)
+    given = verdict("a", Status.FAIL, lost_topic)
     assert given.score is not None
     score = replace(given.score, operations_acked=170, operations_standing=90, operations_held=89)
     said = text_of(gate_summary(ran("a", Status.FAIL)), replace(given, score=score))
     assert "admin_lost: 1 operation of ops-topic-1, seen by nodes 1, 2, 3, asked 12:52:13.567 to " in said
-    assert "  89 of 90 operations of admins that had the last word held; 170 acked" in said
+    assert "  89 of 90 last operations of admins on an entity were found in effect; 170 were acknowledged" in said
     assert "operations of admins" not in text_of(gate_summary(ran("a", Status.FAIL)), given)
 
 
-def test_what_was_read_from_a_remote_tier_is_told_where_there_is_one() -> None:
+def test_reads_from_the_remote_tier_are_counted_where_there_is_one() -> None:
     given = verdict("a", Status.PASS)
     far = replace(given, facts={**given.facts, "read_from_tier": {"records": 90_000, "of": 91_000}})
     said = text_of(gate_summary(ran("a", Status.PASS)), far)
-    assert "  90,000 of 91,000 records of its topics read back came from the remote tier" in said
+    assert "  90,000 of 91,000 records read back from tiered topics came from the remote tier" in said
     assert "remote tier" not in text_of(gate_summary(ran("a", Status.PASS)), given)
 
 
 def slowed(name: str, s: float | None) -> Verdict:
-    """Without acks for so long; None = never for half a second."""
+    """A verdict with its longest time without acks, in s; None = never 0.5 s or longer."""
     given = verdict(name, Status.PASS)
     acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
     stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
@@ -158,16 +158,16 @@ def slowed(name: str, s: float | None) -> Verdict:
     return replace(given, facts={**given.facts, "availability": reported})
 
 
-def test_who_waited_longest_is_told_and_of_one_scenario_how_long_acks_took() -> None:
+def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario() -> None:
     said = text_of(gate_summary(ran("a", Status.PASS)), slowed("a", 4.14)).splitlines()
     assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
     assert "  live reads took p50/p99: during 120/410 ms" in said
-    assert "  the remote tier had caught up after its healing by: 2.0 s (outage)" in said
+    assert "  the remote tier had caught up this long after it was healed: 2.0 s (outage)" in said
     assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
     shared = slowed("a", 4.14)
     shared.facts["availability"]["longest_stall"]["also_open"] = ["followers", "slow"]
     said = text_of(gate_summary(ran("a", Status.PASS)), shared).splitlines()
-    assert "  longest without acks: 4.1 s plain/0 (kill_leader, with followers, slow open)" in said
+    assert "  longest without acks: 4.1 s plain/0 (kill_leader, while followers and slow were active)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
     said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
     reported = ", ".join(
@@ -185,7 +185,7 @@ def test_excused_losses_are_shown_under_a_pass() -> None:
     assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
 
 
-def test_many_findings_are_counted_and_not_silently_cut() -> None:
+def test_findings_beyond_the_shown_ones_are_counted() -> None:
     findings = [lost(10, first=100 * n) for n in range(9)]
     said = text_of(gate_summary(ran("a", Status.FAIL)), verdict("a", Status.FAIL, *findings))
     assert said.count("lost: 10 records") == 6
@@ -195,11 +195,13 @@ def test_many_findings_are_counted_and_not_silently_cut() -> None:
 @pytest.mark.parametrize(
     "text", ["\x1b[2Jgone", "bell\x07", "two\nlines", "tab\there", "right\u202eleft"], ids=lambda text: repr(text)
 )
-def test_names_of_others_cannot_steer_a_terminal(text: str) -> None:
+def test_foreign_text_cannot_control_the_terminal(text: str) -> None:
     assert clean(text).isprintable()
 
 
-def test_plain_lines_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_in_ci_has_no_control_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("CI", "true")
     judged(tmp_path / "a", verdict("a", Status.FAIL, Finding(kind=Kind.LOST, topic="t\x1b[31m", partition=0)))
     write_gate(tmp_path, gate_summary(ran("a", Status.FAIL)))
@@ -215,7 +217,7 @@ def test_plain_lines_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert said.err.count("working") == 1
 
 
-def test_a_set_says_what_nothing_here_could_play(tmp_path: Path) -> None:
+def test_a_set_names_the_scenarios_that_could_not_run(tmp_path: Path) -> None:
     why = "scenario left_out_1: step full: disk_full needs disk.full"
     summary = replace(gate_summary(ran("a", Status.PASS), required=2), not_run={"left_out_1": why})
     said = text_of(summary, verdict("a", Status.PASS))
@@ -229,7 +231,7 @@ def test_a_set_says_what_nothing_here_could_play(tmp_path: Path) -> None:
     assert [(case.name, case.is_skipped) for case in suite] == [("a", False), ("left_out_1", True)]
 
 
-def test_junit_has_a_case_a_scenario(tmp_path: Path) -> None:
+def test_junit_has_one_case_for_each_scenario(tmp_path: Path) -> None:
     judged(tmp_path / "bad", verdict("bad", Status.FAIL, lost(50)))
     judged(tmp_path / "thin", verdict("thin", Status.INCONCLUSIVE))
     judged(tmp_path / "good", verdict("good", Status.PASS))
@@ -259,7 +261,7 @@ def test_a_verdict_is_the_outcome_of_a_test() -> None:
     assert not issubclass(Inconclusive, AssertionError)
 
 
-def test_verdicts_and_gates_come_back_equal(tmp_path: Path) -> None:
+def test_verdicts_and_gate_summaries_are_read_back_equal(tmp_path: Path) -> None:
     given = verdict("a", Status.FAIL, lost(), lost(1, excused_by="x"))
     assert verdict_from_dict(given.as_dict()) == given
     assert read_verdict(judged(tmp_path / "a", given)) == given
@@ -278,7 +280,7 @@ def test_a_foreign_verdict_is_refused(tmp_path: Path, content: str) -> None:
         read_gate(tmp_path)
 
 
-def test_bundles_of_a_gate_that_died_are_found_again(tmp_path: Path) -> None:
+def test_bundles_of_a_killed_gate_are_found(tmp_path: Path) -> None:
     summary = gate_summary(required=3)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -297,8 +299,8 @@ def test_the_bound_is_exact(losses: int, episodes: int, bound: float) -> None:
     assert loss_bound(losses, episodes) == pytest.approx(bound, abs=5e-5)
 
 
-def test_the_readme_shows_a_fail_as_it_looks() -> None:
-    """The verdict of a real run; a change of the summary shows up here first, and README has to follow."""
+def test_the_readme_shows_a_real_fail() -> None:
+    """The example is the verdict of a real run. If the summary changes, the README has to follow."""
     example = Path(__file__).with_name("fail_example")
     reported = example.joinpath("summary.txt").read_text(encoding="utf-8").strip()
     assert text_of(read_gate(example), read_verdict(example)).strip() == reported
@@ -316,7 +318,7 @@ def test_the_readme_shows_a_fail_as_it_looks() -> None:
         (10**10 - 1, 10**10, " (99.99999999 %, 10.0 nines)"),
     ],
 )
-def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, said: str) -> None:
+def test_a_share_is_never_rounded_up_to_100_percent(part: int, whole: int, said: str) -> None:
     assert _share(part, whole, "acked") == f"{part:,} of {whole:,} acked records{said}"
 
 
@@ -332,7 +334,7 @@ reports.table(("one", "two"), [("a", "b [bold]not markup[/bold]")])
 
 
 def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
-    """The real thing on a pseudo-terminal: what rich does with both outputs cannot be seen through a pipe."""
+    """Runs on a pseudo-terminal: rich behaves differently on a pipe."""
     environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}} | {"TERM": "xterm-256color"}
     master, terminal = pty.openpty()
     child = subprocess.Popen(
