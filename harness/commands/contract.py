@@ -1,4 +1,4 @@
-"""Configurations in words, for `durability contract`: what each may lose when, why, and which setting mends it."""
+"""The command `contract`: what a configuration may lose at which event, why, and which setting fixes it."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import RETRIES_MAX
 
 _CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
-# Settings of a topic that have an option of their name; what the others are made of.
+# Topic settings that are derived from options of other names; all others have an option of their own name.
 _MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets", "keeps_tier"})
 _SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
 _MAKE: Final = frozenset({"cleanup_policy", "compacted", "min_compaction_lag_ms", "timestamp_type"})
-_OF_TRANSACTIONS: Final = frozenset({"transaction_version", "id_outlives", "isolation"})
-_OF_GROUPS: Final = frozenset({"reset", "stays"})
+_OF_TRANSACTIONS: Final = frozenset({"transaction_version", "long_transactional_id_expiration", "isolation"})
+_OF_GROUPS: Final = frozenset({"reset", "group_never_empty"})
 _OF_DELETION: Final = frozenset({"retention_ms", "retention_bytes"})
 _OF_TIERS: Final = frozenset({"local_retention_ms", "local_retention_bytes"})
 _OF_COMPACTION: Final = frozenset({"delete_retention_ms", "min_compaction_lag_ms"})
-_ELR_OFF: Final = "with ELR, which is on by default in clusters formatted by 4.1 or later (--elr)"
-_ELR_ON: Final = "without ELR, as in clusters formatted before 4.1 that did not turn it on"
+_ELR_OFF: Final = "with ELR, the default in clusters formatted by 4.1 or later (--elr)"
+_ELR_ON: Final = "without ELR, the default in clusters formatted before 4.1"
 
 
 def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[str]:
-    """What the command's options ask for, by their names. `said`: those that were not left to their defaults."""
+    """Returns the lines of the answer. given: options by name. said: the options that the user gave."""
     client = _client(given, said)
     bootstrap, config_file = given["bootstrap"], given["command_config"]
     if bootstrap is None:
         if foreign := sorted(said & {"topic", "command_config"}):
-            raise BadInput(f"{_options(foreign)}: which cluster? say --bootstrap HOST:PORT")
+            raise BadInput(f"{_options(foreign)} needs a cluster; add --bootstrap HOST:PORT")
         topic = _topic(given, said)
         return [json.dumps(as_plain(topic, client), indent=1)] if as_json else explained(topic, client)
     if foreign := sorted(said & (_SAME | _MAKE)):
-        raise BadInput(f"{_options(foreign)}: with --bootstrap the cluster tells; leave it out")
+        raise BadInput(f"{_options(foreign)}: with --bootstrap this is read from the cluster; leave the option out")
     teller = OrdinaryClient(bootstrap, {} if config_file is None else client_config(config_file))
     cluster = live_cluster(bootstrap, teller, given["topic"])
     if "transaction_version" not in said:
@@ -57,35 +57,42 @@ def _client(given: Mapping[str, Any], said: Set[str]) -> ClientSettings:
     idempotent = given["idempotent"]
     if idempotent is None:
         idempotent = _left_idempotent(given)
-    _refuse_idle(said & _OF_TRANSACTIONS, given["transactional"], "say --transactional, too")
-    remembers = idempotent and not given["transactional"]
-    _refuse_idle(said & {"remembered"}, remembers, "say --idempotent, without --transactional")
-    again = given["acks"] != "0" and given["retries"] == RETRIES_MAX and not given["transactional"]
-    _refuse_idle(said & {"patient"}, again, "say --acks 1 or all, without --retries and --transactional")
-    _refuse_idle(said & _OF_GROUPS, given["commits"] != "share", "say --commits of a group that is no share group")
+    _refuse_idle(said & _OF_TRANSACTIONS, given["transactional"], "add --transactional")
+    keeps_state = idempotent and not given["transactional"]
+    _refuse_idle(said & {"long_producer_id_expiration"}, keeps_state, "use --idempotent without --transactional")
+    retried = given["acks"] != "0" and given["retries"] == RETRIES_MAX and not given["transactional"]
+    _refuse_idle(
+        said & {"long_delivery_timeout"}, retried, "use --acks 1 or all, without --retries and --transactional"
+    )
+    _refuse_idle(said & _OF_GROUPS, given["commits"] != "share", "use a value of --commits other than share")
     return ClientSettings(**{**{name: given[name] for name in _CLIENT}, "idempotent": idempotent})
 
 
 def _left_idempotent(given: Mapping[str, Any]) -> bool:
-    """What a producer is that says nothing of enable.idempotence (KIP-679): acks and retries that exclude it turn it
-    off; more requests in flight than it takes do not any more (from 4.0), and a transactional.id does not let them."""
+    """Whether a producer that does not set enable.idempotence is idempotent (KIP-679).
+
+    Values of acks and retries that exclude idempotence turn it off. Too many requests in flight do not (from 4.0 on);
+    they are refused, and so are excluding values with a transactional.id.
+    """
     excluded = given["acks"] != "all" or given["retries"] == 0
     return not excluded or given["in_flight"] > IN_FLIGHT_MAX or given["transactional"]
 
 
 def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
     if {"compacted", "cleanup_policy"} <= said:
-        raise BadInput("--compacted is --cleanup-policy compact: say one of them")
+        raise BadInput("--compacted and --cleanup-policy set the same thing; use one of them")
     policy = "compact" if given["compacted"] else given["cleanup_policy"]
-    _refuse_idle(said & _OF_DELETION, "delete" in policy, "say --cleanup-policy compact,delete, too")
-    _refuse_idle(said & _OF_COMPACTION, "compact" in policy, "say --cleanup-policy compact, too")
-    _refuse_idle(said & _OF_TIERS, given["tiered"], "say --tiered, too")
+    _refuse_idle(said & _OF_DELETION, "delete" in policy, "add --cleanup-policy compact,delete")
+    _refuse_idle(said & _OF_COMPACTION, "compact" in policy, "add --cleanup-policy compact")
+    _refuse_idle(said & _OF_TIERS, given["tiered"], "add --tiered")
     lags = "compact" in policy and given["min_compaction_lag_ms"] > 0
-    _refuse_idle(said & {"within_lag"}, lags, "say --cleanup-policy compact and --min-compaction-lag-ms, too")
+    _refuse_idle(
+        said & {"reads_within_compaction_lag"}, lags, "add --cleanup-policy compact and --min-compaction-lag-ms"
+    )
     _refuse_idle(said & {"flush_scheduler_ms"}, given["flush_ms"] != NEVER, "leave out --flush-ms -1")
     if given["tiered"]:
         _refuse_tier(given, policy)
-    # Kafka's own default of log.flush.interval.ms.
+    # By default log.flush.interval.ms is log.flush.scheduler.interval.ms.
     flush_ms = given["flush_scheduler_ms"] if given["flush_ms"] is None else given["flush_ms"]
     return TopicSettings(
         **{**{name: given[name] for name in _SAME}, "flush_ms": flush_ms},
@@ -97,22 +104,22 @@ def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
 
 
 def _refuse_tier(given: Mapping[str, Any], policy: str) -> None:
-    """Settings with which no broker takes a topic into the remote tier."""
+    """Refuses settings with which no broker accepts a tiered topic."""
     if "compact" in policy:
-        raise BadInput("Kafka keeps no compacted topic in the remote tier (KIP-405, KAFKA-19273): leave out --tiered")
+        raise BadInput("a compacted topic cannot be tiered (KIP-405, KAFKA-19273); leave out --tiered")
     for unit in ("ms", "bytes"):
         whole, local = given[f"retention_{unit}"], given[f"local_retention_{unit}"]
         if whole != NEVER and (local == NEVER or local > whole):
             raise BadInput(
-                f"brokers keep no more themselves than there is: local.retention.{unit} is at most "
-                f"retention.{unit}={whole}, or {AS_RETENTION}, and not {local}"
+                f"local.retention.{unit}={local} exceeds retention.{unit}={whole}; give at most {whole}, or "
+                f"{AS_RETENTION} for the same value"
             )
 
 
 def _refuse_idle(said: Set[str], effective: bool, instead: str) -> None:
-    """Options that would change nothing."""
+    """Refuses options that have no effect here."""
     if said and not effective:
-        raise BadInput(f"{_options(sorted(said))}: it changes nothing here; {instead}")
+        raise BadInput(f"{_options(sorted(said))} has no effect here; {instead}")
 
 
 def _options(names: Sequence[str]) -> str:
@@ -120,17 +127,17 @@ def _options(names: Sequence[str]) -> str:
 
 
 def explained(topic: TopicSettings, client: ClientSettings) -> list[str]:
-    """Lines about one configuration, the worst that can happen first."""
+    """Returns lines about one configuration, the worst event first."""
     lines = [f"{topic}; a producer with {producer(client)}; a consumer that {consumer(client)}"]
-    turned = {p.event: p for p in promises(replace(topic, elr=not topic.elr), client)}
+    switched = {p.event: p for p in promises(replace(topic, elr=not topic.elr), client)}
     for promise in promises(topic, client):
         lines += ["", f"{effects(promise)}: {promise.event.happens}", *reasons(promise)]
-        lines += _otherwise(promise, turned.get(promise.event), topic)
+        lines += _otherwise(promise, switched.get(promise.event), topic)
     return lines
 
 
-def _otherwise(promise: Promise, turned: Promise | None, topic: TopicSettings) -> list[str]:
-    """Where eligible leader replicas decide."""
-    if turned is None or turned.effects == promise.effects:
+def _otherwise(promise: Promise, switched: Promise | None, topic: TopicSettings) -> list[str]:
+    """The result with ELR switched, if it differs."""
+    if switched is None or switched.effects == promise.effects:
         return []
-    return [f"  {_ELR_ON if topic.elr else _ELR_OFF}: {effects(turned)}"]
+    return [f"  {_ELR_ON if topic.elr else _ELR_OFF}: {effects(switched)}"]

@@ -1,4 +1,4 @@
-"""The settings that `durability contract` asks for: of a producer, a consumer and a topic, each with its default."""
+"""The options of `durability contract`: settings of a producer, a consumer and a topic, each with its default."""
 
 from __future__ import annotations
 
@@ -17,50 +17,51 @@ TIMES: Final = ("CreateTime", "LogAppendTime")
 
 
 class _Reset(click.Choice[str]):
-    """Kafka's words; and the one by which librdkafka, and so every scenario, calls `none`."""
+    """Kafka's values of auto.offset.reset, and librdkafka's `error`, which means `none`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if str(value).startswith("by_duration:"):
             self.fail(
-                f"no rule speaks of {value} (KIP-1106): what it does lies between earliest and latest", param, ctx
+                f"{value} (KIP-1106) has no rule; ask for earliest and for latest: its result lies between", param, ctx
             )
         return super().convert("none" if value == "error" else value, param, ctx)
 
 
 _PRODUCER: Final = (
-    click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="Of the producer."),
+    click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="acks of the producer."),
     click.option(
         "--idempotent/--no-idempotent",
         default=None,
-        help="enable.idempotence. Default: it is, unless --acks or --retries exclude it.",
+        help="enable.idempotence. Default: true, unless --acks or --retries exclude it.",
     ),
-    click.option(
-        "--retries", type=int, default=RETRIES_MAX, help=f"Of the producer. Default: without end ({RETRIES_MAX})."
-    ),
+    click.option("--retries", type=int, default=RETRIES_MAX, help=f"retries of the producer. Default: {RETRIES_MAX}."),
     click.option("--in-flight", type=int, default=5, show_default=True, help="max.in.flight.requests.per.connection."),
-    click.option("--transactional", is_flag=True, help="The producer writes in transactions. Default: it does not."),
+    click.option(
+        "--transactional", is_flag=True, help="The producer has a transactional.id and writes in transactions."
+    ),
     click.option(
         "--transaction-version",
         type=click.IntRange(0, 2),
         default=2,
         show_default=True,
-        help="Of transactions (KIP-890). Kafka's own: 2 in clusters formatted by 4.0 or later, 0 before; with "
-        "--bootstrap the cluster's.",
+        help="transaction.version (KIP-890). Kafka's default: 2 in clusters formatted by 4.0 or later, else 0. With "
+        "--bootstrap: the value of the cluster.",
     ),
     click.option(
-        "--id-outlives",
+        "--long-transactional-id-expiration",
         is_flag=True,
-        help="transactional.id.expiration.ms is above the longest pause. Default: it is not; Kafka's own is 7 days.",
+        help="transactional.id.expiration.ms is longer than the longest pause of the producer. Default: it is shorter; "
+        "Kafka's default is 7 days.",
     ),
     click.option(
-        "--remembered",
+        "--long-producer-id-expiration",
         is_flag=True,
-        help="producer.id.expiration.ms is above delivery.timeout.ms. Default: it is not; Kafka's own are.",
+        help="producer.id.expiration.ms is longer than delivery.timeout.ms (Kafka's default). Default: it is shorter.",
     ),
     click.option(
-        "--patient",
+        "--long-delivery-timeout",
         is_flag=True,
-        help="delivery.timeout.ms is above the longest failover. Default: it is not; Kafka's own is two minutes.",
+        help="delivery.timeout.ms is longer than the longest failover. Default: shorter; Kafka's default is 2 min.",
     ),
 )
 _CONSUMER: Final = (
@@ -69,23 +70,26 @@ _CONSUMER: Final = (
         type=click.Choice(ISOLATIONS),
         default="read_committed",
         show_default=True,
-        help="Of the consumer. Kafka's own: read_uncommitted.",
+        help="isolation.level of the consumer. Kafka's default: read_uncommitted.",
     ),
     click.option(
         "--commits",
         type=click.Choice(COMMITS),
         default="after",
         show_default=True,
-        help="When the consumer commits what it was given. Kafka's own: auto.",
+        help="When the consumer commits: before or after it processes a record, automatically, in the transaction of "
+        "its output, or as a share group. Kafka's default: auto.",
     ),
     click.option("--reset", type=_Reset(RESETS), default="latest", show_default=True, help="auto.offset.reset."),
     click.option(
-        "--stays", is_flag=True, help="Somebody is in the consumer's group all the while. Default: it is left at times."
+        "--group-never-empty",
+        is_flag=True,
+        help="The consumer group always has a member. Default: it is empty at times.",
     ),
     click.option(
-        "--within-lag",
+        "--reads-within-compaction-lag",
         is_flag=True,
-        help="Whoever reads does so within --min-compaction-lag-ms. Default: some come later.",
+        help="Every reader reads a record within min.compaction.lag.ms. Default: some read later.",
     ),
 )
 _TOPIC: Final = (
@@ -95,48 +99,72 @@ _TOPIC: Final = (
         type=int,
         default=3,
         show_default=True,
-        help="Replication factor. Kafka's own (default.replication.factor): 1.",
+        help="Replication factor. Kafka's default (default.replication.factor): 1.",
     ),
     click.option("--min-isr", type=int, default=1, show_default=True, help="min.insync.replicas."),
     click.option("--unclean", is_flag=True, help="unclean.leader.election.enable=true. Default: false."),
     click.option(
         "--elr",
         is_flag=True,
-        help="eligible.leader.replicas.version=1 (KIP-966). Default: 0; Kafka's own: 1 in clusters formatted by 4.1 or "
-        "later, 0 in others.",
+        help="eligible.leader.replicas.version=1 (KIP-966). Default: 0. Kafka's default: 1 in clusters formatted by "
+        "4.1 or later, else 0.",
     ),
-    click.option("--flush-messages", type=int, default=-1, help="Default: -1, when the system likes."),
-    click.option("--flush-ms", type=int, default=None, help="Default: as --flush-scheduler-ms. -1: never."),
+    click.option(
+        "--flush-messages", type=int, default=-1, help="flush.messages. Default: -1, the operating system decides."
+    ),
+    click.option(
+        "--flush-ms", type=int, default=None, help="flush.ms. Default: the value of --flush-scheduler-ms. -1: never."
+    ),
     click.option(
         "--flush-scheduler-ms",
         type=int,
         default=-1,
-        help="log.flush.scheduler.interval.ms: so often brokers look whether --flush-ms is over. Default: -1, never.",
+        help="log.flush.scheduler.interval.ms: how often brokers check --flush-ms. Default: -1, never.",
     ),
     click.option(
-        "--cleanup-policy", type=click.Choice(POLICIES), default="delete", show_default=True, help="Of the topic."
+        "--cleanup-policy",
+        type=click.Choice(POLICIES),
+        default="delete",
+        show_default=True,
+        help="cleanup.policy of the topic.",
     ),
-    click.option("--compacted", is_flag=True, help="As --cleanup-policy compact."),
+    click.option("--compacted", is_flag=True, help="Short for --cleanup-policy compact."),
     click.option(
-        "--retention-ms", type=int, default=RETENTION_MS_DEFAULT, show_default=True, help="-1: no limit by age."
+        "--retention-ms",
+        type=int,
+        default=RETENTION_MS_DEFAULT,
+        show_default=True,
+        help="retention.ms. -1: no limit by age.",
     ),
-    click.option("--retention-bytes", type=int, default=-1, show_default=True, help="-1: no limit by size."),
+    click.option(
+        "--retention-bytes", type=int, default=-1, show_default=True, help="retention.bytes. -1: no limit by size."
+    ),
     click.option("--tiered", is_flag=True, help="remote.storage.enable=true (KIP-405). Default: false."),
-    click.option("--local-retention-ms", type=int, default=AS_RETENTION, help="Default: -2, as --retention-ms."),
-    click.option("--local-retention-bytes", type=int, default=AS_RETENTION, help="Default: -2, as --retention-bytes."),
+    click.option(
+        "--local-retention-ms",
+        type=int,
+        default=AS_RETENTION,
+        help="local.retention.ms. Default: -2, the value of --retention-ms.",
+    ),
+    click.option(
+        "--local-retention-bytes",
+        type=int,
+        default=AS_RETENTION,
+        help="local.retention.bytes. Default: -2, the value of --retention-bytes.",
+    ),
     click.option(
         "--delete-retention-ms",
         type=int,
         default=DELETE_RETENTION_MS_DEFAULT,
         show_default=True,
-        help="For so long a compacted topic keeps tombstones.",
+        help="delete.retention.ms: how long a compacted topic keeps tombstones.",
     ),
     click.option(
         "--min-compaction-lag-ms",
         type=int,
         default=0,
         show_default=True,
-        help="For so long a compacted topic keeps what was written again.",
+        help="min.compaction.lag.ms: how long a compacted topic keeps superseded records.",
     ),
     click.option(
         "--timestamp-type",
@@ -149,7 +177,7 @@ _TOPIC: Final = (
 
 
 def settings_options(command: F) -> F:
-    """Adds them all."""
+    """Adds all of these options to a command."""
     for option in reversed((*_PRODUCER, *_CONSUMER, *_TOPIC)):
         command = option(command)
     return command
