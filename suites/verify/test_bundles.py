@@ -15,8 +15,10 @@ from harness.evidence.verdicts import read_verdict
 from harness.model.errors import BadEvidence
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
+from harness.verify.engine.case import too_large
 from suites.unit.evidence_examples import write_example
-from suites.verify.judging import reported
+from suites.verify.history import History
+from suites.verify.judging import reported, verdicts
 
 
 def example(folder: Path, *, whole: bool = False) -> Path:
@@ -85,6 +87,31 @@ def test_a_document_that_lacks_something_is_named(tmp_path: Path) -> None:
     (folder / "reads.json").write_text(json.dumps(reads))
     with pytest.raises(BadEvidence, match=r"b/reads\.json: \[0\] has no 'position'"):
         judge([opened(folder)])
+
+
+def test_a_number_beyond_64_bits_is_refused_with_its_place(tmp_path: Path) -> None:
+    folder = example(tmp_path / "b")
+    reads = json.loads((folder / "reads.json").read_text())
+    reads[0]["position"] = 2**63
+    (folder / "reads.json").write_text(json.dumps(reads))
+    with pytest.raises(BadEvidence, match=rf"b/reads\.json: reads\[0\]\.position is {2**63}, which does not fit"):
+        judge([opened(folder)])
+
+
+def test_the_largest_numbers_of_64_bits_are_accepted() -> None:
+    fits = {"a": [2**63 - 1, 1 - 2**63, True, "9" * 30, None, {"b": 0.5}]}
+    assert list(too_large(fits, "run")) == []
+    assert list(too_large({"a": [1, {"b": -(2**63) - 1}]}, "run")) == [("run.a[1].b", -(2**63) - 1)]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_a_history_with_a_number_beyond_64_bits_is_refused(spark: SparkSession, number: int) -> None:
+    """As null it would mean that the log end is unknown, and every loss beyond it would become a doubt."""
+    history = History("AAA").build()
+    for log in history.drained["partitions"][0]["logs"]:
+        log["log_end"] = number
+    with pytest.raises(BadEvidence, match=rf"the evidence has the number {number}, which does not fit into 64 bits"):
+        verdicts(spark, [history])
 
 
 def test_no_bundles_start_no_spark() -> None:

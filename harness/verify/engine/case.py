@@ -15,7 +15,7 @@ UNCOMMITTED: Final = "read_uncommitted"
 # The snapshots after healing, the last one first.
 FINAL_PHASES: Final = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
-_INT64: Final = range(-(1 << 63), 1 << 63)
+INT64_LIMIT: Final = 1 << 63  # numbers of the evidence are smaller, with or without sign
 
 Place = tuple[str, str, int]  # topic, topic id, partition
 
@@ -88,8 +88,8 @@ def case_of(bundle: Bundle) -> Case:
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
-    for name, document in {"run": case.run, "steps": case.steps, "cluster": case.cluster, "reads": case.reads}.items():
-        for where, number in too_large(document, name):
+    for name in ("run", "steps", "cluster", "reads"):
+        for where, number in too_large(getattr(case, name), name):
             raise BadEvidence(
                 f"{bundle.path}/{name}.json: {where} is {number}, which does not fit into 64 bits; "
                 "correct the number and seal the bundle again"
@@ -105,7 +105,7 @@ def too_large(document: object, where: str) -> Iterator[tuple[str, int]]:
     elif isinstance(document, Sequence) and not isinstance(document, str):
         for index, value in enumerate(document):
             yield from too_large(value, f"{where}[{index}]")
-    elif isinstance(document, int) and document not in _INT64:
+    elif isinstance(document, int) and abs(document) >= INT64_LIMIT:
         yield where, document
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
+from harness.verify.engine.case import INT64_LIMIT
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
@@ -56,7 +57,7 @@ def _literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
-        if abs(value) >= 1 << 63:  # as NULL it would mean "unknown" or "any"
+        if abs(value) >= INT64_LIMIT:  # as NULL it would mean "unknown" or "any"
             raise BadEvidence(f"the evidence has the number {value}, which does not fit into 64 bits; correct it")
         return f"{value}L"
     if isinstance(value, str):

@@ -128,9 +128,19 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         [],
         1,
     ),
+    "compaction removed a value, and the lag is the highest value": (
+        contract(keyed(History("AA/A...").build(taken(0))), compaction_lag_ms=2**63 - 1),
+        ["lost 1"],
+        0,
+    ),
     "a tombstone was removed with its values": (with_tombstone(History("AA/[A]...").build(taken(0, 1))), [], 2),
     "a tombstone was removed too early": (
         with_tombstone(History("AA/[A]...").build(taken(0, 1)), retention_ms=60_000),
+        ["lost 1"],
+        1,
+    ),
+    "a tombstone was removed, and delete.retention.ms is the highest value": (
+        with_tombstone(History("AA/[A]...").build(taken(0, 1)), retention_ms=2**63 - 1),
         ["lost 1"],
         1,
     ),

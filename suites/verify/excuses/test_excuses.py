@@ -237,6 +237,11 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 1"],
         1,
     ),
+    "power loss of all, and flush.ms is the highest value": (
+        contract(power(History("AA").build(cut(1)), 1, 2, 3), flush_ms=2**63 - 1),
+        [],
+        1,
+    ),
     "power loss of all, acknowledged after it": (
         power(History("AA").build(cut(1)), 1, 2, 3, at_ns=START_NS),
         ["lost 1"],
