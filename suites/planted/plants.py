@@ -64,7 +64,7 @@ def middle(original: Original, topic: str = "plain", partition: int = 0, count: 
     for run in _ranges_of_one_stream(records(original, topic, partition, txn_id=None)):
         if len(run) >= count + 2 and {r.offset for r in run[1 : count + 1]} <= seen and run[0].offset > min(seen):
             return run[1 : count + 1]
-    raise AssertionError(f"{topic}/{partition} has no {count} neighbours that everybody saw")
+    raise AssertionError(f"{topic}/{partition} has no {count} adjacent records that every reader received")
 
 
 def border(original: Original, topic: str = "plain", partition: int = 0) -> tuple[Record, Record]:
