@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from types import ModuleType
@@ -45,29 +44,9 @@ def faults(maven_repo: str | None) -> Table:
 
 
 def checks(maven_repo: str | None) -> Table:
-    """Broken promises that the verifier looks for: a check's docstring begins with the name of its finding."""
+    """Kinds of findings that the verifier looks for, with their meanings."""
     del maven_repo
-    package = _room("harness.verify.checks")
-    rows: list[tuple[str, ...]] = []
-    for found in pkgutil.iter_modules(package.__path__):
-        text = (_room(f"{package.__name__}.{found.name}").__doc__ or "").split("\n\n")[0].replace("\n", " ")
-        kind, _, meaning = text.partition(" ")
-        rows.append((kind.rstrip(":"), f"{package.__name__}.{found.name}", meaning))
-    for room in map(
-        _room,
-        (
-            "harness.verify.checks.admin_operations",
-            "harness.verify.checks.tier_seam",
-            "harness.verify.checks.unavailable",
-        ),
-    ):
-        rows += [(kind.value, room.__name__, meaning) for kind, meaning in room.MEANINGS.items()]
-    seen = {row[0] for row in rows}
-    standing = [kind.value for kind in Kind if kind.value not in seen]
-    rows += [
-        (kind, "harness.verify.checks.recovery", "read off the cluster's state after healing") for kind in standing
-    ]
-    return ("finding", "looked for by", "what it means"), sorted(rows)
+    return ("finding", "what it means"), sorted((kind.value, kind.meaning) for kind in Kind)
 
 
 def releases(maven_repo: str | None) -> Table:

@@ -1,4 +1,4 @@
-"""One broken promise with the exact records."""
+"""Findings: a broken promise of Kafka with the exact records."""
 
 from __future__ import annotations
 
@@ -8,47 +8,91 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """Names of broken promises: the same in code, files and pages."""
+    """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence."""
 
-    LOST = "lost"  # acknowledged, and the read after healing passed the place without it
-    VANISHED = "vanished"  # a reader saw it (whatever its outcome), and it is gone
-    DUPLICATED = "duplicated"  # one record at two offsets
-    REORDERED = "reordered"  # within one stream, a later sequence at a lower offset
-    CORRUPT = "corrupt"  # the payload is not what was sent
-    WRONG_ACK_OFFSET = "wrong_ack_offset"  # the release's own client was told another offset than the record stands at
-    MISROUTED = "misrouted"  # right record, wrong topic or partition
-    PHANTOM = "phantom"  # never sent, or refused
-    CONFLICTING = "conflicting"  # two readers, different records at one offset
-    ABORTED_READ = "aborted_read"  # read_committed returned a record of an aborted transaction
-    TORN_TRANSACTION = "torn_transaction"  # a part of a transaction is visible, the rest is not
-    SKIPPED_READ = "skipped_read"  # a reader passed over a record that was there
-    COMMIT_REGRESSED = "commit_regressed"  # the group's offset is below its last acknowledged commit
-    LOG_START = "log_start"  # moved further than retention, DeleteRecords or deletion allow
-    OFFSET_LOOKUP = "offset_lookup"  # asked for the first record of a time, a leader names another
-    EPOCH_LOOKUP = "epoch_lookup"  # asked where a leader epoch ended, a leader names another offset than its log has
-    REPLICA_DIVERGENCE = "replica_divergence"  # a replica's copy below the high watermark differs
-    HANGING_TRANSACTION = "hanging_transaction"  # last stable offset stuck beyond timeout and clean-up
-    NOT_RECOVERED = "not_recovered"  # everything is up, nothing progresses
-    UNAVAILABLE = "unavailable"  # enough replicas in sync, a leader that serves others, and not one ack for long
-    ADMIN_LOST = "admin_lost"  # an acknowledged operation of an admin is not to be seen
-    ADMIN_RESURRECTED = "admin_resurrected"  # what an acknowledged operation undid is there again
-    ADMIN_PHANTOM = "admin_phantom"  # a state of the metadata that nobody asked for, or that was refused
-    METADATA_DIVERGENCE = "metadata_divergence"  # nodes tell different things of the metadata, long after healing
-    TIER_GAP = "tier_gap"  # deleted by brokers, and in no finished copy of the remote tier
-    TIER_OBJECT = "tier_object"  # an object of a finished copy is missing, cut off or changed
-    TIER_STATE = "tier_state"  # a broker wrote of a copy what cannot follow on what it wrote before
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str = "") -> Kind:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.meaning = meaning
+        return kind
+
+    LOST = "lost", "An acknowledged record is missing: the read after healing passed its offset without returning it."
+    VANISHED = "vanished", "A reader received a record, acknowledged or not, and the log no longer contains it."
+    DUPLICATED = "duplicated", "One record is at two offsets, or an application processed one input twice."
+    REORDERED = "reordered", "A later record of one stream is at a lower offset than an earlier one."
+    CORRUPT = "corrupt", "The payload, timestamp or codec of a record is not what was sent or configured."
+    WRONG_ACK_OFFSET = (
+        "wrong_ack_offset",
+        "An acknowledgement to the release's own client named another offset than the record has.",
+    )
+    MISROUTED = "misrouted", "A record is in another topic or partition than the one that it was sent to."
+    PHANTOM = "phantom", "The log contains a record that was never sent, or whose send was refused."
+    CONFLICTING = "conflicting", "Two readers received different records at one offset."
+    ABORTED_READ = "aborted_read", "A read_committed reader received a record of an aborted transaction."
+    TORN_TRANSACTION = "torn_transaction", "A part of a transaction is visible and the rest is not."
+    SKIPPED_READ = "skipped_read", "A reader passed over a record that was in the log."
+    COMMIT_REGRESSED = (
+        "commit_regressed",
+        "A group's offset is below its last acknowledged commit, or is one that was never committed.",
+    )
+    LOG_START = "log_start", "The start of a log moved further than retention, DeleteRecords and topic deletion permit."
+    OFFSET_LOOKUP = (
+        "offset_lookup",
+        "A leader that was asked for the first record of a time or later named another record, or none.",
+    )
+    EPOCH_LOOKUP = (
+        "epoch_lookup",
+        "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
+    )
+    REPLICA_DIVERGENCE = (
+        "replica_divergence",
+        "The copy of an in-sync replica differs from the leader's below the high watermark.",
+    )
+    HANGING_TRANSACTION = (
+        "hanging_transaction",
+        "The last stable offset stays below the high watermark after transaction timeout and clean-up.",
+    )
+    NOT_RECOVERED = "not_recovered", "Every node is running, and the ISRs do not become full or writes do not resume."
+    UNAVAILABLE = (
+        "unavailable",
+        "A leader acknowledged nothing on a partition with enough replicas in sync, and served others meanwhile.",
+    )
+    ADMIN_LOST = "admin_lost", "The result of an acknowledged admin operation is missing from the metadata."
+    ADMIN_RESURRECTED = (
+        "admin_resurrected",
+        "A topic, setting, ACL or user that an acknowledged operation deleted exists again.",
+    )
+    ADMIN_PHANTOM = (
+        "admin_phantom",
+        "The metadata contains a topic, setting, ACL or user that nobody requested, or whose request was refused.",
+    )
+    METADATA_DIVERGENCE = (
+        "metadata_divergence",
+        "Nodes report different metadata, and no operation is in progress that explains it.",
+    )
+    TIER_GAP = (
+        "tier_gap",
+        "Brokers deleted offsets, or report them as copied, and no finished copy in the remote tier has them.",
+    )
+    TIER_OBJECT = (
+        "tier_object",
+        "An object of a finished copy in the remote tier is missing, truncated, changed or not as its metadata says.",
+    )
+    TIER_STATE = "tier_state", "A broker wrote a state of a remote copy that cannot follow the state it wrote before."
 
 
-# These need no complete run: what is there is there. All others argue from absence.
+# These hold in a run that did not finish, because they need something present. All others need something missing.
 PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM})
 
-# These speak of operations, not of records.
+# These concern admin operations, not records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A contiguous run of offsets with one fate. Times are epoch nanoseconds; None = does not apply."""
+    """A contiguous range of offsets with the same defect. Times are epoch nanoseconds; None = does not apply."""
 
     kind: Kind
     topic: str | None = None
@@ -64,10 +108,10 @@ class Finding:
     last_ns: int | None = None
     step: str | None = None  # the step during which they were acked
     reader: str | None = None
-    detail: str = ""  # what was seen, in one sentence
+    detail: str = ""  # what was observed, in one sentence
     contract: str = ""  # the promise that this breaks, in one sentence
     excused_by: str | None = None  # the evidenced event and the clause that permit it
-    explained_by: str | None = None  # the client did this, not the release
+    explained_by: str | None = None  # the client caused it, not the release
 
     @property
     def condemns(self) -> bool:

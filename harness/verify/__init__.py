@@ -1,4 +1,4 @@
-"""The verifier: from an evidence bundle to a verdict, in Spark, with no broker near."""
+"""The verifier: judges evidence bundles with Spark, without any broker."""
 
 from harness.verify.judge import judge
 

@@ -1,8 +1,8 @@
-"""How available a release was: how long acknowledgements and reads took, and for how long partitions gave none.
+"""Availability figures: latencies of acknowledgements and reads, and how long partitions acknowledged nothing.
 
-Figures alone: no promise of Kafka's is a time, so nothing here decides a verdict. Times are the client's, from the call
-to the report: what waited in its own queue is part of them. Of reads they are from the call to when a live reader was
-given the record, which it asks for a few times a second.
+Kafka promises no times, so nothing here decides a verdict. Times are the client's, from the call to the report, and
+include the time in its own queue. The latency of a read is the time from the send to when a live reader received the
+record; a live reader polls a few times a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.verify.engine.case import Case, Place
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
-STALL_S: Final = 0.5  # without acks of a partition that somebody waits for: shorter ones are a client's batches
+STALL_S: Final = 0.5  # shorter gaps are a client's batches
 _BUCKET_NS: Final = 10**8
 _NS: Final = 10**9
 BETWEEN: Final = "between faults"
@@ -29,7 +29,7 @@ WINDOWS: Final = ("before", "during", "after")
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A partition that had unanswered records, and acknowledged none between two moments."""
+    """A partition that had unanswered records and acknowledged none between two times."""
 
     place: Place
     from_ns: int
@@ -42,8 +42,8 @@ class Stall:
 
 @dataclass(slots=True)
 class Waits:
-    """Of one bundle. acks, reads: by window, how many and their 50th and 99th percentile in ns; stalls: of STALL_S or
-    more; commits: the same of groups, between two commits that were acknowledged."""
+    """Waiting times of one bundle. acks, reads: by window, the count and the 50th and 99th percentile in ns. stalls:
+    those of STALL_S or longer. commits: the same between two acknowledged commits of a group."""
 
     acks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     reads: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -52,7 +52,8 @@ class Waits:
 
 
 def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
-    """One for each bundle. `windows`: arrays of spans (from_ns, to_ns) by name, one row a bundle."""
+    """The waiting times of each bundle. `windows`: arrays of spans (from_ns, to_ns) by name, one row for each
+    bundle."""
     found = [Waits() for _ in given.cases]
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
     for number, latencies in _latencies(acked.join(windows, BUNDLE)):
@@ -71,8 +72,8 @@ def _stall(row: Any) -> Stall:
 
 
 def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]:
-    """As they stand in a verdict: milliseconds, seconds, and each stall with its fault. places: that records were sent
-    to; what had no stall during a fault stands there with 0."""
+    """The figures of a verdict, in ms and s, with the fault of each stall. places: where records were sent to; a
+    place without a stall during a fault has 0."""
     none = dict.fromkeys(sorted({_named(place) for place in places}), 0.0)
     faults = {step["name"]: none for step in case.steps if step["is_fault"] and step["started_ns"] is not None}
     without_acks = faults | _by_fault(known.stalls, case.steps)
@@ -95,7 +96,7 @@ def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]
 
 
 def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Their seconds, by fault and by "topic/partition"."""
+    """Seconds of stalls, by fault and "topic/partition"."""
     by_fault: dict[str, dict[str, float]] = defaultdict(dict)
     for stall in stalls:
         silent = by_fault[_fault_of(stall, steps) or BETWEEN]
@@ -104,8 +105,8 @@ def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> di
 
 
 def _caught_up(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """By fault of the remote tier, how long after its healing all was there that had been rolled when the next wait for
-    that began; of one that nothing waited for, nothing."""
+    """By fault of the remote tier: the time from its healing until the next wait_tiered step saw everything copied.
+    Faults without such a wait are left out."""
     waited = [(step["started_ns"], step["ended_ns"]) for step in steps if step["do"] == "wait_tiered"]
     for step in steps:
         if step["is_fault"] and step["do"].startswith("tier_") and step["healed_ns"] is not None:
@@ -126,14 +127,14 @@ def _named(place: Place) -> str:
 
 
 def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
-    """Of the faults that were open for most of it the latest: what had been broken long before did not stop acks."""
+    """The most recent fault that was active for most of the stall."""
     shared = _open_during(stall, steps)
     most = max(shared.values(), default=0)
     return max((of for of, ns in shared.items() if 2 * ns >= most), default=(0, None))[1]
 
 
 def _open_during(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], int]:
-    """By when it began and its name, for how long each fault was open while a partition stalled, in ns."""
+    """For each fault (start, name) that was active during a stall: for how long, in ns."""
     shared = {
         (step["started_ns"], step["name"]): min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
         - max(stall.from_ns, step["started_ns"])
@@ -144,13 +145,13 @@ def _open_during(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> dict[tuple
 
 
 def _also_open(stalls: Iterable[Stall], steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Other faults than the one that stalls are put down to, which were open during any of them, in order."""
+    """Other faults that were active during any of these stalls, in order."""
     others = {of: None for stall in stalls for of in _open_during(stall, steps) if of[1] != _fault_of(stall, steps)}
     return list(dict.fromkeys(name for _, name in sorted(others)))
 
 
 def _shared(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By fault that stalls are put down to, which others were open as well."""
+    """For each fault that stalls are attributed to: other faults that were active during them."""
     by_fault: dict[str, list[Stall]] = defaultdict(list)
     for stall in stalls:
         if fault := _fault_of(stall, steps):
@@ -160,7 +161,7 @@ def _shared(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict
 
 
 def _reads(given: Prepared) -> DataFrame:
-    """Records that live readers were given, with when they were sent: their timestamp says it, where clients set it."""
+    """Records that live readers received, with their send time, which is their timestamp where clients set it."""
     sent = [
         (n, name)
         for n, case in enumerate(given.cases)
@@ -175,7 +176,7 @@ def _reads(given: Prepared) -> DataFrame:
 
 
 def _latencies(rows: DataFrame) -> Iterator[tuple[int, dict[str, tuple[int, int, int]]]]:
-    """By bundle and window. What waited while anything was broken was answered `during`, whenever its answer came."""
+    """Latencies by bundle and window. A request that was open during any fault counts as `during`."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
     during = F.coalesce(during, F.lit(False))
     in_window = {"during": during, "before": _inside("before") & ~during, "after": _inside("after") & ~during}
@@ -198,10 +199,11 @@ def _inside(window: str) -> Column:
 
 
 def _stalls(ledger: DataFrame) -> DataFrame:
-    """Gaps between acks, from when somebody began to wait for the one that ended them: with it, or with a record that
-    was given up on before it. And what came of no ack any more.
+    """Gaps between acknowledgements, counted from when a client began to wait: with the record whose acknowledgement
+    ended the gap, or with one that it gave up on before. Also the time after the last acknowledgement, if a record
+    waited then.
 
-    By tenths of a second: gaps within one are none, so few rows are sorted.
+    Records are grouped by tenths of a second, so that few rows have to be sorted; gaps within a tenth do not count.
     """
     acked = F.col("outcome") == Outcome.ACKED.value
     acked_ns = F.when(acked, F.col("returned_ns"))
@@ -226,8 +228,8 @@ def _stalls(ledger: DataFrame) -> DataFrame:
 
 
 def _commits(given: Prepared) -> DataFrame:
-    """Gaps between two commits of a group that were acknowledged, from when there was something to commit: a record was
-    acknowledged at the offset that the first of them tells."""
+    """Gaps between two acknowledged commits of a group, from when there was something to commit: a record had been
+    acknowledged at the offset of the first commit."""
     acked = given.offset_commits.where((F.col("outcome") == Outcome.ACKED.value) & F.col("txn_id").isNull())
     in_order = Window.partitionBy(*PLACE, "group").orderBy("returned_ns")
     gaps = acked.select(

@@ -1,4 +1,4 @@
-"""Evidence that is thinner than it says: each of these would make a defect look like silence."""
+"""Evidence that contains less than it claims. Each of these gaps would hide a defect."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.verify.engine.counts import Counts
 _STRENGTH: Final = ("0", "1", "all")
 
 
-def thin(case: Case, counts: Counts) -> Iterator[Doubt]:
-    """Doubts on the bundle of a run that came to its end."""
+def evidence_gaps(case: Case, counts: Counts) -> Iterator[Doubt]:
+    """Doubts about the evidence of a run that finished."""
     yield from _streams(counts)
     yield from _contract(case, counts)
     yield from _steps(case)
@@ -24,21 +24,21 @@ def thin(case: Case, counts: Counts) -> Iterator[Doubt]:
 def _streams(counts: Counts) -> Iterator[Doubt]:
     unreserved = sum(row["producer"] is None for row in counts.streams)
     if unreserved:
-        yield Doubt("no_reservation", f"{unreserved} streams have no reservation, so who wrote them is unknown")
+        yield Doubt("no_reservation", f"{unreserved} streams have no reservation, so their producers are unknown")
     for row in counts.streams:
         if row["rows"] != row["sent_seq"]:
-            text = f"stream {row['stream']} has {row['rows']} rows in the ledger and {row['sent_seq']} sequences"
+            text = f"stream {row['stream']} has {row['rows']} rows in the ledger and {row['sent_seq']} sequence numbers"
             yield Doubt("ledger_gap", text)
 
 
 def _steps(case: Case) -> Iterator[Doubt]:
     wanted, done = case.scenario.get("steps") or [], case.steps
     if len(done) < len(wanted):
-        yield Doubt("steps_missing", f"the scenario has {len(wanted)} steps, and {len(done)} are told of")
+        yield Doubt("steps_missing", f"the scenario has {len(wanted)} steps, and steps.json has {len(done)}")
 
 
 def _spans_of_reads(case: Case) -> Iterator[Doubt]:
-    """From where to where each copy was read, held against what the brokers said of the log."""
+    """Where each read of a copy started and ended, compared with the log that the brokers reported."""
     by_phase = {s["phase"]: s for s in case.cluster["snapshots"]}
     phases = [by_phase[phase] for phase in FINAL_PHASES if phase in by_phase]
     if not phases:
@@ -46,39 +46,41 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
     holes = {place_of(read): hole["to_offset"] for read in case.reads for hole in read.get("holes") or []}
     last, first = ({place_of(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
     for read in case.reads:
-        what = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
+        read_name = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
         starts = [log["log_start"] for log in last.get(place_of(read), {}).get("logs", [])]
         ends = [log["log_end"] for log in first.get(place_of(read), {}).get("logs", [])]
-        # Who follows is read behind the last hole that its leader's copy was seen to have.
+        # A follower's copy is read from the last hole on that the read of the leader's copy found.
         begins = max([*starts, holes.get(place_of(read), 0) if read["kind"] == "replica" else 0])
         if starts and read["start"] > begins:
-            text = f"{what} began at {read['start']}, and no replica's log starts above {max(starts)}"
+            text = f"{read_name} started at {read['start']}, and no replica's log starts above {max(starts)}"
             yield Doubt("read_late", text)
         if ends and read["position"] < max(ends) and read["reached"]:
-            text = f"{what} ended at {read['position']} as if reached, and a replica's log went on to {max(ends)}"
+            text = f"{read_name} claims to have ended at {read['position']}, and a replica's log ends at {max(ends)}"
             yield Doubt("read_short", text)
 
 
 def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
-    """Disks that the backend can read, of brokers that have something on them."""
+    """Disks that the backend can read, of brokers that have records."""
     last = case.last_snapshot
     if last is None or "disk.read" not in (case.run.get("capabilities") or []):
         return
     logs = [log for p in last["partitions"] for log in p["logs"]]
     filled = {log["broker"] for log in logs if log["log_end"] > log["log_start"]}
     if not counts.disks:
-        yield Doubt("no_batches", "the disks could be read, and nobody read them")
+        yield Doubt("no_batches", "the disks of the brokers could be read, and were not")
     elif not_read := sorted(filled - counts.disks):
-        yield Doubt("no_batches", f"nobody read the disks of brokers {not_read}")
+        yield Doubt("no_batches", f"the disks of brokers {not_read} were not read")
 
 
 def _contract(case: Case, counts: Counts) -> Iterator[Doubt]:
-    """A contract that asks less of a producer than its client was told to keep."""
+    """A contract that promises less than the producer's client was configured for."""
     for name, (acks, idempotent) in counts.reserved.items():
         contract = case.contract.producers.get(name)
         if contract is None or acks not in _STRENGTH or contract.acks not in _STRENGTH:
             continue
         if _STRENGTH.index(contract.acks) < _STRENGTH.index(acks):
-            yield Doubt("contract_weaker", f"producer {name} asked for acks={acks}, the contract says {contract.acks}")
+            yield Doubt(
+                "contract_weaker", f"producer {name} used acks={acks}, and the contract says acks={contract.acks}"
+            )
         if idempotent and not contract.idempotent:
-            yield Doubt("contract_weaker", f"producer {name} was idempotent, the contract says it was not")
+            yield Doubt("contract_weaker", f"producer {name} was idempotent, and the contract says that it is not")

@@ -1,4 +1,4 @@
-"""The last word on one bundle: findings, doubts, notes, figures, and which of three words they add up to."""
+"""The verdict on one bundle: findings, doubts, notes and figures, and the status that follows from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.model.finding import Finding, Kind
 from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify.availability import figures
-from harness.verify.checks.admin_operations import Told, judged
-from harness.verify.checks.recovery import standing
+from harness.verify.checks.admin_operations import AdminReport, judged
+from harness.verify.checks.recovery import from_documents
 from harness.verify.checks.tier_coverage import tiered
 from harness.verify.checks.tier_retention import ever_copied
 from harness.verify.checks.tier_seam import judged as judged_seam
@@ -21,61 +21,61 @@ from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import AFTERTHOUGHTS, WRONG_ACK_OFFSET
+from harness.verify.engine.rows import NOT_FINDINGS, WRONG_ACK_OFFSET_NOTE
 from harness.verify.engine.steps import episodes_of, step_at
-from harness.verify.excuses.delete_records import back_after_kill, returned
+from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
 from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import promise, seen
 
-# What this harness does not try, whatever the scenario: said in every verdict.
+# Never tested by this harness; every verdict lists it.
 NOT_COVERED: Final = (
-    "disks that lie about what they have written",
-    "answers of leaders about times and epochs, of topics that retention, compaction or DeleteRecords may shorten",
+    "disks that report a flush which did not happen",
+    "offset lookups by time or epoch on topics that retention, compaction or DeleteRecords may shorten",
 )
-# What only some scenarios try, with the steps that do.
+# Tested only by some scenarios, with the steps that do.
 _COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
-    "power loss: a SIGKILL keeps what the operating system has buffered": frozenset({"power_loss"}),
-    "disks that fail, turn read-only or stall while a broker runs": frozenset(
+    "power loss: a SIGKILL keeps the page cache of the operating system": frozenset({"power_loss"}),
+    "disks that fail, become read-only or stall while a broker runs": frozenset(
         {"disk_failed", "disk_read_only", "disk_stalled", "disk_slow"}
     ),
-    "disks that change while a broker is down": frozenset({"damage"}),
+    "disks whose contents change while a broker is down": frozenset({"damage"}),
     "disks that fill up": frozenset({"disk_full", "disk_filled"}),
-    "upgrades from an earlier release, and the way back": frozenset({"roll"}),
-    "voters that change (KIP-853)": frozenset({"remove_voter"}),
-    "clocks of brokers that are wrong": frozenset({"clock"}),
+    "upgrades from an earlier release, and downgrades": frozenset({"roll"}),
+    "changes of the controller quorum's voters (KIP-853)": frozenset({"remove_voter"}),
+    "wrong broker clocks": frozenset({"clock"}),
 }
 OWN_CLIENT: Final = "the release's own Java client: {}"
 UNTIERED: Final = "tiered storage"
-UNOPERATED: Final = "operations of admins: topics, settings, ACLs, users and reassignments that were acknowledged"
+UNOPERATED: Final = "acknowledged admin operations: topics, settings, ACLs, users and reassignments"
 _GONE: Final = (Kind.LOST, Kind.LOG_START)
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """All that is known of one case. runs: from the checks; failed: checks that could not say, by name; admins: what
-    they did, and what nodes say of it."""
+class CaseResults:
+    """Everything known about one case. runs: from the checks; failed: checks that failed, by name; admins:
+    operations of admins and what nodes reported of them."""
 
     case: Case
     runs: Sequence[Mapping[str, Any]]
     counts: Counts
     failed: Mapping[str, str]
-    admins: Told = field(default_factory=Told)
+    admins: AdminReport = field(default_factory=AdminReport)
     tier: Tier = field(default_factory=Tier)
 
 
-def conclude(known: Seen) -> Verdict:
+def conclude(known: CaseResults) -> Verdict:
     """The verdict on one case."""
     case = known.case
-    reported = [run for run in known.runs if run["kind"] not in AFTERTHOUGHTS]
+    reported = [run for run in known.runs if run["kind"] not in NOT_FINDINGS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
-    of_records = (*(_finding(run, case, known.tier) for run in reported), *_cut_off(reported))
+    of_records = (*(_finding(run, case, known.tier) for run in reported), *_not_listed(reported))
     gaps = absence_excused(case, gaps_excused(case, known.tier, seam.findings))
     findings = (
-        *standing(case),
+        *from_documents(case),
         *unavailable(case, known.counts.waits.stalls),
         *operations.findings,
         *gaps,
@@ -112,27 +112,27 @@ def conclude(known: Seen) -> Verdict:
 
 
 def _own_client(case: Case) -> list[str]:
-    """What of it did not run: bundles of before do not say, and had none. Kafka Streams reads and writes by it, and
-    only what it processes."""
+    """Work that the release's own client did not do. Older bundles do not say, and had none. Kafka Streams uses it
+    too, but only for its own input and output."""
     clients = {
         what: {client.get("client") for client in case.scenario.get(what) or ()} for what in ("producers", "readers")
     }
     ran = [what for what, of in clients.items() if JAVA in of]
     if len(ran) == 2:
         return []
-    came = {"producers": "all that was read was read by librdkafka", "readers": "all load comes from librdkafka"}
+    came = {"producers": "librdkafka read all records", "readers": "librdkafka wrote all records"}
     said = came[ran[0]] if ran else came["readers"]
-    return [OWN_CLIENT.format(f"but for Kafka Streams, {said}" if STREAMS in clients["producers"] else said)]
+    return [OWN_CLIENT.format(f"except in Kafka Streams, {said}" if STREAMS in clients["producers"] else said)]
 
 
 def _not_covered(case: Case) -> list[str]:
-    """Of what some scenarios try, that in which no step of this run has bitten."""
-    bitten = {step["do"] for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")}
-    return [what for what, steps in _COVERED_BY.items() if not bitten & steps]
+    """Things that other scenarios test and this run did not: no step of that kind had an effect."""
+    effective = {step["do"] for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")}
+    return [what for what, steps in _COVERED_BY.items() if not effective & steps]
 
 
 def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
-    """A proven breach outweighs every doubt; a doubt outweighs silence."""
+    """A finding that condemns outweighs every doubt; a doubt outweighs a clean result."""
     if any(finding.condemns for finding in findings):
         return Status.FAIL
     return Status.INCONCLUSIVE if doubts else Status.PASS
@@ -163,15 +163,15 @@ def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
 
 
 def _in_tier(run: Mapping[str, Any], case: Case, tier: Tier) -> str:
-    """What is gone from a topic in the remote tier was there before, or never came to be there."""
+    """For missing records of a topic in the remote tier: whether they had been copied there."""
     topic, place = case.contract.topics.get(run["topic"]), (run["topic"], run["topic_id"], run["partition"])
     if run["kind"] not in _GONE or topic is None or not topic.tiered or run["offset_first"] is None:
         return ""
     return ever_copied(tier.partitions[place], run["offset_first"], run["offset_last"])
 
 
-def _cut_off(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
-    """For each fate of which not every run is listed, one more row that says how much is not."""
+def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """One more finding for each kind of which not every range is listed, with the number of the others."""
     listed: dict[tuple[Any, ...], list[int]] = {}
     for run in runs:
         figures = listed.setdefault((run["kind"], run["excused_by"], run["explained_by"]), [0, 0, 0, 0])
@@ -182,7 +182,7 @@ def _cut_off(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
         Finding(
             kind=Kind(kind),
             count=records - records_listed,
-            detail=f"{runs_all - runs_listed} more runs of offsets; findings.parquet has every record",
+            detail=f"{runs_all - runs_listed} more ranges of offsets; findings.parquet has every record",
             excused_by=excused,
             explained_by=explained,
         )
@@ -192,7 +192,7 @@ def _cut_off(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
 
 
 def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Acknowledged records that are gone: all, and those of them that the contract permits."""
+    """Acknowledged records that are missing: all of them, and those that the contract permits to be lost."""
     fates = {
         (run["kind"], run["excused_by"], run["explained_by"]): run["all_records"]
         for run in runs
@@ -201,24 +201,26 @@ def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
 
 
-def _notes(known: Seen) -> list[str]:
+def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
-    notes += back_after_kill(case)
-    moved = [run for run in runs if run["kind"] == WRONG_ACK_OFFSET]
+    notes += returned_by_design(case)
+    moved = [run for run in runs if run["kind"] == WRONG_ACK_OFFSET_NOTE]
     if moved:
         places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})
         notes.append(
-            f"wrong_ack_offset: {moved[0]['all_records']} records stand at another offset than was acknowledged "
-            f"({', '.join(places[:5])}); librdkafka was seen to report such offsets on correct brokers"
+            f"wrong_ack_offset: {moved[0]['all_records']} records are at another offset than the acknowledged one "
+            f"({', '.join(places[:5])}); librdkafka was observed to report such offsets with correct brokers"
         )
     condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
     if condemned and not known.counts.disks:
-        notes.append("no batch headers were read, so the client's part in second copies and their order is unknown")
+        notes.append(
+            "no batch headers were read, so it is unknown whether the client caused second copies or their order"
+        )
     return notes
 
 
-def _facts(known: Seen) -> dict[str, Any]:
+def _facts(known: CaseResults) -> dict[str, Any]:
     case, counts = known.case, known.counts
     return {
         "release": case.manifest.get("release"),
@@ -242,7 +244,7 @@ def _facts(known: Seen) -> dict[str, Any]:
 
 
 def _below_log_start(case: Case) -> dict[str, int]:
-    """By "topic/partition", how many offsets lay below the start of the log in the end."""
+    """By "topic/partition", how many offsets were below the log start at the end."""
     last = case.last_snapshot
     starts = {
         f"{p['topic']}/{p['partition']}": max((log["log_start"] for log in p["logs"]), default=0)

@@ -1,4 +1,4 @@
-"""Why a run proved too little. Any of these turns PASS into INCONCLUSIVE; none softens a FAIL."""
+"""Doubts: why a run proved too little. Each one turns PASS into INCONCLUSIVE; none softens a FAIL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.checks.recovery import excusable, settled
 from harness.verify.checks.shared import undrained
-from harness.verify.checks.unavailable import silent
-from harness.verify.completeness import thin
+from harness.verify.checks.unavailable import excusable_silence
+from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
@@ -26,17 +26,22 @@ Runs = Sequence[Mapping[str, Any]]
 
 
 def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str]) -> list[Doubt]:
-    """Every reason, in a stable order, each once."""
-    found = [*_checks(failed), *_of_the_run(case), *_bites(case)]
+    """Every doubt about a run, in a stable order and without repetitions."""
+    found = [*_failed_checks(failed), *_of_the_run(case), *_without_effect(case)]
     if not case.complete:
-        found.append(Doubt("unfinished", "the run ended half way: what is there was judged, not what is absent"))
+        found.append(
+            Doubt(
+                "unfinished",
+                "the run ended before its last step, so records that are missing were not judged; run it again",
+            )
+        )
         return list(dict.fromkeys(found))
     found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
     found += _lookups(counts)
-    found += silent(case, counts.waits.stalls)
+    found += excusable_silence(case, counts.waits.stalls)
     found += tls.doubts(case)
     found += [
-        *thin(case, counts),
+        *evidence_gaps(case, counts),
         *tier_coverage.doubts(case, *counts.tier),
         *_configs(case),
         *_exact_losses(case, runs),
@@ -46,13 +51,16 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
 
 def _lookups(counts: Counts) -> Iterator[Doubt]:
     for (topic, _, partition), (n, error) in sorted(counts.unanswered.items()):
-        text = f"{n} questions about offsets of {topic}/{partition} had no answer: {error}"
+        text = f"{n} requests for offsets of {topic}/{partition} by time or epoch failed: {error}"
         yield Doubt("lookup_unanswered", text)
 
 
-def _checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
+def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
     for name, error in failed.items():
-        yield Doubt(f"check_failed:{name}", f"the check {name} broke down and says nothing ({error})")
+        yield Doubt(
+            f"check_failed:{name}",
+            f"the check {name} failed and proves nothing ({error}); please report it as a defect of the harness",
+        )
 
 
 def _of_the_run(case: Case) -> Iterator[Doubt]:
@@ -60,21 +68,21 @@ def _of_the_run(case: Case) -> Iterator[Doubt]:
         yield Doubt(row["name"], row["text"])
 
 
-def _bites(case: Case) -> Iterator[Doubt]:
-    """A fault that did nothing to the data path tested nothing. The run may have said so already."""
+def _without_effect(case: Case) -> Iterator[Doubt]:
+    """Faults without an effect on the data path: they tested nothing. The run may have reported them already."""
     said = [row["text"] for row in case.run.get("doubts") or [] if row["name"] == "no_effect"]
     for step in case.steps:
         effect = step["effect"] or {}
         name = step["name"]
         if step["is_fault"] and not effect.get("held") and not any(f"step {name} " in text for text in said):
-            because = effect.get("because") or "nothing proves that it did anything"
-            yield Doubt("no_effect", f"step {name} did not bite: {because}")
+            because = effect.get("because") or "the evidence has no proof that it did anything"
+            yield Doubt("no_effect", f"step {name} had no effect: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
-    """Reads that stopped short, unless what they did not reach is in no log at all."""
+    """Reads that ended early, unless the records that they did not reach are in no log."""
     if not any(kind == "drain" for kind, _, _ in counts.read):
-        yield Doubt("empty_drain", "the read after healing saw nothing at all")
+        yield Doubt("empty_drain", "the read after healing returned no record at all")
     not_read: Counter[str] = Counter()
     unshared: Counter[tuple[str, str]] = Counter()
     for run in runs:
@@ -83,28 +91,31 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             not_read[place] += run["count"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
-            why = "neither batch sizes nor where it started before the run say whether it may"
+            why = "the evidence lacks the batch sizes, or the log start before the run, that would tell whether it may"
             yield Doubt("unjudged", f"the log of {place} starts at {start}, and {why}")
         elif run["kind"] == UNPROCESSED:
-            text = f"{run['reader']} did not come to process {run['count']} records of {place}"
+            text = f"{run['reader']} had not yet processed {run['count']} records of {place} when the run ended"
             yield Doubt("unprocessed", text)
         elif run["kind"] == UNSHARED:
             unshared[run["reader"], place] += run["count"]
     for (group, place), records in unshared.items():
         text = f"share group {group} accepted none of {records} records of {place}"
-        yield Doubt("unshared", f"{text}, which may be archived after deliveries that nobody saw")
+        yield Doubt("unshared", f"{text}; they may be archived, because deliveries whose responses were lost count too")
     for text in undrained(case):
         yield Doubt("share_undrained", text)
     for place, records in not_read.items():
-        yield Doubt("not_read", f"{records} acknowledged records of {place} were not reached by any read")
+        yield Doubt("not_read", f"no read reached {records} acknowledged records of {place}")
     for read in case.reads:
         if not read["reached"] or read["position"] < read["target"]:
             why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
-            yield Doubt("not_reached", f"the read {what} did not come to its end: {why}")
+            yield Doubt("not_reached", f"the read {what} did not reach its end: {why}")
         elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
-            yield Doubt("served_by_another", f"the read {what} was served by brokers {read['served_by']}")
+            yield Doubt(
+                "served_by_another",
+                f"the read {what} was served by brokers {read['served_by']}, not only by broker {read['replica']}",
+            )
     yield from _places_not_read(case, counts)
     yield from _copies_not_read(case)
 
@@ -119,22 +130,24 @@ def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
         if not figures["acked"] or place[:2] in gone:
             continue
         if facts is None or facts.committed is None:
-            yield Doubt("no_drain", f"nobody read {name} as {COMMITTED} after healing")
+            yield Doubt("no_drain", f"{name} was not read as {COMMITTED} after healing")
         elif facts.uncommitted is None and (UNCOMMITTED in live or place in copies):
             yield Doubt(
-                "no_drain", f"nobody drained {name} as {UNCOMMITTED}, against which others that did could be held"
+                "no_drain",
+                f"{name} was not read as {UNCOMMITTED} after healing, so other such reads cannot be compared with it",
             )
         if facts is not None and facts.as_of_ns is None and case.last_snapshot is not None:
-            yield Doubt("no_snapshot", f"no broker said anything of {name} after healing")
+            yield Doubt("no_snapshot", f"no broker reported {name} after healing")
         if facts is not None and facts.as_of_ns is not None and facts.log_end is None:
-            yield Doubt("replica_silent", f"not every replica of {name} told where its log ends")
+            yield Doubt("replica_silent", f"not every replica of {name} reported its log end offset")
 
 
 def _copies_not_read(case: Case) -> Iterator[Doubt]:
-    """This harness reads the leader's copy with both isolations, and a follower's too where there are transactions.
+    """Copies that this harness always reads and that were not read.
 
-    Without them any copy will do as read_uncommitted: who led while it was read need not lead any more. What others
-    sealed may lack some.
+    It reads the leader's copy with both isolations, and a follower's copy with both where there are transactions.
+    Without transactions any one copy suffices as read_uncommitted, because the leader may have changed since the read.
+    Bundles that others sealed may lack some.
     """
     if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
         return
@@ -146,39 +159,45 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
             if not_read and (everybody or not_read == p["replicas"]):
                 yield Doubt(
                     "copy_not_read",
-                    f"nobody read the copies of {p['topic']}/{p['partition']} on {not_read} as {isolation}",
+                    f"the copies of {p['topic']}/{p['partition']} on brokers {not_read} were not read as {isolation}",
                 )
 
 
 def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     last = case.last_snapshot
     if last is None:
-        yield Doubt("no_snapshot", "nobody asked the brokers for their offsets after healing")
+        yield Doubt("no_snapshot", "the brokers were not asked for their offsets after healing")
         return
     if counts.commits and not asks_for_groups(case):
-        yield Doubt("no_group_offsets", "groups committed, and nobody asked for their offsets after healing")
+        yield Doubt(
+            "no_group_offsets", "groups committed offsets, and the coordinators were not asked for them after healing"
+        )
     for group in sorted(never_decided(case) & counts.commits.keys()):
-        yield Doubt("no_group_offsets", f"no coordinator told stable offsets of group {group} after healing")
+        yield Doubt("no_group_offsets", f"no coordinator reported stable offsets of group {group} after healing")
     for p in last["partitions"]:
         topic, partition = p["topic"], p["partition"]
         if set(p["isr"]) != set(p["replicas"]):
             yield Doubt("isr_not_full", f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}")
         if p["high_watermark"] is None or p["last_stable_offset"] is None:
-            yield Doubt("no_watermark", f"the leader of {topic}/{partition} did not tell its watermarks")
+            yield Doubt(
+                "no_watermark",
+                f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
+            )
     if (case.run.get("recovered") or {}).get("ok") is None:
-        yield Doubt("recovery_unknown", "nobody waited for the cluster to recover")
+        yield Doubt("recovery_unknown", "the run did not wait for the cluster to recover")
     elif case.run["recovered"]["ok"] is False and excusable(case):
-        yield Doubt("not_back", f"the cluster did not come back: {case.run['recovered'].get('last_seen')}")
+        yield Doubt("not_back", f"the cluster did not recover: {case.run['recovered'].get('last_seen')}")
     if settled(case) is False:
         seen = case.run["transactions_settled"].get("last_seen")
-        yield Doubt("transactions_late", f"transactions were not over in time: {seen}")
+        yield Doubt("transactions_late", f"transactions were still open when the wait for their end timed out: {seen}")
     for topic, partition in without_lineage(case):
         yield Doubt(
-            "no_lineage", f"nothing tells where leaders of {topic}/{partition} began, and so what acks=1 may lose"
+            "no_lineage",
+            f"no replica reported the leader epochs of {topic}/{partition}, so what acks=1 may lose there is unknown",
         )
 
 
-# Setting of a topic -> what the contract calls it, and how Kafka writes it.
+# Topic setting -> field of the contract.
 _SETTINGS: Mapping[str, str] = {
     "min.insync.replicas": "min_insync_replicas",
     "retention.ms": "retention_ms",
@@ -188,7 +207,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 def _configs(case: Case) -> Iterator[Doubt]:
-    """The cluster's settings as the run found them, against those that the contract was derived from."""
+    """Differences between the cluster's settings, as the run found them, and the contract."""
     snapshots = case.cluster["snapshots"]
     if case.run.get("negative_control") or not snapshots:
         return
@@ -196,25 +215,36 @@ def _configs(case: Case) -> Iterator[Doubt]:
     for topic, contract in case.contract.topics.items():
         config = actual.get(topic)
         if config is None:
-            yield Doubt("configs_unknown", f"no broker told the settings of topic {topic}")
+            yield Doubt("configs_unknown", f"no broker reported the settings of topic {topic}")
             continue
         wanted = {key: str(getattr(contract, name)) for key, name in _SETTINGS.items()}
         for key, value in wanted.items():
             if key in config and config[key] != value:
-                yield Doubt("configs_differ", f"{topic}: {key} is {config[key]}, the contract says {value}")
+                yield Doubt(
+                    "configs_differ", f"{topic}: {key} is {config[key]} on the brokers, and the contract says {value}"
+                )
         if config.get("unclean.leader.election.enable") == "true" and not contract.unclean_election:
-            yield Doubt("configs_differ", f"{topic}: unclean.leader.election.enable is true, the contract says false")
+            yield Doubt(
+                "configs_differ",
+                f"{topic}: unclean.leader.election.enable is true on the brokers, and the contract says false",
+            )
         if "cleanup.policy" in config and ("compact" in config["cleanup.policy"]) != contract.compacted:
-            yield Doubt("configs_differ", f"{topic}: cleanup.policy is {config['cleanup.policy']}")
+            yield Doubt(
+                "configs_differ",
+                f"{topic}: cleanup.policy is {config['cleanup.policy']} on the brokers, unlike in the contract",
+            )
     for p in snapshots[0]["partitions"]:
         topic_contract = case.contract.topics.get(p["topic"])
         if topic_contract is not None and len(p["replicas"]) != topic_contract.replicas:
             name = f"{p['topic']}/{p['partition']}"
-            yield Doubt("configs_differ", f"{name} has {len(p['replicas'])} replicas, not {topic_contract.replicas}")
+            yield Doubt(
+                "configs_differ",
+                f"{name} has {len(p['replicas'])} replicas, and the contract says {topic_contract.replicas}",
+            )
 
 
 def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
-    """Where physics gives the number, fewer losses mean that the scenario was not what it says."""
+    """Fewer losses than the exact number that the scenario must cause: then it did not do what it says."""
     for exact in case.contract.exact_losses:
         lost = sum(
             run["count"]
@@ -223,4 +253,7 @@ def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
         )
         if lost < exact.count:
             place = f"{exact.topic}/{exact.partition}"
-            yield Doubt("too_few_lost", f"{lost} acknowledged records of {place} are lost, {exact.count} had to be")
+            yield Doubt(
+                "too_few_lost",
+                f"{lost} acknowledged records of {place} are lost, and the scenario must lose {exact.count}",
+            )

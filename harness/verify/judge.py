@@ -19,9 +19,9 @@ from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
 from harness.verify.checks import CHECKS, Check
-from harness.verify.checks.admin_operations import Told, operations_of
+from harness.verify.checks.admin_operations import AdminReport, operations_of
 from harness.verify.checks.tier_state import Tier
-from harness.verify.conclude import Seen, conclude
+from harness.verify.conclude import CaseResults, conclude
 from harness.verify.engine.case import Case, case_of, lacking
 from harness.verify.engine.counts import counts
 from harness.verify.engine.deduplicate import deduplicate, once_for_all_readers, reclassify_aborted, with_sends
@@ -43,7 +43,8 @@ Progress = Callable[[str], object]
 def judge(
     bundles: Sequence[Bundle], *, master: str | None = None, progress: Progress = lambda _: None, write: bool = True
 ) -> list[Verdict]:
-    """The verdict on each bundle, in order; verdict.json and findings.parquet are written into it unless told not to.
+    """The verdict on each bundle, in order. Writes verdict.json and findings.parquet into each, unless `write` is
+    False.
 
     JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle whose documents cannot be judged.
     """
@@ -65,7 +66,8 @@ def judge(
 
 @dataclass(slots=True)
 class Judged:
-    """Verdicts in the order of the cases. records: one row a record of a finding; None when there is no finding."""
+    """Verdicts in the order of the cases. records: one row for each record of a finding; None when there is no
+    finding."""
 
     verdicts: list[Verdict]
     records: DataFrame | None
@@ -83,17 +85,17 @@ def judge_tables(
         operated = pool.submit(operations_of, given)
         of_check = _checked(inputs, pool, failed, progress)
         progress("putting findings together")
-        rows, runs = _settled(of_check, given, failed)
+        rows, runs = _deduplicated(of_check, given, failed)
         progress("counting")
         figures = counted.result()
-        admins = _collected(operated.result, [Told() for _ in cases], "admin", failed)
+        admins = _collected(operated.result, [AdminReport() for _ in cases], "admin", failed)
         tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
     verdicts = [
         _concluded(
-            Seen(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n], tier=tiers[n])
+            CaseResults(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n], tier=tiers[n])
         )
         for n, case in enumerate(cases)
     ]
@@ -101,28 +103,28 @@ def judge_tables(
 
 
 def _collected(rows: Callable[[], list[T]], none: list[T], what: str, failed: dict[str, str]) -> list[T]:
-    """Rows that the driver has all of, by bundle."""
+    """Rows that fit on the driver, by bundle; `none` when they cannot be read, which is noted in `failed`."""
     try:
         return rows()
-    except Exception as error:  # whatever it is, the checks still speak
+    except Exception as error:  # whatever it is, the checks are still valid
         log.exception("the rows of %s could not be read", what)
-        failed[what] = _words(error)
+        failed[what] = _in_one_line(error)
         return none
 
 
-def _concluded(seen: Seen) -> Verdict:
+def _concluded(seen: CaseResults) -> Verdict:
     try:
         return conclude(seen)
     except (KeyError, TypeError, AttributeError) as foreign:
         if seen.case.manifest.get("sealed_by") == "harness":
-            raise  # our own mistake
+            raise  # a defect of the harness
         raise BadEvidence(f"{seen.case.name}: {lacking(foreign)}") from foreign
 
 
 def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:
-    """The rows of every check that found any. One that breaks leaves a doubt, not a pass.
+    """The rows of every check that found something. A check that fails is noted in `failed`, and makes a doubt.
 
-    Each is computed by itself and its plan cut off: Spark plans twenty checks in one query for minutes.
+    Each check is computed separately and its plan is cut off: Spark takes minutes to plan twenty checks as one query.
     """
 
     def rows_of(name: str, check: Check) -> DataFrame | None:
@@ -135,38 +137,39 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
     for name, checked in checking.items():
         try:
             rows = checked.result()
-        except Exception as error:  # whatever it is, the others still speak
+        except Exception as error:  # whatever it is, the other checks are still valid
             log.exception("check %s failed", name)
-            failed[name] = _words(error)
+            failed[name] = _in_one_line(error)
             continue
         if rows is not None:
             found[name] = rows
     return found
 
 
-def _settled(
+def _deduplicated(
     of_check: dict[str, DataFrame], given: Prepared, failed: dict[str, str]
 ) -> tuple[DataFrame | None, list[dict[str, Any]]]:
     if not of_check:
         return None, []
     try:
-        rows = settled_rows(union(list(of_check.values())), given)
+        rows = deduplicated_rows(union(list(of_check.values())), given)
         return rows, collected(runs_of(rows))
-    except Exception as error:  # each check was well, so what comes after them is not
+    except Exception as error:  # the checks succeeded, so the combination failed
         log.exception("the findings could not be put together")
-        failed["settle"] = f"the findings could not be put together: {_words(error)}"
+        failed["deduplicate"] = f"the findings could not be put together: {_in_one_line(error)}"
         return None, []
 
 
-def settled_rows(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows of all checks as they stand in the verdict: with their sends, excused or not, and each thing said once."""
+def deduplicated_rows(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once."""
     named = reclassify_aborted(with_sends(rows.localCheckpoint(), given)).localCheckpoint()
     reported = explained(excused(named, given), given).localCheckpoint()
     return once_for_all_readers(deduplicate(reported)).localCheckpoint()
 
 
-def _words(error: Exception) -> str:
-    """In a line. The first one of an exception of Java's names our call alone: the cause stands in the last of them."""
+def _in_one_line(error: Exception) -> str:
+    """An exception as one line. The first line of a Java exception names only our call; the last cause is the useful
+    one."""
     said = str(error).splitlines() or [""]
     causes = [line.removeprefix("Caused by").lstrip(": ") for line in said if line.startswith((": ", "Caused by: "))]
     return f"{type(error).__name__}: {causes[-1] if causes else said[0]}"[:300]

@@ -1,4 +1,4 @@
-"""What clients got done. A cluster that serves nobody loses nothing, so too little of it is a doubt."""
+"""How much work clients completed. A cluster that serves no client loses nothing, so too little work is a doubt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.excuses.offset_loss import refusals
 
-# Of so many transactions some must have been aborted where a share of them is to be.
+# From this many transactions on, a scenario that aborts some must have aborted one.
 _ENOUGH_ENDS: Final = 20
 _WINDOWS: Final = ("before", "during", "after")
 
 
 def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
-    """Doubts on the load: acks, ends of transactions, commits of groups, live readers; in all and after the faults."""
+    """Doubts about the load: acknowledgements, transactions, group commits and live readers, in total and after the
+    faults."""
     yield from _load(case, counts)
     yield from _transactions(case, counts)
     yield from _groups(case, counts)
@@ -27,9 +28,9 @@ def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     if not counts.total("acked"):
-        yield Doubt("empty_ledger", "not one record was acknowledged")
+        yield Doubt("empty_ledger", "no record was acknowledged")
     by_name: dict[tuple[str, int], Counter[str]] = {}
-    for (topic, _, partition), of in counts.sent.items():  # one that was deleted and made anew has its name twice
+    for (topic, _, partition), of in counts.sent.items():  # a topic that was deleted and created again has two ids
         acks = {window: of[window] for window in _WINDOWS}
         by_name.setdefault((topic, partition), Counter()).update(acks)
     floors, added = case.run.get("floors") or {}, _added(case)
@@ -38,18 +39,19 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
         for window in ("after",) if (topic, partition) in added else _WINDOWS:
             floor = floors.get(window) or 0
             if figures[window] < floor:
-                text = f"{figures[window]} acks {window} the faults on {topic}/{partition}, {floor} wanted"
+                acked = f"{figures[window]} records were acknowledged {window} the faults on {topic}/{partition}"
+                text = f"{acked}, and {floor} are required"
                 yield Doubt(f"floor_{window}", text)
 
 
 def _added(case: Case) -> set[tuple[str, int]]:
-    """Partitions that a step gave a topic: there was nothing of them before, and during earlier faults."""
+    """Partitions that a step added to a topic: there was no load on them before it."""
     events = [event for event, _ in case.events("partitions_added")]
     return {(event["topic"], p) for event in events for p in range(event["partition"], event["partitions"])}
 
 
-def _ends_well(case: Case) -> bool:
-    """Whether the scenario wants load to go on after the faults."""
+def _wants_load_after(case: Case) -> bool:
+    """Whether the scenario requires load after the faults."""
     return bool((case.run.get("windows") or {}).get("after") and (case.run.get("floors") or {}).get("after"))
 
 
@@ -60,15 +62,19 @@ def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
         if plan is None:
             continue
         if not ends or not ends[TxnOutcome.COMMITTED]:
-            yield Doubt("no_transaction", f"no transaction of producer {name} is known to have been committed")
+            yield Doubt("no_transaction", f"no transaction of producer {name} was committed for certain")
             continue
         decided = ends[TxnOutcome.COMMITTED] + ends[TxnOutcome.ABORTED]
         if ends[TxnOutcome.UNKNOWN] > decided:
-            text = f"{ends[TxnOutcome.UNKNOWN]} transactions of producer {name} have no known end, {decided} have one"
+            unknown = f"{ends[TxnOutcome.UNKNOWN]} transactions of producer {name} have an unknown outcome"
+            text = f"{unknown}, and {decided} a known one"
             yield Doubt("transactions_unanswered", text)
         if plan.get("abort_share") and decided >= _ENOUGH_ENDS and not ends[TxnOutcome.ABORTED]:
-            yield Doubt("no_abort", f"not one of {decided} transactions of producer {name} was aborted")
-        if producer.get("when") == "always" and _ends_well(case) and not ends["after"]:
+            yield Doubt(
+                "no_abort",
+                f"none of {decided} transactions of producer {name} was aborted, and the scenario aborts some",
+            )
+        if producer.get("when") == "always" and _wants_load_after(case) and not ends["after"]:
             yield Doubt("no_transaction", f"no transaction of producer {name} was committed after the faults")
 
 
@@ -81,7 +87,7 @@ def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
         commits = counts.commits.get(group) or {"acked": 0, "after": 0}
         if not commits["acked"]:
             yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged")
-        elif group in live - stopped and _ends_well(case) and not commits["after"]:
+        elif group in live - stopped and _wants_load_after(case) and not commits["after"]:
             yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged after the faults")
 
 
@@ -89,17 +95,16 @@ def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
     seen = {reader for kind, _, reader in counts.read if kind == "live"}
     for reader in case.scenario.get("readers") or []:
         if reader["name"] not in seen:
-            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} was given not one record")
+            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} received no record")
         else:
             yield from _behind(case, counts, reader)
 
 
 def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[Doubt]:
-    """A reader that was given nothing of what was sent after the faults has stopped somewhere, for whatever reason but
-    that it was to (auto.offset.reset)."""
+    """A reader that received nothing sent after the faults, unless auto.offset.reset made it stop."""
     alone = not reader.get("group") or _members(case, reader["group"]) == 1
     stopped = {(topic, partition) for of, topic, partition in refusals(case) if of.reader == reader["name"]}
-    for place, figures in counts.sent.items() if _ends_well(case) and alone else ():
+    for place, figures in counts.sent.items() if _wants_load_after(case) and alone else ():
         first = figures["offset_after"]
         if (
             place[0] in (reader.get("topics") or ())
@@ -108,7 +113,7 @@ def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[D
             and counts.seen.get((reader["name"], place), -1) < first
         ):
             what = f"{place[0]}/{place[2]} that was sent after the faults"
-            yield Doubt("reader_behind", f"live reader {reader['name']} was given nothing of {what}")
+            yield Doubt("reader_behind", f"live reader {reader['name']} received nothing of {what}")
 
 
 def _members(case: Case, group: str) -> int:

@@ -1,4 +1,4 @@
-"""Figures of a verdict: episodes first, records beside them."""
+"""Figures of a verdict: fault episodes first, records second."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from harness.model.bound import loss_bound
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Score
 
-# Kinds by which an acknowledged record is gone for those who read.
+# Kinds that mean that readers cannot get an acknowledged record any more.
 LOSSES = frozenset({Kind.LOST, Kind.LOG_START})
-# An episode counts as one with loss by these too: what somebody relied on.
+# These kinds make an episode one with loss, too: a client relied on what is missing.
 LOSSES_OF_EPISODE = LOSSES | {Kind.VANISHED, Kind.TORN_TRANSACTION, Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED}
 
 
 def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findings: Sequence[Finding]) -> Score:
-    """acked: promised records. lost: those gone, excused ones among them. episodes: names of the faults that bit.
+    """The score of one run. acked: promised records. lost: missing ones, excused ones included. episodes: names of the
+    faults that had an effect.
 
-    A loss that falls into no episode (no fault, or between two) still makes one of them an episode with loss.
+    A loss outside every episode (no fault, or between two) counts as one episode with loss.
     """
     losses = [f for f in findings if f.kind in LOSSES_OF_EPISODE and f.condemns]
     hit = {f.step for f in losses if f.step in episodes}
@@ -41,7 +42,8 @@ def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findi
 
 
 def nines(share: float | None) -> float | None:
-    """0.999 has three. None for nothing measured, and for no loss at all, which no number of nines describes."""
+    """The number of nines of a share: 0.999 has three. None when nothing was measured, and for 1.0, which has no
+    number."""
     if share is None or share >= 1.0:
         return None
     return -log10(1.0 - share)

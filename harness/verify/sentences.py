@@ -1,4 +1,4 @@
-"""Sentences: what was seen, and the promise that it breaks."""
+"""Sentences of findings: what was observed, and the promise that it breaks."""
 
 from __future__ import annotations
 
@@ -17,156 +17,202 @@ def _span(run: Run, what: str) -> str:
 
 
 def _where(run: Run) -> str:
-    """The place that a check has put behind its word."""
+    """The place of an output, which the check appended to the reason: "processed in made/0"."""
     return str(run["reason"]).partition(" in ")[2]
 
 
-# What was seen, by kind and the check's word for the circumstances.
+def _last_commit(run: Run) -> str:
+    last = run["other_last"]
+    return "no commit was acknowledged" if last is None else f"its last acknowledged commit was {last}"
+
+
+# Observations, by kind and by the reason that the check gives.
 _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
-    (Kind.LOST, "passed"): "the read after healing passed the place and the record is nowhere",
-    (Kind.LOST, "topic_gone"): "another topic has the name now, and nobody was to delete the one that it was sent to",
-    (Kind.LOST, "uncommitted_only"): "only read_uncommitted shows it; read_committed passed the place without it",
-    (Kind.LOST, "beyond_every_log"): "every replica's log ends at or below its offset",
-    (Kind.DUPLICATED, ""): lambda run: f"a second copy; the first stands at {_span(run, 'offset')}",
+    (Kind.LOST, "passed"): "the read after healing passed its place, and no reader of that isolation received it",
+    (Kind.LOST, "topic_gone"): (
+        "another topic has the name now, and no declared step deleted the topic that the record was sent to"
+    ),
+    (
+        Kind.LOST,
+        "uncommitted_only",
+    ): "read_committed passed its offset without returning it; read_uncommitted returns it",
+    (Kind.LOST, "beyond_every_log"): "the log of every replica ends at or below its offset",
+    (Kind.DUPLICATED, ""): lambda run: f"this is a second copy; the first copy is at {_span(run, 'offset')}",
     (Kind.DUPLICATED, "processed"): lambda run: (
-        f"processed twice: what was made of it the second time stands in {_where(run)} at {_span(run, 'offset')}"
+        f"the application processed it twice: the second output is in {_where(run)} at {_span(run, 'offset')}"
     ),
     (Kind.REORDERED, "processed"): lambda run: (
-        f"processed out of order: what was made of it stands in {_where(run)} below what was made of an earlier one, "
-        f"at {_span(run, 'offset')}"
+        f"the application processed it out of order: its output in {_where(run)} is below the output of an earlier "
+        f"input, which is at {_span(run, 'offset')}"
     ),
-    (Kind.REORDERED, ""): lambda run: f"stands below an earlier record of its stream, at {_span(run, 'offset')}",
-    (Kind.CORRUPT, "payload"): "the payload does not certify itself",
-    (Kind.CORRUPT, "timestamp"): lambda run: f"not of the time of its send, {_span(run, 'timestamp')} ms",
-    (Kind.CORRUPT, "timestamp_type"): "timestamps on disk are of another type than the topic's message.timestamp.type",
-    (Kind.CORRUPT, "time_reported"): lambda run: f"not of the time that it was sent with, {_span(run, 'timestamp')} ms",
-    (Kind.CORRUPT, "time_back"): lambda run: f"of before a batch in front of it, {_span(run, 'timestamp')} ms",
-    (Kind.CORRUPT, "codec"): "batches on disk are packed otherwise than the topic's compression.type says",
-    (Kind.WRONG_ACK_OFFSET, ""): lambda run: f"the release's own client was told {_span(run, 'offset')}",
-    (Kind.MISROUTED, ""): lambda run: f"its stream belongs to another place, {_span(run, 'partition')}",
-    (Kind.PHANTOM, "never_sent"): "nobody reserved, let alone sent it",
-    (Kind.PHANTOM, "refused"): "the send was refused for certain",
-    (Kind.VANISHED, "gone"): "a live reader was given it, and after healing nothing stands there",
-    (Kind.VANISHED, "hidden"): "a read_committed reader was given it, and now only read_uncommitted shows it",
+    (Kind.REORDERED, ""): lambda run: (
+        f"it is below an earlier record of its stream, which is at {_span(run, 'offset')}"
+    ),
+    (Kind.CORRUPT, "payload"): "the payload's checksum does not match",
+    (Kind.CORRUPT, "timestamp"): lambda run: (
+        f"its timestamp is outside the time from its send to its acknowledgement: {_span(run, 'timestamp')} ms"
+    ),
+    (Kind.CORRUPT, "timestamp_type"): (
+        "its batch on disk has another timestamp type than the topic's message.timestamp.type"
+    ),
+    (Kind.CORRUPT, "time_reported"): lambda run: (
+        f"its timestamp is not the one that the client set or the leader reported: {_span(run, 'timestamp')} ms"
+    ),
+    (Kind.CORRUPT, "time_back"): lambda run: (
+        f"its batch is older than a batch before it in the log, which has {_span(run, 'timestamp')} ms"
+    ),
+    (Kind.CORRUPT, "codec"): "its batch on disk has another codec than the topic's compression.type",
+    (Kind.WRONG_ACK_OFFSET, ""): lambda run: (
+        f"the acknowledgement to the release's own client named {_span(run, 'offset')}"
+    ),
+    (Kind.MISROUTED, ""): lambda run: (
+        f"the record was sent to another topic or partition, to {_span(run, 'partition')} there"
+    ),
+    (Kind.PHANTOM, "never_sent"): "no producer reserved or sent this sequence number",
+    (Kind.PHANTOM, "refused"): "its send was refused, so it was certainly not written",
+    (Kind.VANISHED, "gone"): "a live reader received it, and after healing no record is at its offset",
     (Kind.VANISHED, "written_again"): lambda run: (
-        f"a live reader was given it before it was cut off; what stands there is of {_span(run, 'leader epoch')}"
+        f"a live reader received it from a batch that was truncated later; the batch there now has "
+        f"{_span(run, 'leader epoch')}"
     ),
-    (Kind.CONFLICTING, ""): "another record stands at this offset for the read after healing",
-    (Kind.ABORTED_READ, "drain"): lambda run: f"read_committed shows it; aborted {_span(run, 'txn')}",
-    (Kind.ABORTED_READ, "reader"): "read_committed returned it, though its transaction was aborted",
-    (Kind.TORN_TRANSACTION, "committed"): lambda run: f"other records of the committed {_span(run, 'txn')} are visible",
-    (Kind.TORN_TRANSACTION, "unknown"): lambda run: f"a part of {_span(run, 'txn')} is visible, this is not",
-    (
-        Kind.TORN_TRANSACTION,
-        "offsets",
-    ): "its records and its offsets had different fates, so the group stands where it must not",
-    (
-        Kind.TORN_TRANSACTION,
-        "unprocessed",
-    ): "the group committed behind it in a transaction, and nothing that was made of it in one is visible",
+    (Kind.CONFLICTING, ""): "the read after healing returned another record at this offset",
+    (Kind.ABORTED_READ, "drain"): lambda run: (
+        f"read_committed returned it, and its {_span(run, 'transaction')} was aborted"
+    ),
+    (Kind.ABORTED_READ, "reader"): "a read_committed reader received it, and its transaction was aborted",
+    (Kind.TORN_TRANSACTION, "committed"): lambda run: (
+        f"it is not visible, and other records of its committed {_span(run, 'transaction')} are"
+    ),
+    (Kind.TORN_TRANSACTION, "unknown"): lambda run: (
+        f"it is not visible, and other records of its {_span(run, 'transaction')}, whose outcome is unknown, are"
+    ),
+    (Kind.TORN_TRANSACTION, "offsets"): (
+        "the records and the offsets of one transaction had different outcomes, so the group's offset is wrong"
+    ),
+    (Kind.TORN_TRANSACTION, "unprocessed"): (
+        "the group committed past it in a transaction, and no output of it from a transaction is visible"
+    ),
     (Kind.TORN_TRANSACTION, "uncounted"): lambda run: (
-        f"the group's offset stands before it, and what was made of it is visible in {_where(run)} at "
+        f"the group's committed offset is not past it, and its output is visible in {_where(run)} at "
         f"{_span(run, 'offset')}"
     ),
-    (Kind.SKIPPED_READ, "never given"): "a share group is done with it, and it was given to none of its members",
+    (Kind.SKIPPED_READ, "never given"): "the share group has finished with it, and none of its members received it",
     (Kind.SKIPPED_READ, "unaccepted"): lambda run: (
-        f"a share group is done with it, and no member accepted or rejected it when it was given, up to "
+        f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
         f"{run['other_last']} times"
     ),
-    (
-        Kind.COMMIT_REGRESSED,
-        "answered again",
-    ): "a share group was given it again, though an accept or reject of it was told",
-    (Kind.SKIPPED_READ, "processed"): "the group committed behind it, and nothing that was made of it is visible",
-    (Kind.SKIPPED_READ, ""): "the reader went past it, and it was there",
-    (Kind.SKIPPED_READ, "from"): lambda run: f"a read that began at {_span(run, 'offset')} was not given it",
+    (Kind.COMMIT_REGRESSED, "answered again"): (
+        "the share group delivered it again after an accept or reject of it had been acknowledged"
+    ),
+    (Kind.SKIPPED_READ, "processed"): "the group committed past it, and no output of it is visible",
+    (Kind.SKIPPED_READ, ""): "the reader went past it without receiving it, and it is in the log",
+    (Kind.SKIPPED_READ, "from"): lambda run: f"a read that started at {_span(run, 'offset')} did not return it",
     (Kind.SKIPPED_READ, "denied"): lambda run: (
-        f"a leader says that it is out of range, and its log starts at {_span(run, 'offset')}"
+        f"the leader answered that it is out of range, and the log starts at {_span(run, 'offset')}"
     ),
-    (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group is behind its last acked commit {run['other_last']}",
-    (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"nobody committed this; the last acked was {run['other_last']}",
+    (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group's offset is too low: {_last_commit(run)}",
+    (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"no commit had this offset; {_last_commit(run)}",
     (Kind.COMMIT_REGRESSED, "deleted"): lambda run: (
-        f"the group has offset {run['offset_first']} again, which was deleted with it"
+        f"the group was deleted with its offsets, and has offset {run['offset_first']} again"
     ),
-    (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; the last acked was {run['other_last']}",
-    (Kind.LOG_START, "replica"): lambda run: f"the log starts at {_span(run, 'offset')}, further than anything permits",
-    (Kind.LOG_START, "served"): lambda run: f"a reader was given it, and the log started at {_span(run, 'offset')}",
+    (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; {_last_commit(run)}",
+    (Kind.LOG_START, "replica"): lambda run: (
+        f"the log starts at {_span(run, 'offset')}, further than retention, DeleteRecords and deletion permit"
+    ),
+    (Kind.LOG_START, "served"): lambda run: f"a reader received it, although the log started at {_span(run, 'offset')}",
     (Kind.OFFSET_LOOKUP, "late"): lambda run: (
-        f"the first of its time or later, and the leader, asked for that, names {_span(run, 'offset')}"
+        f"it is the first record of the requested time or later, and the leader answered {_span(run, 'offset')}"
     ),
-    (Kind.OFFSET_LOOKUP, "none"): "the first of its time or later, and the leader, asked for that, says there is none",
+    (Kind.OFFSET_LOOKUP, "none"): (
+        "it is the first record of the requested time or later, and the leader answered that there is none"
+    ),
     (Kind.OFFSET_LOOKUP, "early"): lambda run: (
-        f"of before the time that the leader names it for, {_span(run, 'time')} ms"
+        f"the leader answered with it, and it is older than the requested time, {_span(run, 'timestamp')} ms"
     ),
     (Kind.OFFSET_LOOKUP, "time"): lambda run: (
-        f"the leader names it with a time of {_span(run, 'other')} ms, which it has not"
+        f"the leader answered with it and with another timestamp than it has, {_span(run, 'timestamp')} ms"
     ),
     (Kind.EPOCH_LOOKUP, "short"): lambda run: (
-        f"the leader says that its epoch ended before it, at {_span(run, 'offset')}"
+        f"the leader answered that the epoch of this record ended before it, at {_span(run, 'offset')}"
     ),
     (Kind.EPOCH_LOOKUP, "beyond"): lambda run: (
-        f"of a later leader epoch than the one that ended, as the leader says, behind it at {_span(run, 'offset')}"
+        f"the leader answered that an earlier epoch ended after this record, at {_span(run, 'offset')}"
     ),
     (Kind.EPOCH_LOOKUP, "older"): lambda run: (
-        f"of leader {_span(run, 'epoch')}, of which the leader knows nothing when it is asked for that"
+        f"the record has leader {_span(run, 'epoch')}; the leader was asked for it and named an older epoch"
     ),
     (Kind.EPOCH_LOOKUP, "none"): lambda run: (
-        f"of leader {_span(run, 'epoch')}, and the leader, asked for that, says there is none"
+        f"the record has leader {_span(run, 'epoch')}; the leader was asked for it and named no epoch"
     ),
-    (Kind.REPLICA_DIVERGENCE, "missing"): "below the high watermark the replica lacks what the leader has",
-    (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has what the leader lacks",
-    (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record there than the leader",
-    (Kind.REPLICA_DIVERGENCE, "batch_differs"): "batches of one place differ on the disks of the replicas",
-    (Kind.REPLICA_DIVERGENCE, "batch_missing"): "a batch below the high watermark is not on the disk of every replica",
+    (
+        Kind.REPLICA_DIVERGENCE,
+        "missing",
+    ): "the leader has this record below the high watermark, and the replica lacks it",
+    (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has this record, and the leader lacks it",
+    (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record at this offset than the leader",
+    (Kind.REPLICA_DIVERGENCE, "batch_differs"): "the batch at this offset differs between the disks of the replicas",
+    (Kind.REPLICA_DIVERGENCE, "batch_missing"): (
+        "the batch is below the high watermark and not on the disk of every replica"
+    ),
     (Kind.REPLICA_DIVERGENCE, "batch_crc"): "the batch on this broker's disk fails its CRC",
-    (Kind.REPLICA_DIVERGENCE, "hole"): "offsets between two batches on a broker's disk are in neither",
+    (Kind.REPLICA_DIVERGENCE, "hole"): "the offset is in no batch on this broker's disk, and another broker has it",
 }
 
 _PROMISES: Final[dict[str, str]] = {
-    Kind.VANISHED: "what consumers were given lies below the high watermark and stays (unclean elections aside)",
-    Kind.CORRUPT: "a record is served as it was sent, or not at all",
-    Kind.WRONG_ACK_OFFSET: "an acknowledgement names the offset at which the record stands (RecordMetadata)",
-    Kind.MISROUTED: "a record stands in the partition that it was sent to, and in no other",
-    Kind.PHANTOM: "a log holds what producers sent, and nothing else",
-    Kind.CONFLICTING: "an offset below the high watermark holds one record for good",
+    Kind.VANISHED: (
+        "a record that a consumer received is below the high watermark and stays in the log (unclean elections aside)"
+    ),
+    Kind.CORRUPT: "a record is returned as it was sent, or not at all",
+    Kind.WRONG_ACK_OFFSET: "an acknowledgement names the offset that the record has (RecordMetadata)",
+    Kind.MISROUTED: "a record is in the partition that it was sent to, and in no other",
+    Kind.PHANTOM: "a log contains what producers sent, and nothing else",
+    Kind.CONFLICTING: "an offset below the high watermark always holds the same record",
     Kind.ABORTED_READ: "read_committed returns no record of an aborted transaction (KIP-98)",
-    Kind.TORN_TRANSACTION: "a transaction is all or nothing, over its partitions and its offsets (KIP-98)",
-    Kind.SKIPPED_READ: "a reader is given every record between two that it was given",
-    Kind.COMMIT_REGRESSED: "an acknowledged commit stands until a later one replaces it",
+    Kind.TORN_TRANSACTION: "a transaction is all or nothing, across its partitions and its offsets (KIP-98)",
+    Kind.SKIPPED_READ: "a reader receives every record between two records that it received",
+    Kind.COMMIT_REGRESSED: "an acknowledged commit stays until a later commit replaces it",
     Kind.LOG_START: "only retention by size or time, DeleteRecords and deletion move the start of a log",
-    Kind.OFFSET_LOOKUP: "a leader finds the first record of a time or later, wherever it lies (KIP-79, KIP-405)",
-    Kind.EPOCH_LOOKUP: "a leader knows where each epoch of its log ended, wherever that lies (KIP-101, KIP-405)",
+    Kind.OFFSET_LOOKUP: (
+        "a leader finds the first record of a time or later, on disk or in the remote tier (KIP-79, KIP-405)"
+    ),
+    Kind.EPOCH_LOOKUP: (
+        "a leader knows where each leader epoch of its log ended, on disk or in the remote tier (KIP-101, KIP-405)"
+    ),
     Kind.REPLICA_DIVERGENCE: "below the high watermark every replica in sync has the same log",
-    Kind.HANGING_TRANSACTION: "a transaction ends by transaction.timeout.ms and the coordinator's clean-up (KIP-98)",
-    Kind.UNAVAILABLE: "a leader takes writes while min.insync.replicas are in sync (Kafka documentation)",
-    Kind.ADMIN_LOST: "an acknowledged operation of an admin is in the metadata log for good (KIP-500)",
-    Kind.ADMIN_RESURRECTED: "what an acknowledged operation unmade stays away until it is made again (KIP-500)",
-    Kind.ADMIN_PHANTOM: "the metadata is what was asked for, and nothing else",
-    Kind.METADATA_DIVERGENCE: "every node learns what the controllers agreed on, and tells the same (KIP-500)",
-    Kind.TIER_GAP: "a segment is deleted locally when its copy is finished, and not before (KIP-405)",
-    Kind.TIER_OBJECT: "a finished copy is whole, as the broker had it, and stays so until it is deleted (KIP-405)",
-    Kind.TIER_STATE: "a copy is begun, finished and deleted in this order (KIP-405)",
-    Kind.NOT_RECOVERED: "with everything up again, ISRs fill and acks come",
+    Kind.HANGING_TRANSACTION: (
+        "a transaction ends within transaction.timeout.ms and the coordinator's clean-up (KIP-98)"
+    ),
+    Kind.UNAVAILABLE: "a leader accepts writes while min.insync.replicas are in sync (Kafka documentation)",
+    Kind.ADMIN_LOST: "the result of an acknowledged admin operation stays in the metadata log (KIP-500)",
+    Kind.ADMIN_RESURRECTED: (
+        "what an acknowledged admin operation deleted stays deleted until it is created again (KIP-500)"
+    ),
+    Kind.ADMIN_PHANTOM: "the metadata contains what was requested, and nothing else",
+    Kind.METADATA_DIVERGENCE: "every node learns the metadata that the controllers committed, and reports it (KIP-500)",
+    Kind.TIER_GAP: "a segment is deleted locally only when its remote copy is finished (KIP-405)",
+    Kind.TIER_OBJECT: "a finished copy is complete, and stays unchanged until it is deleted (KIP-405)",
+    Kind.TIER_STATE: "a remote copy is started, finished and deleted, in this order (KIP-405)",
+    Kind.NOT_RECOVERED: "when every node is running again, ISRs become full and writes are acknowledged",
 }
 
 
-# Circumstances that are those of an application which reads and writes.
-_OF_WORK: Final = frozenset({"processed", "unprocessed", "uncounted"})
-_OF_SHARES: Final = frozenset({"never given", "unaccepted", "answered again"})
+# Reasons that concern an application which reads and writes, and a share group.
+_OF_APPLICATIONS: Final = frozenset({"processed", "unprocessed", "uncounted"})
+_OF_SHARE_GROUPS: Final = frozenset({"never given", "unaccepted", "answered again"})
 
 
 def seen(run: Run) -> str:
-    """What was seen, in one sentence without its figures of place and count."""
+    """The observation, in one sentence; place and count of the records are not part of it."""
     found = _SEEN.get((run["kind"], str(run["reason"]).partition(" in ")[0]), str(run["reason"]))
     return found(run) if callable(found) else found
 
 
 def promise(kind: str, topic: str | None, producer: str | None, contract: Contract, reason: str = "") -> str:
     """The promise that a finding of this kind breaks, with the settings that make it."""
-    if reason.partition(" in ")[0] in _OF_WORK:
-        return "what is read by who commits in the transactions of what it writes has its effect once (KIP-98, KIP-447)"
-    if reason in _OF_SHARES:
-        return "a share group is given each record until it is accepted, rejected or archived at its limit (KIP-932)"
+    if reason.partition(" in ")[0] in _OF_APPLICATIONS:
+        return "an application that commits offsets in its transactions processes each input once (KIP-98, KIP-447)"
+    if reason in _OF_SHARE_GROUPS:
+        return "a share group delivers each record until it is accepted, rejected or archived at its limit (KIP-932)"
     on_topic = contract.topics.get(topic or "")
     by = contract.producers.get(producer or "")
     if kind == Kind.LOST:
@@ -181,7 +227,7 @@ def promise(kind: str, topic: str | None, producer: str | None, contract: Contra
 
 
 def _then(key: str, declared: int, topic: TopicContract, contract: Contract) -> str:
-    """A setting, and what declared steps made of it."""
+    """A setting, followed by the values that declared steps gave it."""
     later = [c.config[key] for c in contract.changes or () if c.topic == topic.topic and key in c.config]
     return ", then ".join(map(str, (declared, *later)))
 
@@ -197,4 +243,4 @@ def _of_loss(topic: TopicContract | None, producer: ProducerContract | None, con
 def _of_idempotence(kind: str, producer: ProducerContract | None) -> str:
     idempotent = producer is None or producer.idempotent
     what = "writes each record once" if kind == Kind.DUPLICATED else "keeps the order of sends"
-    return f"{'idempotence' if idempotent else 'a producer without idempotence'} {what} on a partition (KIP-98)"
+    return f"{'idempotence' if idempotent else 'a producer without retries'} {what} on a partition (KIP-98)"

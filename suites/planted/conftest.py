@@ -1,4 +1,4 @@
-"""One real run, one changed copy of it a plant, one judgement of them all."""
+"""One real run, one changed copy of its evidence for each plant, and one judgement of all copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from suites.planted.judging import Judged, judge_plants
 
 @pytest.fixture(scope="session")
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Original:
-    """The evidence of a real run, driven now."""
+    """The evidence of a real run, which takes place now."""
     config = request.config
     out = tmp_path_factory.mktemp("original")
     capture = config.pluginmanager.getplugin("capturemanager")
@@ -24,6 +24,6 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def judged(
     original: Original, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> dict[str, Judged]:
-    """Every copy with the verdict on it. Spark starts when the brokers are gone."""
+    """Every copy with its verdict. Spark starts after the brokers have stopped."""
     request.getfixturevalue("spark")
     return judge_plants(original, tmp_path_factory.mktemp("copies"))

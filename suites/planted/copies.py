@@ -27,8 +27,8 @@ Row = dict[str, Any]
 class Original:
     """The bundle of the real run, its tables read once for all copies.
 
-    `together` is what copies are made of: the same with one part a table. A run leaves fifty parts, and opening one of
-    them takes a seal, and each scan of the judge, longer than its rows.
+    `merged` is the same bundle with one part for each table; copies are made from it. A run leaves 50 parts, and
+    opening a part takes a seal, and each scan of the judge, longer than reading its rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,28 +40,29 @@ class Original:
             if files
         }
         self._asked: dict[Hashable, list[Row]] = {}
-        self.together = path.with_name(f"{path.name}-together")
-        self._put_together()
+        self.merged = path.with_name(f"{path.name}-merged")
+        self._write_merged()
 
-    def _put_together(self) -> None:
-        shutil.copytree(self.path, self.together, copy_function=os.link)
+    def _write_merged(self) -> None:
+        shutil.copytree(self.path, self.merged, copy_function=os.link)
         for name, part in self.parts.items():
-            shutil.rmtree((self.together / name).parent)
-            (self.together / name).parent.mkdir()
-            write_parquet(part, self.together / name)
-        reserved = sorted((self.together / "reservations").iterdir())
+            shutil.rmtree((self.merged / name).parent)
+            (self.merged / name).parent.mkdir()
+            write_parquet(part, self.merged / name)
+        reserved = sorted((self.merged / "reservations").iterdir())
         text = "".join(file.read_text() for file in reserved)
         for file in reserved:
             file.unlink()
-        (self.together / "reservations" / "all.jsonl").write_text(text)
+        (self.merged / "reservations" / "all.jsonl").write_text(text)
 
     @cached_property
     def documents(self) -> dict[str, Any]:
-        """Every JSON document by its name without the ending. Not to be changed."""
+        """Every JSON document by its name without suffix. Not to be changed."""
         return {file.stem: json.loads(file.read_text()) for file in self.path.glob("*.json")}
 
     def rows(self, table: str, **wanted: Any) -> list[Row]:
-        """Rows that match, ordered by place and offset where the table has them. Most are asked for by many plants."""
+        """Rows that match, ordered by place and offset if the table has them. Cached, because many plants ask for
+        the same."""
         key = (table, frozenset((c, frozenset(v) if _is_several(v) else v) for c, v in wanted.items()))
         if key not in self._asked:
             order = [c for c in ("topic", "partition", "offset", "base_offset") if c in TABLES[table]]
@@ -72,7 +73,7 @@ class Original:
 
 
 class Copy:
-    """One copy. Conditions name columns: a value, or a collection of which it is one."""
+    """One copy. Conditions name columns, with a value or a collection of values."""
 
     def __init__(self, original: Original, path: Path) -> None:
         self.original = original
@@ -82,15 +83,15 @@ class Copy:
         self._reserved: dict[str, str] = {}
 
     def drop(self, table: str, **wanted: Any) -> int:
-        """Takes rows away and says how many; at least one must match."""
-        gone = 0
+        """Removes rows and returns their number; at least one must match."""
+        removed = 0
         for name, part, mask in self._touched(table, wanted):
             self._parts[name] = part.filter(pc.invert(mask))
-            gone += pc.sum(mask).as_py()
-        return gone
+            removed += pc.sum(mask).as_py()
+        return removed
 
     def change(self, table: str, to: Mapping[str, Any], **wanted: Any) -> int:
-        """Sets columns of rows and says of how many; at least one must match."""
+        """Sets columns of rows and returns the number of rows; at least one must match."""
         changed = 0
         for name, part, mask in self._touched(table, wanted):
             for column, value in to.items():
@@ -109,18 +110,18 @@ class Copy:
         self._parts[name] = pa.concat_tables([self._parts[name], added]) if name in self._parts else added
 
     def next(self, table: str, column: str) -> int:
-        """One more than the highest value of a column, of rows that were added too."""
+        """One more than the highest value of a column, added rows included."""
         tops = [pc.max(part[column]).as_py() for name, part in self._parts.items() if name.startswith(f"{table}/")]
         return 1 + max(top for top in tops if top is not None)
 
     def reserved_by(self, client: str, stream: int) -> None:
-        """Another client reserved the sequences of a stream: those tables are lines of JSON."""
-        for file in sorted((self.original.together / "reservations").iterdir()):
+        """Changes the client that reserved the sequence numbers of a stream; reservations are lines of JSON."""
+        for file in sorted((self.original.merged / "reservations").iterdir()):
             rows = [json.loads(line) for line in file.read_text().splitlines()]
             if any(row["stream"] == stream for row in rows):
                 changed = [row | ({"client": client} if row["stream"] == stream else {}) for row in rows]
                 self._reserved[file.name] = "".join(f"{json.dumps(row)}\n" for row in changed)
-        assert self._reserved, f"nobody reserved stream {stream}"
+        assert self._reserved, f"stream {stream} has no reservation"
 
     @contextmanager
     def document(self, name: str) -> Iterator[Any]:
@@ -130,13 +131,13 @@ class Copy:
         yield self._documents[name]
 
     def sealed(self) -> Bundle:
-        """Writes the copy: files that did not change are links to the original's."""
-        shutil.copytree(self.original.together, self.path, copy_function=os.link)
+        """Writes the copy; unchanged files are links to the original's."""
+        shutil.copytree(self.original.merged, self.path, copy_function=os.link)
         for name in self._parts.keys() | self.original.parts.keys():
             part = self._parts[name]
             if part is not self.original.parts.get(name):
                 (self.path / name).parent.mkdir(exist_ok=True)
-                (self.path / name).unlink(missing_ok=True)  # else the original would be written to
+                (self.path / name).unlink(missing_ok=True)  # otherwise the original would be overwritten
                 write_parquet(part, self.path / name)
         for name, content in self._documents.items():
             file = self.path / f"{name}.json"

@@ -1,4 +1,4 @@
-"""The real run that all changed copies come from."""
+"""The real run from which all changed copies are made."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from suites.planted.of_brokers import has_room
 
 SCENARIO: Final = Path(__file__).with_name("planted.toml")
 SEED: Final = 20_734
-TRIES_MAX: Final = 5  # about one in four meets the hang of librdkafka's send_offsets_to_transaction
-RECORDS: Final = 10_000  # at least so many are acked, if the steps leave any wanting
+TRIES_MAX: Final = 5  # about one in four runs meets the hang of librdkafka's send_offsets_to_transaction
+RECORDS: Final = 10_000  # at least this many are acknowledged, even if the steps need fewer
 
 
 def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callable[[str], None]) -> Original:
-    """Drives planted.toml on a cluster of its own. HarnessFailure when nothing can be planted in what comes of it.
+    """Runs planted.toml on a cluster of its own. HarnessFailure when nothing can be planted in the resulting bundles.
 
-    A doubtful run, such as one in which a call of the client hangs, proves nothing to plant in: it is driven again.
+    A run with doubts, such as one in which a call of the client hangs, is repeated, because nothing can be planted in
+    it.
     """
     scenario = scenarios.load(str(SCENARIO))
     release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)

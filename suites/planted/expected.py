@@ -1,4 +1,4 @@
-"""What the verdict on a changed copy must say, to the record."""
+"""The expected verdict on a changed copy, down to the record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Status
 
-# kind, topic, partition, offset. Without an offset: an ack that told none, a group that has none, a whole cluster.
+# kind, topic, partition, offset. No offset: acknowledged without one, a group without one, or a finding about the
+# cluster.
 Broken = tuple[str, str | None, int | None, int | None]
 
 
@@ -32,7 +33,7 @@ class Record:
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The condition for its row of the ledger."""
+        """The condition for its row in the ledger."""
         return {"stream": self.stream, "seq": self.seq}
 
     def moved(self, offset: int, partition: int | None = None) -> Record:
@@ -42,7 +43,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """All that a verdict must say, and nothing else. `wrong_ack_offset`: the number of records in that note."""
+    """The complete expected verdict. `wrong_ack_offset`: the number of records in that note."""
 
     status: Status
     broken: frozenset[Broken] = frozenset()
@@ -50,23 +51,23 @@ class Expected:
     explained: frozenset[Broken] = frozenset()
     doubts: frozenset[str] = frozenset()
     wrong_ack_offset: int = 0
-    counted: bool = True  # False: too much is broken to list it
-    by_documents: bool = False  # True: documents show it, and no record is named in findings.parquet
+    counted: bool = True  # False: too many breaches to list them
+    by_documents: bool = False  # True: found in documents, without a record in findings.parquet
 
     def with_excused(self, excused: Iterable[Broken]) -> Expected:
-        """The same, and besides what the contract permits."""
+        """The same, with these excused findings."""
         return replace(self, excused=frozenset(excused))
 
 
 def of(kind: Kind, *records: Record) -> list[Broken]:
-    """One breach a record."""
+    """One breach for each record."""
     return [(kind.value, r.topic, r.partition, r.offset) for r in records]
 
 
 def fails(
     *broken: Iterable[Broken], doubts: Iterable[str] = (), wrong_ack_offset: int = 0, by_documents: bool = False
 ) -> Expected:
-    """FAIL for these and nothing else."""
+    """FAIL for these breaches and nothing else."""
     every = frozenset(one for part in broken for one in part)
     return Expected(
         status=Status.FAIL,
@@ -78,7 +79,7 @@ def fails(
 
 
 def passes(*, wrong_ack_offset: int = 0, excused: Iterable[Broken] = (), explained: Iterable[Broken] = ()) -> Expected:
-    """PASS, with no finding that condemns and no doubt."""
+    """PASS, without a finding that condemns and without a doubt."""
     return Expected(
         status=Status.PASS,
         wrong_ack_offset=wrong_ack_offset,
@@ -88,22 +89,22 @@ def passes(*, wrong_ack_offset: int = 0, excused: Iterable[Broken] = (), explain
 
 
 def doubtful(*doubts: str) -> Expected:
-    """INCONCLUSIVE for these reasons, each by its name."""
+    """INCONCLUSIVE for the doubts with these names."""
     return Expected(status=Status.INCONCLUSIVE, doubts=frozenset(doubts))
 
 
-def said(findings: Iterable[Finding]) -> list[Broken]:
-    """Findings taken apart into records, as a list: one that is said twice stands in it twice."""
-    return sorted((one for finding in findings for one in _records(finding)), key=sort_key)
+def records_of(findings: Iterable[Finding]) -> list[Broken]:
+    """The records of findings as a list: a record that is reported twice is in it twice."""
+    return sorted((one for finding in findings for one in _broken_of(finding)), key=sort_key)
 
 
 def sort_key(one: Broken) -> tuple[str, str, int, int]:
-    """An order in which None has a place."""
+    """A sort order that has a place for None."""
     kind, topic, partition, offset = one
     return kind, topic or "", -1 if partition is None else partition, -1 if offset is None else offset
 
 
-def _records(finding: Finding) -> Iterable[Broken]:
+def _broken_of(finding: Finding) -> Iterable[Broken]:
     place = (finding.kind.value, finding.topic, finding.partition)
     if finding.offset_first is None or finding.offset_last is None:
         return [(*place, None)] * finding.count

@@ -1,4 +1,4 @@
-"""All copies before the judge, at once: most of what a judgement costs does not depend on how many there are."""
+"""Judges all copies at once, because most of the cost of a judgement does not depend on their number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suites.planted.table import PLANTS
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was expected of a copy, and what the judge said."""
+    """The expected verdict on a copy, and the actual one."""
 
     bundle: Bundle
     expected: Expected
@@ -24,7 +24,7 @@ class Judged:
 
 
 def judge_plants(original: Original, folder: Path, names: Iterable[str] = tuple(PLANTS)) -> dict[str, Judged]:
-    """The verdict on a copy for each plant, by its name. A Spark session has to be open, or JAVA_HOME to fit."""
+    """The verdict on one copy for each plant, by its name. Needs an open Spark session or JAVA_HOME."""
     expected: dict[str, Expected] = {}
     bundles: dict[str, Bundle] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Plants in replicas, disks and in what brokers say of themselves, each beside its near miss."""
+"""Plants in replicas, disks and reports of brokers, each with its near miss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
-from suites.planted.plants import AFTERWARDS, COMMITTED, last_partition, middle, plant, records
+from suites.planted.plants import AFTER_HEALING, COMMITTED, last_partition, middle, plant, records
 
 RETENTION_BYTES: Final = 1_048_576  # of the topic `sized`, in planted.toml
 
@@ -40,7 +40,7 @@ def replica_has_another_record(copy: Copy) -> Expected:
 
 @plant
 def replica_has_one_more(copy: Copy) -> Expected:
-    """An unanswered send that no other copy has."""
+    """An unanswered send that only one copy has."""
     (record,) = middle(copy.original)
     copy.change("ledger", {"outcome": "unknown", "offset": None}, **record.sent)
     keeps = _follower(copy, record)
@@ -52,7 +52,7 @@ def replica_has_one_more(copy: Copy) -> Expected:
 
 @plant
 def near_replica_that_keeps_more(copy: Copy) -> Expected:
-    """Every replica deletes by itself: below the leader's log start a follower may still have records."""
+    """Each replica deletes on its own: a follower may have records below the leader's log start."""
     start = _start(copy.original, "sized")
     below = [r for r in _ledger(copy, "sized") if start - 5 <= r.offset < start]
     follower = _follower(copy, below[0])
@@ -70,7 +70,7 @@ def near_replica_that_keeps_more(copy: Copy) -> Expected:
 
 @plant
 def near_replica_read_from_the_leader(copy: Copy) -> Expected:
-    """Two brokers served that read: what it lacks says nothing of the replica, and the run proved less."""
+    """Several brokers served that read: its gap proves nothing about the replica, and the run proves less."""
     (record,) = middle(copy.original)
     replica = _follower(copy, record)
     copy.drop("observations", kind="replica", replica=replica, **record.at)
@@ -83,7 +83,7 @@ def near_replica_read_from_the_leader(copy: Copy) -> Expected:
     return doubtful("not_reached")
 
 
-# --- replica_divergence, as the disks have it ---
+# --- replica_divergence, on disk ---
 
 
 @plant
@@ -94,8 +94,8 @@ def disk_with_another_batch(copy: Copy) -> Expected:
 
 
 @plant
-def disk_with_another_epoch(copy: Copy) -> Expected:
-    """KIP-101: the same records under another leader epoch are another history."""
+def disk_with_another_leader_epoch(copy: Copy) -> Expected:
+    """KIP-101: the same records with another leader epoch are another history."""
     batch = _batch(copy)
     copy.change("batches", {"leader_epoch": batch["leader_epoch"] + 7}, **_where(batch))
     return fails(_offsets_of(batch))
@@ -116,16 +116,16 @@ def disk_without_a_batch(copy: Copy) -> Expected:
 
 
 @plant
-def near_disk_rolled_elsewhere(copy: Copy) -> Expected:
-    """When a segment is rolled is each broker's own affair."""
+def near_disk_with_other_segments(copy: Copy) -> Expected:
+    """Each broker rolls its segments on its own."""
     batch = _batch(copy)
     copy.change("batches", {"segment": batch["base_offset"]}, **_where(batch))
     return passes()
 
 
 @plant
-def near_disk_that_nobody_read(copy: Copy) -> Expected:
-    """It lacks every batch, which accuses nobody; but it could have been read."""
+def near_disk_not_read(copy: Copy) -> Expected:
+    """It lacks every batch, which proves nothing; but it could have been read."""
     copy.drop("batches", broker=2)
     return doubtful("no_batches")
 
@@ -149,7 +149,7 @@ def _offsets_of(batch: Row) -> list[Broken]:
 
 @plant
 def log_start_raised(copy: Copy) -> Expected:
-    """Nothing but the figure, on all brokers: the contract keeps these records for seven days."""
+    """Only the reported log start, on all brokers; the contract keeps these records for seven days."""
     _raise_start(copy, "plain", 3)
     return fails(of(Kind.LOG_START, *_ledger(copy, "plain")[:3]))
 
@@ -163,13 +163,13 @@ def log_start_raised_on_one_replica(copy: Copy) -> Expected:
 
 @plant
 def log_start_raised_and_records_gone(copy: Copy) -> Expected:
-    """They are lost by the log's start: one finding, which says why."""
+    """The records are missing because of the log start: one finding, with that reason."""
     gone = _delete_first_three(copy)
     return fails(of(Kind.LOG_START, *gone))
 
 
 @plant
-def log_start_by_an_unpermitted_step(copy: Copy) -> Expected:
+def log_start_by_an_undeclared_step(copy: Copy) -> Expected:
     gone = _delete_first_three(copy)
     _deleted_by_step(copy, permitted=False)
     return fails(of(Kind.LOG_START, *gone))
@@ -184,7 +184,7 @@ def near_log_start_by_delete_records(copy: Copy) -> Expected:
 
 @plant
 def near_log_start_by_size(copy: Copy) -> Expected:
-    """As far as size permits: what every replica keeps is still retention.bytes."""
+    """As far as size permits: every replica still keeps retention.bytes."""
     assert has_room(copy.original)
     _raise_start(copy, "sized", _lowest_start_left(copy.original))
     return passes()
@@ -197,7 +197,7 @@ def log_start_beyond_size(copy: Copy) -> Expected:
     batches = copy.original.rows("batches", topic="sized", broker=3)
     over = next(row for row in batches if row["base_offset"] == permitted)
     _raise_start(copy, "sized", over["last_offset"] + 1)
-    # So many records as the limit lacks bytes, of the size of those that were kept.
+    # The bytes that are missing up to the limit, in records of the average size of the kept ones.
     kept = [row for row in batches if row["base_offset"] > over["base_offset"]]
     size, count = sum(row["size_bytes"] for row in kept), sum(row["count"] for row in kept)
     short = ceil((RETENTION_BYTES - size) * count / size)
@@ -206,7 +206,7 @@ def log_start_beyond_size(copy: Copy) -> Expected:
 
 
 def has_room(original: Original) -> bool:
-    """Whether retention stopped short of what size permits: it deletes whole segments, and seldom goes just so far."""
+    """Whether retention stopped before the limit by size: it deletes whole segments and seldom goes exactly so far."""
     return _start(original, "sized") < _lowest_start_left(original)
 
 
@@ -235,7 +235,7 @@ def _delete_first_three(copy: Copy) -> list[Record]:
             if (read["topic"], read["partition"]) == ("plain", 0):
                 read["start"] = 3
     for record in gone:
-        copy.drop("observations", kind=set(AFTERWARDS), **record.at)
+        copy.drop("observations", kind=set(AFTER_HEALING), **record.at)
     return gone
 
 
@@ -253,7 +253,7 @@ def _deleted_by_step(copy: Copy, *, permitted: bool) -> None:
 
 @plant
 def hanging_transaction(copy: Copy) -> Expected:
-    """The last stable offset stands still. By necessity the wait for it was in vain, which is a doubt as well."""
+    """The last stable offset does not advance. The wait for it then fails, which is also a doubt."""
     with copy.document("cluster") as cluster:
         place = last_partition(cluster, "paid", 0)
         place["last_stable_offset"] -= 5
@@ -269,7 +269,7 @@ def hanging_transaction(copy: Copy) -> Expected:
 
 @plant
 def near_hanging_transaction_that_ended_late(copy: Copy) -> Expected:
-    """Not over when everything had healed, over in the end."""
+    """Still open after healing, and ended later."""
     with copy.document("cluster") as cluster:
         healed = next(s for s in cluster["snapshots"] if s["phase"] == "healed")
         for place in healed["partitions"]:
@@ -291,28 +291,28 @@ def not_recovered(copy: Copy) -> Expected:
 
 
 @plant
-def near_not_recovered_but_slow(copy: Copy) -> Expected:
+def near_not_recovered_slowly(copy: Copy) -> Expected:
     _recovered(copy, True, "")
     return passes()
 
 
 @plant
 def near_not_recovered_with_a_node_down(copy: Copy) -> Expected:
-    """Not everything was up, so that nothing was owed: a doubt."""
+    """A node was down, so recovery was not required: a doubt."""
     _recovered(copy, False, "broker 2 is not running")
     return doubtful("not_back")
 
 
 @plant
 def unavailable(copy: Copy) -> Expected:
-    """Its first record waited for 40 s, while the leader served another partition with the same replicas in sync."""
+    """Its first record waited 40 s, while the leader served another partition with the same in-sync replicas."""
     _no_acks(copy, isr=[1, 2])
     return fails([(Kind.UNAVAILABLE.value, "plain", 0, None)], by_documents=True)
 
 
 @plant
 def near_unavailable_with_too_few_in_sync(copy: Copy) -> Expected:
-    """One of two that have to be: the leader is to take nothing."""
+    """One of two required replicas is in sync: the leader must reject writes."""
     _no_acks(copy, isr=[1])
     return doubtful("no_acks")
 

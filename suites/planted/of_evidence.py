@@ -1,11 +1,11 @@
-"""Plants in what vouches for the rest: evidence that is thinner than it says must never be a PASS."""
+"""Plants in timestamps, codecs and the evidence itself: evidence with less than it claims must never be a PASS."""
 
 from __future__ import annotations
 
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, of, passes
-from suites.planted.plants import EVERYBODY, middle, plant, records
+from suites.planted.plants import ALL_KINDS, middle, plant, records
 
 _HOUR_MS = 3_600_000
 
@@ -15,36 +15,36 @@ _HOUR_MS = 3_600_000
 
 @plant
 def corrupt_timestamps(copy: Copy) -> Expected:
-    """A batch was built anew, with a timestamp of an hour ago."""
+    """A batch was rewritten with timestamps one hour older."""
     old = middle(copy.original, count=3)
     for record in old:
         (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
-        copy.change("observations", {"timestamp_ms": row["timestamp_ms"] - _HOUR_MS}, **record.at, kind=set(EVERYBODY))
+        copy.change("observations", {"timestamp_ms": row["timestamp_ms"] - _HOUR_MS}, **record.at, kind=set(ALL_KINDS))
     return fails(of(Kind.CORRUPT, *old))
 
 
 @plant
 def corrupt_timestamp_by_a_millisecond(copy: Copy) -> Expected:
-    """Well within the time of its send, and not the time that its client gave it."""
+    """Within the time of its send, but not the timestamp that its client set."""
     (record,) = middle(copy.original)
     (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
-    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(EVERYBODY))
+    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(ALL_KINDS))
     return fails(of(Kind.CORRUPT, record))
 
 
 @plant
-def near_corrupt_timestamp_of_which_nothing_was_told(copy: Copy) -> Expected:
-    """The log's own, by an answer that did not say so: the client's stands in the ledger."""
+def near_corrupt_timestamp_not_reported(copy: Copy) -> Expected:
+    """LogAppendTime, in an acknowledgement without a time: the ledger has the client's own time."""
     (record,) = middle(copy.original)
     (row, *_) = copy.original.rows("observations", **record.at, kind="drain")
-    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(EVERYBODY))
+    copy.change("observations", {"timestamp_ms": row["timestamp_ms"] + 1}, **record.at, kind=set(ALL_KINDS))
     copy.change("ledger", {"timestamp_type": "append"}, **record.sent)
     return passes()
 
 
 @plant
 def corrupt_codec(copy: Copy) -> Expected:
-    """What came as lz4 was to be packed anew, and one batch of it stands there as it came."""
+    """Batches that arrive as lz4 must be recompressed, and one batch was not."""
     there = records(copy.original, "sized", 0)
     record = there[len(there) // 2]
     with copy.document("run") as run:
@@ -65,9 +65,9 @@ def near_corrupt_codec_that_is_the_producers(copy: Copy) -> Expected:
 
 @plant
 def near_corrupt_timestamps_of_the_producers_choice(copy: Copy) -> Expected:
-    """Another client may send what happened an hour ago."""
+    """Another client may send events of an hour ago."""
     for record in middle(copy.original, count=3):
-        copy.change("observations", {"timestamp_ms": 1}, **record.at, kind=set(EVERYBODY))
+        copy.change("observations", {"timestamp_ms": 1}, **record.at, kind=set(ALL_KINDS))
     with copy.document("run") as run:
         run["timestamps"] = None
     return passes()
@@ -75,7 +75,7 @@ def near_corrupt_timestamps_of_the_producers_choice(copy: Copy) -> Expected:
 
 @plant
 def corrupt_timestamp_types(copy: Copy) -> Expected:
-    """One batch carries the time of the log, though the topic keeps that of the client."""
+    """One batch has LogAppendTime, although the topic uses CreateTime."""
     (record,) = middle(copy.original)
     batches = copy.original.rows("batches", topic="plain", partition=0, control=None)
     batch = next(row for row in batches if row["base_offset"] <= record.offset <= row["last_offset"])
@@ -98,7 +98,7 @@ def _deleted(copy: Copy, before: int) -> None:
 
 @plant
 def log_start_of_deleted_records(copy: Copy) -> Expected:
-    """DeleteRecords was answered, and every replica still has what it took."""
+    """DeleteRecords was acknowledged, and every replica still has the records."""
     gone = records(copy.original, "plain", 1)[:5]
     before = gone[-1].offset + 1
     _deleted(copy, before)
@@ -107,7 +107,7 @@ def log_start_of_deleted_records(copy: Copy) -> Expected:
 
 @plant
 def near_log_start_of_deleted_records(copy: Copy) -> Expected:
-    """Nothing was to be deleted: the log starts there already."""
+    """Nothing had to be deleted: the log starts there already."""
     _deleted(copy, 0)
     return passes()
 
@@ -117,7 +117,7 @@ def near_log_start_of_deleted_records(copy: Copy) -> Expected:
 
 @plant
 def doubt_read_from_above_the_start(copy: Copy) -> Expected:
-    """The read began above the log's start, so that what is missing below it looks deleted."""
+    """The read started above the log start, so missing records below it look deleted."""
     with copy.document("reads") as reads:
         for read in reads:
             if (read["kind"], read["topic"], read["partition"]) == ("replica", "plain", 0):
@@ -127,7 +127,7 @@ def doubt_read_from_above_the_start(copy: Copy) -> Expected:
 
 @plant
 def doubt_read_to_below_the_end(copy: Copy) -> Expected:
-    """The read of one copy claims that it had no farther to go, and the log went on."""
+    """The read of one copy claims to have reached its end, and the log is longer."""
     with copy.document("reads") as reads:
         read = next(r for r in reads if r["kind"] == "replica" and (r["topic"], r["partition"]) == ("plain", 0))
         read["target"] = read["position"] = read["target"] - 100
@@ -143,7 +143,7 @@ def doubt_steps_missing(copy: Copy) -> Expected:
 
 @plant
 def doubt_contract_weaker_than_the_client(copy: Copy) -> Expected:
-    """acks=all was asked for, and the contract would excuse what acks=0 may lose."""
+    """The client used acks=all, and the contract would excuse losses of acks=0."""
     with copy.document("run") as run:
         run["contract"]["producers"]["plain"]["acks"] = "0"
     return doubtful("contract_weaker")
@@ -151,7 +151,7 @@ def doubt_contract_weaker_than_the_client(copy: Copy) -> Expected:
 
 @plant
 def doubt_transactions_without_an_end(copy: Copy) -> Expected:
-    """Every commit and abort was left without an answer: nothing was promised by them."""
+    """No commit and no abort was acknowledged, so nothing was promised."""
     copy.change("transactions", {"outcome": "unknown"})
     return doubtful("no_transaction")
 
@@ -164,7 +164,7 @@ def doubt_commits_never_acknowledged(copy: Copy) -> Expected:
 
 @plant
 def doubt_reader_that_stopped(copy: Copy) -> Expected:
-    """A live reader was given nothing of one partition any more, long before the end."""
+    """A live reader received nothing more of one partition, long before the end."""
     last = middle(copy.original)[0].offset
     stopped = {"reader": "uncommitted", "topic": "plain", "partition": 0}
     later = {row["offset"] for row in copy.original.rows("observations", **stopped) if row["offset"] > last}

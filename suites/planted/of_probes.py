@@ -1,4 +1,4 @@
-"""Plants in what reads from anywhere were given, each beside its near miss."""
+"""Plants in reads from arbitrary offsets, each with its near miss."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from suites.planted.plants import plant
 
 
 def _read(copy: Copy, *, topic: str = "plain", isolation: str = "read_committed") -> tuple[Row, list[Row]]:
-    """A read that was given some records of a topic that keeps all, and these."""
+    """A read that returned some records of a topic without deletions, and these records."""
     for probe in copy.original.rows("probes", topic=topic, isolation=isolation, why="batch"):
         given = copy.original.rows("observations", **_of(probe))
         if len(given) >= 5 and given[0]["offset"] == probe["offset"]:
             return probe, given
-    raise AssertionError(f"no read of {topic} as {isolation} was given anything")
+    raise AssertionError(f"no read of {topic} as {isolation} returned five records")
 
 
 def _of(probe: Row) -> dict[str, Any]:
@@ -29,15 +29,15 @@ def _broken(kind: Kind, *rows: Row) -> list[tuple[str, str, int, int]]:
 
 @plant
 def skipped_read_from_an_offset(copy: Copy) -> Expected:
-    """It begins two records behind the offset that was asked for."""
+    """It starts two records after the requested offset."""
     probe, given = _read(copy)
     copy.drop("observations", **_of(probe), offset=[row["offset"] for row in given[:2]])
     return fails(_broken(Kind.SKIPPED_READ, *given[:2]))
 
 
 @plant
-def skipped_read_by_a_member_that_goes_on(copy: Copy) -> Expected:
-    """The group had committed an offset, and its new member is not given the record there."""
+def skipped_read_by_a_member_that_continues(copy: Copy) -> Expected:
+    """The group had committed an offset, and its new member does not receive the record there."""
     probe = next(p for p in copy.original.rows("probes", why="commit") if p["records"])
     given = copy.original.rows("observations", **_of(probe))
     copy.drop("observations", **_of(probe), offset=given[0]["offset"])
@@ -53,8 +53,8 @@ def skipped_read_of_an_offset_that_is_denied(copy: Copy) -> Expected:
 
 
 @plant
-def skipped_read_before_an_end_that_is_none(copy: Copy) -> Expected:
-    """It is told that there is no more, and there is one record."""
+def skipped_read_before_a_false_end(copy: Copy) -> Expected:
+    """The end of the log is reported, and one more record exists."""
     probe, given = _read(copy)
     copy.drop("observations", **_of(probe), offset=[row["offset"] for row in given[-1:]])
     copy.change("probes", {"reported": "end", "end_offset": given[-1]["offset"] + 1}, **_of(probe))
@@ -70,8 +70,8 @@ def near_skipped_read_of_what_is_deleted_meanwhile(copy: Copy) -> Expected:
 
 
 @plant
-def near_skipped_read_that_was_not_to_the_end(copy: Copy) -> Expected:
-    """Its time was over: what it was given is right, and what follows it was not told."""
+def near_skipped_read_that_timed_out(copy: Copy) -> Expected:
+    """The read timed out: its records are correct, and the next ones were not requested."""
     probe, given = _read(copy)
     copy.drop("observations", **_of(probe), offset=[row["offset"] for row in given[2:]])
     copy.change("probes", {"reported": "silent", "records": 2, "end_offset": None}, **_of(probe))
@@ -87,12 +87,12 @@ def conflicting_for_a_read_from_an_offset(copy: Copy) -> Expected:
 
 
 def _below(copy: Copy) -> tuple[Row, Row]:
-    """A read below the start of a log, and what a reader was given there before it was deleted."""
+    """A read below a log start, and a record that a reader received there before it was deleted."""
     for probe in copy.original.rows("probes", why="below_log_start", topic="sized"):
         seen = copy.original.rows("observations", topic="sized", reader="committed", offset=probe["offset"])
         if seen:
             return probe, seen[0]
-    raise AssertionError("nobody read below the start of sized")
+    raise AssertionError("no read started below the log start of sized")
 
 
 @plant
@@ -105,8 +105,8 @@ def log_start_below_which_records_are_served(copy: Copy) -> Expected:
 
 
 @plant
-def near_log_start_that_a_read_below_it_is_sent_to(copy: Copy) -> Expected:
-    """Out of range, or what is at the start: both are right."""
+def near_log_start_returned_for_a_read_below_it(copy: Copy) -> Expected:
+    """Out of range, or the records at the log start: both are correct."""
     probe, _ = _below(copy)
     there = copy.original.rows("observations", topic="sized", kind="drain", isolation=probe["isolation"])[:3]
     copy.add("observations", [row | {"kind": "probe", "replica": None} | _of(probe) for row in there])

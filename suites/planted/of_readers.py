@@ -1,4 +1,4 @@
-"""Plants in what single readers and replicas were given, each beside its near miss."""
+"""Plants in what single readers and replicas received, each with its near miss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import (
-    AFTERWARDS,
+    AFTER_HEALING,
     COMMITTED,
     UNCOMMITTED,
     forget,
@@ -45,7 +45,7 @@ def skipped_read_by_a_group(copy: Copy) -> Expected:
 
 @plant
 def skipped_read_by_a_group_between_two_sessions(copy: Copy) -> Expected:
-    """It goes on where it had committed, so a new session is no leave to skip."""
+    """A group continues where it had committed, so a new session is no permission to skip."""
     skipped = middle(copy.original, count=5)
     _new_session_from(copy, "grouped", skipped[-1].offset + 1)
     for record in skipped:
@@ -55,7 +55,7 @@ def skipped_read_by_a_group_between_two_sessions(copy: Copy) -> Expected:
 
 @plant
 def skipped_read_of_an_aborted_record(copy: Copy) -> Expected:
-    """A reader of uncommitted records is owed those, too."""
+    """A read_uncommitted reader must receive aborted records, too."""
     record = transaction(copy.original, "aborted")[1][1]
     copy.drop("observations", reader="uncommitted", **record.at)
     return fails(of(Kind.SKIPPED_READ, record))
@@ -63,7 +63,7 @@ def skipped_read_of_an_aborted_record(copy: Copy) -> Expected:
 
 @plant
 def skipped_read_by_the_uncommitted_drain(copy: Copy) -> Expected:
-    """read_committed shows it at its place, so it is there, whoever else was given it before."""
+    """read_committed returns it at its offset, so it exists."""
     (skipped,) = middle(copy.original)
     forget(copy, skipped, kinds=["drain"], isolation=UNCOMMITTED)
     return fails(of(Kind.SKIPPED_READ, skipped))
@@ -71,7 +71,7 @@ def skipped_read_by_the_uncommitted_drain(copy: Copy) -> Expected:
 
 @plant
 def near_skipped_read_at_the_end(copy: Copy) -> Expected:
-    """The load stopped, and so did the reader: after its last record nothing is owed."""
+    """The load stopped, and so did the reader: after its last record nothing is due."""
     last = [row["offset"] for row in _rows_of(copy, "committed")][-3:]
     copy.drop("observations", reader="committed", topic="plain", partition=0, offset=last)
     return passes()
@@ -79,7 +79,7 @@ def near_skipped_read_at_the_end(copy: Copy) -> Expected:
 
 @plant
 def near_skipped_read_between_two_sessions(copy: Copy) -> Expected:
-    """An assigned reader that sought or began anew: a jump between sessions is its own doing."""
+    """An assigned reader that sought or restarted may skip between its sessions."""
     skipped = middle(copy.original, count=5)
     _new_session_from(copy, "committed", skipped[-1].offset + 1)
     for record in skipped:
@@ -89,7 +89,7 @@ def near_skipped_read_between_two_sessions(copy: Copy) -> Expected:
 
 @plant
 def near_skipped_read_of_what_is_aborted(copy: Copy) -> Expected:
-    """Offsets of aborted records and of markers are holes to read_committed; one more transaction becomes such."""
+    """Offsets of aborted records and markers are holes for read_committed; here one more transaction is aborted."""
     parts = transaction(copy.original, "committed")
     gone = [record for part in parts.values() for record in part]
     copy.change("transactions", {"outcome": "aborted"}, txn_id=gone[0].txn_id)
@@ -99,7 +99,7 @@ def near_skipped_read_of_what_is_aborted(copy: Copy) -> Expected:
 
 @plant
 def near_skipped_read_given_twice(copy: Copy) -> Expected:
-    """A new session that goes back is given records again."""
+    """A new session that goes back receives records again."""
     again = _rows_of(copy, "committed")[10:50]
     copy.add("observations", [row | {"session": row["session"] + 1000} for row in again])
     return passes()
@@ -116,17 +116,17 @@ def _new_session_from(copy: Copy, reader: str, offset: int) -> None:
 
 @plant
 def vanished_of_unknown_outcome(copy: Copy) -> Expected:
-    """Never acknowledged, but one reader was given it."""
+    """Never acknowledged, but one reader received it."""
     (gone,) = middle(copy.original)
     _unanswered(copy, gone)
-    forget(copy, gone, kinds=AFTERWARDS)
+    forget(copy, gone, kinds=AFTER_HEALING)
     copy.drop("observations", reader={"committed", "uncommitted"}, **gone.at)
     return fails(of(Kind.VANISHED, gone))
 
 
 @plant
 def vanished_above_every_log(copy: Copy) -> Expected:
-    """A reader was given an unanswered send at an offset that no log has any more."""
+    """A reader received an unanswered send at an offset above every log."""
     (like,) = middle(copy.original)
     sent = copy.original.rows("ledger", stream=like.stream)
     with copy.document("cluster") as cluster:
@@ -134,7 +134,7 @@ def vanished_above_every_log(copy: Copy) -> Expected:
     row = _rows_of(copy, "uncommitted")[-1]
     seq = max(row["seq"] for row in sent) + 1
     copy.add("observations", [row | {"offset": above, "stream": like.stream, "seq": seq}])
-    # Between the reader's last record and this one nothing is owed but what the drain shows.
+    # Between the reader's last record and this one only what the drain returns is due.
     between = [r for r in records(copy.original, "plain", 0) if row["offset"] < r.offset]
     copy.add("observations", [row | {"offset": r.offset, **r.sent} for r in between])
     return fails([(Kind.VANISHED.value, "plain", 0, above)])
@@ -142,7 +142,7 @@ def vanished_above_every_log(copy: Copy) -> Expected:
 
 @plant
 def vanished_at_a_marker(copy: Copy) -> Expected:
-    """A live reader was given a record where the log has the marker of a transaction."""
+    """A live reader received a record where the log has a transaction marker."""
     marker = transaction(copy.original, "committed")[0][-1].offset + 1
     assert copy.original.rows("batches", topic="paid", partition=0, base_offset=marker, control="commit")
     sent = transaction(copy.original, "committed")[0][-1]
@@ -154,17 +154,17 @@ def vanished_at_a_marker(copy: Copy) -> Expected:
 
 @plant
 def vanished_and_written_again(copy: Copy) -> Expected:
-    """A reader was given a record in a batch of an older leader than the one that wrote what stands there now."""
+    """A reader received a record in a batch of an older leader than the one that wrote the current batch."""
     (seen,) = middle(copy.original)
     (row,) = copy.original.rows("observations", reader="committed", **seen.at)
-    copy.change("observations", {"leader_epoch": row["leader_epoch"] + 1}, kind=set(AFTERWARDS), **seen.at)
-    copy.drop("epoch_ends", topic=seen.topic, partition=seen.partition)  # one record alone is no history of epochs
+    copy.change("observations", {"leader_epoch": row["leader_epoch"] + 1}, kind=set(AFTER_HEALING), **seen.at)
+    copy.drop("epoch_ends", topic=seen.topic, partition=seen.partition)  # one record alone does not make an epoch
     return fails(of(Kind.VANISHED, seen))
 
 
 @plant
-def near_vanished_epoch_not_told(copy: Copy) -> Expected:
-    """A client that does not tell of which leader epoch a batch is."""
+def near_vanished_without_an_epoch(copy: Copy) -> Expected:
+    """A client that does not report the leader epochs of batches."""
     (seen,) = middle(copy.original)
     copy.change("observations", {"leader_epoch": None}, kind="live", **seen.at)
     return passes()
@@ -172,7 +172,7 @@ def near_vanished_epoch_not_told(copy: Copy) -> Expected:
 
 @plant
 def near_vanished_below_the_log_start(copy: Copy) -> Expected:
-    """Retention took what a live reader was given, whatever had become of the send."""
+    """Retention deleted a record that a live reader had received, whatever the outcome of its send."""
     (first,) = copy.original.rows("ledger", topic="sized", offset=0)
     assert copy.original.rows("observations", topic="sized", reader="committed", offset=0)
     copy.change("ledger", {"outcome": "unknown", "offset": None}, stream=first["stream"], seq=first["seq"])
@@ -181,7 +181,7 @@ def near_vanished_below_the_log_start(copy: Copy) -> Expected:
 
 @plant
 def near_vanished_unknown_and_unseen(copy: Copy) -> Expected:
-    """A record of unknown outcome that a reader could have been given, and was not."""
+    """A record of unknown outcome that a reader could have received, and did not."""
     gone = records(copy.original, "plain", 0)[-2]
     _unanswered(copy, gone)
     copy.drop("observations", **gone.at)
@@ -200,7 +200,7 @@ def conflicting_with_a_live_reader(copy: Copy) -> Expected:
 
 @plant
 def conflicting_with_an_earlier_unanswered_record(copy: Copy) -> Expected:
-    """Another stream's record of unknown outcome stood there when the reader came by."""
+    """Another stream's record of unknown outcome was at that offset when the reader received it."""
     (there,) = middle(copy.original)
     other = next(r for r in records(copy.original, "plain", 0) if r.stream != there.stream)
     seq = max(row["seq"] for row in copy.original.rows("ledger", stream=other.stream)) + 1
@@ -210,7 +210,7 @@ def conflicting_with_an_earlier_unanswered_record(copy: Copy) -> Expected:
 
 @plant
 def near_conflicting_after_a_permitted_election(copy: Copy) -> Expected:
-    """What stood above the surviving log end was replaced: an unclean election that the contract permits."""
+    """Records above the surviving log end were replaced in an unclean election that the contract permits."""
     one, other = middle(copy.original, count=2)
     copy.change("observations", other.sent, reader="committed", **one.at)
     elect_uncleanly(copy, one, permitted=True)
@@ -220,7 +220,7 @@ def near_conflicting_after_a_permitted_election(copy: Copy) -> Expected:
 def elect_uncleanly(copy: Copy, first: Record, *, permitted: bool) -> None:
     """An unclean election at the end of the first step, with the log surviving below `first`."""
     with copy.document("steps") as steps:
-        # Sends that it may have cost came before the step; here it is put after all of them.
+        # Sends that the election may lose come before the step; here it is placed after all of them.
         at_ns = max(row["returned_ns"] for row in copy.original.rows("ledger")) + 1
         step = steps[0]
         step["started_ns"] = step["ended_ns"] = step["healed_ns"] = at_ns
@@ -250,7 +250,7 @@ def lost_in_an_election_that_is_not_permitted(copy: Copy) -> Expected:
 
 @plant
 def lost_below_a_permitted_election(copy: Copy) -> Expected:
-    """The log survived up to the second record: only from there on it excuses anything."""
+    """The log survived up to the second record: losses are excused only from there on."""
     gone = middle(copy.original, count=3)
     forget(copy, *gone)
     elect_uncleanly(copy, gone[1], permitted=True)

@@ -1,4 +1,4 @@
-"""Plants in what the read after healing shows of single records, each beside its near miss."""
+"""Plants in single records of the read after healing, each with its near miss."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from harness.model.verdict import Status
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
 from suites.planted.plants import (
-    AFTERWARDS,
+    AFTER_HEALING,
+    ALL_KINDS,
     COMMITTED,
-    EVERYBODY,
     append,
     border,
     forget,
     last_partition,
     middle,
-    of_its_own,
+    own_values,
     plant,
     records,
 )
@@ -36,7 +36,7 @@ def unchanged(copy: Copy) -> Expected:
 
 @plant
 def lost_from_both_drains(copy: Copy) -> Expected:
-    """Followers and live readers still show it: that the leader does not is one finding, not four."""
+    """Followers and live readers still show it: one finding that the leader does not, not four."""
     (gone,) = middle(copy.original)
     forget(copy, gone, kinds=["drain"])
     return fails(of(Kind.LOST, gone))
@@ -80,13 +80,13 @@ def lost_first_record_of_a_log(copy: Copy) -> Expected:
 
 @plant
 def lost_above_every_log_end(copy: Copy) -> Expected:
-    """Nothing but the log ends: brokers, asked after the read, say that acked offsets lie above every log."""
+    """Only the log ends: brokers that were asked after the read report acknowledged offsets above every log."""
     gone = _above_every_log_end(copy)
     return fails(of(Kind.LOST, *gone))
 
 
 @plant
-def lost_above_every_log_end_and_unread(copy: Copy) -> Expected:
+def lost_above_every_log_end_and_not_read(copy: Copy) -> Expected:
     gone = _above_every_log_end(copy)
     for record in gone:
         copy.drop("observations", **record.at)
@@ -103,7 +103,7 @@ def _above_every_log_end(copy: Copy) -> list[Record]:
 
 @plant
 def near_lost_log_end_of_one_replica(copy: Copy) -> Expected:
-    """One replica behind by its own word, and its copy shows everything: it was asked before it had caught up."""
+    """One replica reports a lower log end, and its copy is complete: it was asked before it had caught up."""
     with copy.document("cluster") as cluster:
         last_partition(cluster, "plain", 1)["logs"][-1]["log_end"] -= 1
     return passes()
@@ -118,7 +118,7 @@ def near_lost_unknown_and_absent(copy: Copy) -> Expected:
 
 
 @plant
-def near_lost_unknown_and_there(copy: Copy) -> Expected:
+def near_lost_unknown_and_present(copy: Copy) -> Expected:
     (there,) = middle(copy.original)
     copy.change("ledger", UNANSWERED, **there.sent)
     return passes()
@@ -133,7 +133,7 @@ def near_lost_acked_without_an_offset(copy: Copy) -> Expected:
 
 @plant
 def doubt_reserved_and_absent(copy: Copy) -> Expected:
-    """The ledger of a run that came to its end has a row for every send before the last one of a stream."""
+    """The ledger of a finished run has a row for every send before the last one of a stream."""
     (gone,) = middle(copy.original)
     copy.drop("ledger", **gone.sent)
     forget(copy, gone)
@@ -152,9 +152,9 @@ def corrupt_in_both_drains(copy: Copy) -> Expected:
 
 @plant
 def corrupt_beyond_decoding(copy: Copy) -> Expected:
-    """Nobody can say which record it is; the ledger can say which stood there."""
+    """The payload does not identify the record; the ledger knows which record was there."""
     (bad,) = middle(copy.original)
-    copy.change("observations", {"intact": False, "stream": -1, "seq": -1}, kind=set(AFTERWARDS), **bad.at)
+    copy.change("observations", {"intact": False, "stream": -1, "seq": -1}, kind=set(AFTER_HEALING), **bad.at)
     return fails(of(Kind.CORRUPT, bad))
 
 
@@ -176,15 +176,15 @@ def corrupt_for_one_live_reader(copy: Copy) -> Expected:
 
 
 @plant
-def reordered_for_everybody(copy: Copy) -> Expected:
+def reordered_for_all_readers(copy: Copy) -> Expected:
     first, second = middle(copy.original, count=2)
-    _exchange(copy, first, second, EVERYBODY)
+    _exchange(copy, first, second, ALL_KINDS)
     return fails(of(Kind.REORDERED, second.moved(first.offset)), wrong_ack_offset=2)
 
 
 @plant
 def reordered_in_the_drains(copy: Copy) -> Expected:
-    """By necessity live readers and followers show something else at both offsets."""
+    """Live readers and followers then show other records at both offsets."""
     first, second = middle(copy.original, count=2)
     _exchange(copy, first, second, ["drain"])
     return fails(
@@ -194,16 +194,16 @@ def reordered_in_the_drains(copy: Copy) -> Expected:
 
 @plant
 def near_reordered_two_streams(copy: Copy) -> Expected:
-    """There is no order between streams. That each stands where the other was acked is for the note to say."""
+    """Streams have no order between them. The note reports that each is at the other's acknowledged offset."""
     first, second = border(copy.original)
-    _exchange(copy, first, second, EVERYBODY)
+    _exchange(copy, first, second, ALL_KINDS)
     return passes(wrong_ack_offset=2)
 
 
 def _exchange(copy: Copy, first: Record, second: Record, kinds: Any) -> None:
-    """Each stands where the other stood. One that is moved away for a moment must not be taken for the other."""
+    """Exchanges two records. A record that is moved aside for a moment must not be taken for the other."""
     aside = {"stream": -2, "seq": -2}
-    one, other = (of_its_own(copy.original, record) for record in (first, second))
+    one, other = (own_values(copy.original, record) for record in (first, second))
     copy.change("observations", aside, kind=set(kinds), **first.at, **first.sent)
     copy.change("observations", one, kind=set(kinds), **second.at, **second.sent)
     copy.change("observations", other, kind=set(kinds), **first.at, **aside)
@@ -214,14 +214,14 @@ def _exchange(copy: Copy, first: Record, second: Record, kinds: Any) -> None:
 
 @plant
 def duplicated_by_the_broker(copy: Copy) -> Expected:
-    """Both batches carry one producer id and epoch: the broker took a repetition for something new."""
+    """Both batches have the same producer id and epoch: the broker accepted a repeated batch as new."""
     (record,) = middle(copy.original)
     return fails(of(Kind.DUPLICATED, append(copy, record)))
 
 
 @plant
 def duplicated_without_batches(copy: Copy) -> Expected:
-    """Nobody could read the disks, so nothing explains it."""
+    """The disks could not be read, so nothing explains it."""
     (record,) = middle(copy.original)
     new = append(copy, record)
     copy.drop("batches")
@@ -232,14 +232,14 @@ def duplicated_without_batches(copy: Copy) -> Expected:
 
 @plant
 def near_duplicated_by_the_client(copy: Copy) -> Expected:
-    """A higher producer epoch: no broker can tell that it is a repetition."""
+    """A higher producer epoch: no broker can recognise the repetition."""
     (record,) = middle(copy.original)
     return passes(explained=of(Kind.DUPLICATED, append(copy, record, epoch_higher_by=1)))
 
 
 @plant
-def duplicated_by_the_release_s_own_client(copy: Copy) -> Expected:
-    """A higher producer epoch excuses librdkafka alone."""
+def duplicated_by_the_own_client(copy: Copy) -> Expected:
+    """A higher producer epoch excuses only librdkafka."""
     (record,) = middle(copy.original)
     _by_own_client(copy, record)
     return fails(of(Kind.DUPLICATED, append(copy, record, epoch_higher_by=1)))
@@ -251,7 +251,7 @@ def near_duplicated_without_idempotence(copy: Copy) -> Expected:
     with copy.document("run") as run:
         for producer in run["contract"]["producers"].values():
             producer["idempotent"] = producer["transactional"]
-    # By the clients' own reservations they were: so the excuse holds, and is no reason for trust.
+    # The clients' reservations say that they were idempotent: the excuse holds, and the contract is weaker.
     excused = frozenset(of(Kind.DUPLICATED, append(copy, record)))
     return Expected(status=Status.INCONCLUSIVE, excused=excused, doubts=frozenset({"contract_weaker"}))
 
@@ -270,17 +270,17 @@ def misrouted_to_another_partition(copy: Copy) -> Expected:
 
 @plant
 def misrouted_copy(copy: Copy) -> Expected:
-    """Still at home as well: what stands elsewhere is no second copy of its partition."""
+    """Still in its own partition as well: the record elsewhere is no second copy there."""
     (record,) = middle(copy.original)
     return fails(of(Kind.MISROUTED, append(copy, record.moved(0, partition=1))))
 
 
 @plant
 def near_misrouted_to_another_offset(copy: Copy) -> Expected:
-    """The last record of a partition, one offset above the one that was acked: librdkafka reports such offsets."""
+    """The last record of a partition, one offset above the acknowledged one: librdkafka reports such offsets."""
     last = records(copy.original, "plain", 1)[-1]
     append(copy, last)
-    forget(copy, last, kinds=AFTERWARDS)
+    forget(copy, last, kinds=AFTER_HEALING)
     return passes(wrong_ack_offset=1)
 
 
@@ -288,18 +288,18 @@ def near_misrouted_to_another_offset(copy: Copy) -> Expected:
 
 
 @plant
-def displaced_for_the_release_s_own_client(copy: Copy) -> Expected:
-    """The last record of a partition, one offset above the one that was acked."""
+def wrong_ack_offset_of_the_own_client(copy: Copy) -> Expected:
+    """The last record of a partition, one offset above the acknowledged one."""
     last = records(copy.original, "plain", 1)[-1]
     there = append(copy, last)
-    forget(copy, last, kinds=AFTERWARDS)
+    forget(copy, last, kinds=AFTER_HEALING)
     _by_own_client(copy, last)
     return fails(of(Kind.WRONG_ACK_OFFSET, there))
 
 
 @plant
-def near_displaced_and_told_no_offset(copy: Copy) -> Expected:
-    """A broker that recognises a batch and no longer knows its place tells none."""
+def near_wrong_ack_offset_none_reported(copy: Copy) -> Expected:
+    """A broker that recognises a repeated batch and no longer knows its offset reports none."""
     last = records(copy.original, "plain", 1)[-1]
     copy.change("ledger", {"offset": None}, **last.sent)
     _by_own_client(copy, last)
@@ -336,7 +336,7 @@ def phantom_of_a_refused_send(copy: Copy) -> Expected:
 
 @plant
 def near_phantom_reserved_and_unwritten(copy: Copy) -> Expected:
-    """Its sender died before it could write the row: unknown, and it landed."""
+    """Its sender died before it wrote the row of the ledger: unknown outcome, and the record was written."""
     (record,) = middle(copy.original)
     sent = copy.original.rows("ledger", stream=record.stream)
     append(copy, _with_seq(record, max(row["seq"] for row in sent) + 1))

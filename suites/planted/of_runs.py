@@ -1,4 +1,4 @@
-"""Plants in the run itself: what proves too little must never be a PASS, and never acquit."""
+"""Plants in the run itself: too little proof must never be a PASS, and never hide a defect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def doubt_read_not_reached(copy: Copy) -> Expected:
 
 @plant
 def doubt_read_stopped_short(copy: Copy) -> Expected:
-    """It claims to have come to its end, and its position says that it has not."""
+    """It claims to have reached its end, and its position contradicts that."""
     with copy.document("reads") as reads:
         _first_drain(reads)["target"] += 1
     return doubtful("not_reached")
@@ -39,7 +39,7 @@ def doubt_replica_read_not_reached(copy: Copy) -> Expected:
 
 
 @plant
-def doubt_fault_that_did_not_bite(copy: Copy) -> Expected:
+def doubt_fault_without_effect(copy: Copy) -> Expected:
     with copy.document("steps") as steps:
         next(step for step in steps if step["is_fault"])["effect"]["held"] = False
     return doubtful("no_effect")
@@ -109,14 +109,14 @@ def doubt_live_reader_saw_nothing(copy: Copy) -> Expected:
 
 @plant
 def doubt_ledger_emptied(copy: Copy) -> Expected:
-    """Everything that was read is reserved and of unknown outcome: nothing was promised, nothing proved."""
+    """Everything that was read is reserved, with unknown outcome: nothing was promised or proven."""
     copy.drop("ledger")
     return doubtful("empty_ledger", "floor_before", "floor_during", "floor_after")
 
 
 @plant
 def drain_emptied(copy: Copy) -> Expected:
-    """Every read claims to have come to its end, and not one row is there."""
+    """Every read claims to have reached its end, and there is no row."""
     copy.drop("observations", kind="drain")
     return Expected(status=Status.FAIL, doubts=frozenset({"empty_drain", "tier_not_read"}), counted=False)
 
@@ -143,19 +143,19 @@ def doubt_place_not_drained(copy: Copy) -> Expected:
 
 
 @plant
-def doubt_died_half_way(copy: Copy) -> Expected:
-    """What is absent proves nothing then."""
+def doubt_unfinished(copy: Copy) -> Expected:
+    """In an unfinished run missing records prove nothing."""
     forget(copy, *middle(copy.original))
-    _die(copy)
+    _unfinished(copy)
     return doubtful("unfinished")
 
 
 @plant
-def duplicated_though_died_half_way(copy: Copy) -> Expected:
-    """What is there is there."""
+def duplicated_though_unfinished(copy: Copy) -> Expected:
+    """In an unfinished run present records still count."""
     (record,) = middle(copy.original)
     new = append(copy, record)
-    _die(copy)
+    _unfinished(copy)
     return fails(of(Kind.DUPLICATED, new), doubts=["unfinished"])
 
 
@@ -169,6 +169,6 @@ def lost_though_doubtful(copy: Copy) -> Expected:
     return fails(of(Kind.LOST, *gone), doubts=["no_effect"])
 
 
-def _die(copy: Copy) -> None:
+def _unfinished(copy: Copy) -> None:
     with copy.document("run") as run:
         run["finished"] = False

@@ -1,4 +1,4 @@
-"""Plants in what a share group was given: its records are in a topic of their own."""
+"""Plants in the deliveries to a share group, with records in a topic of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ READER = "sharer"
 LIMIT = 5  # share.delivery.count.limit of brokers
 
 
-def _given(original: Original) -> Record:
-    """A record from the middle that the group was given and accepted, once."""
+def _accepted_once(original: Original) -> Record:
+    """A record from the middle that the group received and accepted, once."""
     accepted = original.rows("deliveries", topic=TOPIC, answer="accept", outcome="acked", count=1)
     offsets = {row["offset"] for row in accepted}
     found = [record for record in records(original, TOPIC, 0) if record.offset in offsets]
@@ -33,71 +33,71 @@ def _again(copy: Copy, record: Record, answers: list[str | None], outcome: str |
 
 
 @plant
-def given_to_nobody(copy: Copy) -> Expected:
-    """Its member is seen to go past it, which alone says nothing: the group is found to have left it out, once."""
-    gone = _given(copy.original)
+def never_delivered(copy: Copy) -> Expected:
+    """Its member passes it, which alone proves nothing: the group is found to have left it out, once."""
+    gone = _accepted_once(copy.original)
     copy.drop("deliveries", **gone.at)
     forget(copy, gone, kinds=["live"], reader=READER)
     return fails(of(Kind.SKIPPED_READ, gone))
 
 
 @plant
-def near_skipped_read_given_to_another_member(copy: Copy) -> Expected:
-    """Its member goes past it in the midst of a session, for another one has it."""
-    other = _given(copy.original)
+def near_skipped_read_delivered_to_another_member(copy: Copy) -> Expected:
+    """Its member passes it within a session, because another member has it."""
+    other = _accepted_once(copy.original)
     for table in ("deliveries", "observations"):
         copy.change(table, {"reader": "another"}, **other.at, reader=READER)
     return passes()
 
 
 @plant
-def held_by_who_died_and_never_given_again(copy: Copy) -> Expected:
-    gone = _given(copy.original)
+def held_by_a_dead_member_and_not_delivered_again(copy: Copy) -> Expected:
+    gone = _accepted_once(copy.original)
     copy.change("deliveries", {"answer": None, "outcome": None, "returned_ns": None}, **gone.at)
     return fails(of(Kind.SKIPPED_READ, gone))
 
 
 @plant
-def released_below_the_limit_and_never_given_again(copy: Copy) -> Expected:
-    gone = _given(copy.original)
+def released_below_the_limit_and_not_delivered_again(copy: Copy) -> Expected:
+    gone = _accepted_once(copy.original)
     copy.change("deliveries", {"answer": "release"}, **gone.at)
     return fails(of(Kind.SKIPPED_READ, gone))
 
 
 @plant
 def near_skipped_read_released_up_to_the_limit(copy: Copy) -> Expected:
-    gone = _given(copy.original)
+    gone = _accepted_once(copy.original)
     copy.change("deliveries", {"answer": "release"}, **gone.at)
     _again(copy, gone, ["release"] * (LIMIT - 1))
     return passes(excused=of(Kind.SKIPPED_READ, gone))
 
 
 @plant
-def near_skipped_read_given_again_after_a_death(copy: Copy) -> Expected:
-    again = _given(copy.original)
+def near_skipped_read_delivered_again_after_a_death(copy: Copy) -> Expected:
+    again = _accepted_once(copy.original)
     _again(copy, again, ["accept"])
     copy.change("deliveries", {"answer": None, "outcome": None, "returned_ns": None}, **again.at, count=1)
     return passes()
 
 
 @plant
-def accepted_and_given_again(copy: Copy) -> Expected:
-    """The second accept was acknowledged, so the group had it to give."""
-    again = _given(copy.original)
+def accepted_and_delivered_again(copy: Copy) -> Expected:
+    """The second accept was acknowledged, so the group delivered it again."""
+    again = _accepted_once(copy.original)
     _again(copy, again, ["accept"])
     return fails(of(Kind.COMMIT_REGRESSED, again))
 
 
 @plant
 def near_commit_regressed_accepted_too_late(copy: Copy) -> Expected:
-    """A delivery that was on its way when another one was accepted: nobody confirmed its accept."""
-    again = _given(copy.original)
+    """A delivery in flight when another one was accepted: its accept was not acknowledged."""
+    again = _accepted_once(copy.original)
     _again(copy, again, ["accept"], outcome="unknown")
     return passes()
 
 
 @plant
-def a_share_group_that_was_not_done(copy: Copy) -> Expected:
+def share_group_not_finished(copy: Copy) -> Expected:
     with copy.document("cluster") as cluster:
         for row in cluster["share_groups"]:
             row["lag"] = 1

@@ -1,4 +1,4 @@
-"""Plants in what is known of the remote tier (KIP-405), each beside its near miss."""
+"""Plants in the remote tier (KIP-405), each with its near miss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELETING, DELETED = "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
 
 @plant
 def tier_gap_never_copied(copy: Copy) -> Expected:
-    """The brokers have deleted it, and nobody ever wrote that it was copied."""
+    """The brokers deleted it, and no metadata says that it was copied."""
     segment = _middle(copy)
     _forget(copy, segment)
     return _fails(Kind.TIER_GAP, segment)
@@ -27,7 +27,7 @@ def tier_gap_never_copied(copy: Copy) -> Expected:
 
 @plant
 def tier_gap_never_finished(copy: Copy) -> Expected:
-    """The upload broke off, and the segment was deleted all the same."""
+    """The upload was not finished, and the segment was deleted locally."""
     segment = _middle(copy)
     copy.drop("tier_metadata", segment_id=segment["segment_id"], state=FINISHED)
     return _fails(Kind.TIER_GAP, segment)
@@ -35,7 +35,7 @@ def tier_gap_never_finished(copy: Copy) -> Expected:
 
 @plant
 def tier_gap_of_another_lineage(copy: Copy) -> Expected:
-    """It was copied by a leader whose records are in nobody's log."""
+    """It was copied by a leader whose records are in no log."""
     segment = _middle(copy)
     copy.change("tier_metadata", {"epochs": f"99:{segment['base_offset']}"}, segment_id=segment["segment_id"])
     return _fails(Kind.TIER_GAP, segment)
@@ -46,51 +46,51 @@ def near_tier_gap_copied_again(copy: Copy) -> Expected:
     """A copy that was deleted, and another one of the same records that stays."""
     segment = _middle(copy)
     _copied_again(copy, segment)
-    _tell(copy, segment, DELETING, DELETED)
+    _write_states(copy, segment, DELETING, DELETED)
     copy.drop("tier_objects", segment_id=segment["segment_id"], look="end")
     return passes()
 
 
 @plant
-def near_tier_gap_still_at_the_brokers(copy: Copy) -> Expected:
-    """The newest copy never took place: its records are where they were."""
-    _never_took_place(copy, highest_tiered=_segments(copy)[-1]["base_offset"] - 1)
+def near_tier_gap_still_on_the_brokers(copy: Copy) -> Expected:
+    """The newest copy does not exist: its records are still on the brokers."""
+    _without_last_copy(copy, highest_tiered=_segments(copy)[-1]["base_offset"] - 1)
     return passes()
 
 
 @plant
-def tier_gap_that_is_said_to_be_there(copy: Copy) -> Expected:
-    """The newest copy never took place, and brokers say it did: they have its records until retention looks again."""
-    return _fails(Kind.TIER_GAP, _never_took_place(copy))
+def tier_gap_reported_as_copied(copy: Copy) -> Expected:
+    """The newest copy does not exist, and brokers report it: they delete its records at the next retention check."""
+    return _fails(Kind.TIER_GAP, _without_last_copy(copy))
 
 
 # --- tier_object ---
 
 
 @plant
-def tier_object_is_not_there(copy: Copy) -> Expected:
+def tier_object_missing(copy: Copy) -> Expected:
     segment = _middle(copy)
     copy.drop("tier_objects", segment_id=segment["segment_id"], kind="log", look="end")
     return _fails(Kind.TIER_OBJECT, segment)
 
 
 @plant
-def tier_object_lacks_its_index(copy: Copy) -> Expected:
+def tier_object_without_index(copy: Copy) -> Expected:
     segment = _middle(copy)
     copy.drop("tier_objects", segment_id=segment["segment_id"], kind="timeindex", look="end")
     return _fails(Kind.TIER_OBJECT, segment)
 
 
 @plant
-def tier_object_was_short_from_the_first(copy: Copy) -> Expected:
-    """The last batch did not come along, and the metadata does not know."""
+def tier_object_too_short_from_the_start(copy: Copy) -> Expected:
+    """The last batch was not copied, and the metadata says that it was."""
     segment = _middle(copy)
     copy.change("tier_objects", {"last_offset": segment["end_offset"] - 1}, **_log_of(segment))
     return _fails(Kind.TIER_OBJECT, segment)
 
 
 @plant
-def tier_object_is_damaged(copy: Copy) -> Expected:
+def tier_object_damaged(copy: Copy) -> Expected:
     segment = _middle(copy)
     copy.change("tier_objects", {"faulty": "the batch at 4096 is not what its CRC says"}, **_log_of(segment))
     return _fails(Kind.TIER_OBJECT, segment)
@@ -98,24 +98,24 @@ def tier_object_is_damaged(copy: Copy) -> Expected:
 
 @plant
 def near_tier_object_of_a_deleted_copy(copy: Copy) -> Expected:
-    """Objects go between the two words of their deletion; here it was a second copy that nobody needs."""
+    """Objects are removed between the two states of a deletion; here of an unneeded second copy."""
     again = _copied_again(copy, _middle(copy))
-    _tell(copy, again, DELETING)
+    _write_states(copy, again, DELETING)
     copy.drop("tier_objects", segment_id=again["segment_id"], look="end")
     return passes()
 
 
 @plant
-def near_tier_object_that_nobody_claims(copy: Copy) -> Expected:
-    """Room is taken, and nothing is lost: a note, no finding."""
+def near_tier_object_without_metadata(copy: Copy) -> Expected:
+    """It takes space and nothing is lost: a note, no finding."""
     again = _copied_again(copy, _middle(copy))
     copy.drop("tier_metadata", segment_id=again["segment_id"])
     return passes()
 
 
 @plant
-def near_tier_object_that_was_copied_anew(copy: Copy) -> Expected:
-    """Half a copy that was called finished, and another leader's whole one after it, which is the one that is read."""
+def near_tier_object_copied_again(copy: Copy) -> Expected:
+    """An incomplete copy that was called finished, and another leader's complete copy after it, which brokers read."""
     segment = _middle(copy)
     _copied_again(copy, segment)
     copy.drop("tier_objects", **_log_of(segment), look="end")
@@ -128,31 +128,31 @@ def near_tier_object_that_was_copied_anew(copy: Copy) -> Expected:
 @plant
 def tier_state_finished_after_its_deletion(copy: Copy) -> Expected:
     again = _copied_again(copy, _middle(copy))
-    _tell(copy, again, DELETING, DELETED, FINISHED)
+    _write_states(copy, again, DELETING, DELETED, FINISHED)
     return _fails(Kind.TIER_STATE, again)
 
 
 @plant
-def near_tier_state_told_again(copy: Copy) -> Expected:
-    """A producer of brokers may repeat itself."""
-    _tell(copy, _middle(copy), FINISHED)
+def near_tier_state_repeated(copy: Copy) -> Expected:
+    """A broker's producer may repeat a record."""
+    _write_states(copy, _middle(copy), FINISHED)
     return passes()
 
 
 @plant
 def near_tier_state_of_two_brokers(copy: Copy) -> Expected:
-    """An old leader's word may come after its successor's."""
+    """An old leader's record may come after its successor's."""
     again = _copied_again(copy, _middle(copy))
-    _tell(copy, again, DELETING, broker=again["broker"] % 3 + 1)
-    _tell(copy, again, FINISHED)
+    _write_states(copy, again, DELETING, broker=again["broker"] % 3 + 1)
+    _write_states(copy, again, FINISHED)
     return passes()
 
 
-# --- what proves too little ---
+# --- doubts ---
 
 
 @plant
-def tier_that_nobody_read(copy: Copy) -> Expected:
+def tier_not_read(copy: Copy) -> Expected:
     copy.drop("tier_metadata")
     copy.drop("tier_objects")
     copy.drop("tier_replicas")
@@ -160,7 +160,7 @@ def tier_that_nobody_read(copy: Copy) -> Expected:
 
 
 @plant
-def tier_whose_metadata_cannot_be_read(copy: Copy) -> Expected:
+def tier_metadata_unreadable(copy: Copy) -> Expected:
     (row,) = copy.original.rows("tier_metadata", topic=TOPIC, state=STARTED)[:1]
     nothing = dict.fromkeys(("topic", "topic_id", "topic_partition", "segment_id", "broker", "state"))
     strange = {"kind": "unreadable", "why": "a frame of version 9", "offset": row["offset"] + 1_000_000}
@@ -169,7 +169,7 @@ def tier_whose_metadata_cannot_be_read(copy: Copy) -> Expected:
 
 
 def _segments(copy: Copy) -> list[Row]:
-    """The records that say that a copy began, of such as were finished, in the order of their offsets."""
+    """The metadata records that start a copy, of finished copies, ordered by offset."""
     rows = copy.original.rows("tier_metadata", topic=TOPIC)
     finished = {row["segment_id"] for row in rows if row["state"] == FINISHED}
     begun = [row for row in rows if row["state"] == STARTED and row["segment_id"] in finished]
@@ -177,7 +177,7 @@ def _segments(copy: Copy) -> list[Row]:
 
 
 def _middle(copy: Copy) -> Row:
-    """One that no replica had any more, with neighbours on both sides."""
+    """A segment that no replica had locally, with neighbours on both sides."""
     segments = _segments(copy)
     assert len(segments) > 10, f"{len(segments)} copies were finished"
     return segments[len(segments) // 2]
@@ -188,8 +188,8 @@ def _forget(copy: Copy, segment: Row) -> None:
     copy.drop("tier_objects", segment_id=segment["segment_id"])
 
 
-def _never_took_place(copy: Copy, **said: int) -> Row:
-    """The newest copy, of records that every replica has."""
+def _without_last_copy(copy: Copy, **said: int) -> Row:
+    """Removes the newest copy; every replica has its records locally."""
     segment = _segments(copy)[-1]
     _forget(copy, segment)
     rows = copy.original.rows("tier_replicas", topic=TOPIC)
@@ -199,8 +199,8 @@ def _never_took_place(copy: Copy, **said: int) -> Row:
     return segment
 
 
-def _tell(copy: Copy, segment: Row, *states: str, broker: int | None = None) -> None:
-    """More of the brokers' words, behind all that were read before the objects were looked at."""
+def _write_states(copy: Copy, segment: Row, *states: str, broker: int | None = None) -> None:
+    """More metadata records, after all that were read before the objects were looked at."""
     known = copy.original.rows("tier_metadata", segment_id=segment["segment_id"], state=FINISHED)
     like = known[0] if known else segment
     at = copy.next("tier_metadata", "offset")

@@ -1,4 +1,4 @@
-"""Plants in transactions and in the offsets of groups, each beside its near miss."""
+"""Plants in transactions and group offsets, each with its near miss."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import COMMITTED, forget, plant, transaction
 
-READERS = "readers"  # the group that commits by itself
-PAYMENTS = "payments"  # the group whose offsets transactions carry
+READERS = "readers"  # the group whose consumer commits
+PAYMENTS = "payments"  # the group whose offsets are committed in transactions
 PARTITIONS = 10  # of __consumer_offsets
 
 
@@ -28,7 +28,7 @@ def _ended(copy: Copy, parts: dict[int, list[Record]], outcome: str) -> None:
 
 @plant
 def aborted_read_in_the_drain(copy: Copy) -> Expected:
-    """By necessity no follower and no live reader shows it as committed; one finding says it all."""
+    """No follower and no live reader returns it as committed; one finding covers everything."""
     record = transaction(copy.original, "aborted")[0][0]
     _given_as_committed(copy, record, "leader-committed")
     return fails(of(Kind.ABORTED_READ, record))
@@ -38,7 +38,7 @@ def aborted_read_in_the_drain(copy: Copy) -> Expected:
 def aborted_read_by_everybody(copy: Copy) -> Expected:
     record = transaction(copy.original, "aborted")[1][0]
     rows = _shown(copy, record.topic, record.partition)
-    # Not a read from anywhere: elsewhere than in its few records it would have passed over those between.
+    # Reads from arbitrary offsets are left out: they would have passed over the records in between.
     for reader in {r["reader"] for r in rows if r["isolation"] == COMMITTED and r["kind"] != "probe"}:
         _given_as_committed(copy, record, reader)
     return fails(of(Kind.ABORTED_READ, record))
@@ -53,14 +53,14 @@ def aborted_read_by_a_live_reader(copy: Copy) -> Expected:
 
 @plant
 def near_aborted_read_absent(copy: Copy) -> Expected:
-    """Nobody shows a record of an aborted transaction any more."""
+    """No reader receives a record of an aborted transaction any more."""
     forget(copy, transaction(copy.original, "aborted")[0][0])
     return passes()
 
 
 @plant
 def near_aborted_read_of_an_unknown_transaction(copy: Copy) -> Expected:
-    """Nobody was told how it ended, and all of it is there."""
+    """The outcome was not acknowledged, and everything is visible."""
     _ended(copy, transaction(copy.original, "committed"), "unknown")
     return passes()
 
@@ -70,7 +70,7 @@ def _shown(copy: Copy, topic: str, partition: int) -> list[Row]:
 
 
 def _given_as_committed(copy: Copy, record: Record, reader: str) -> None:
-    """Adds the row of one reader, in the session and poll of the record that it was given before this one."""
+    """Adds the observation of one reader, in the session and poll of the record before it."""
     rows = [r for r in _shown(copy, record.topic, record.partition) if r["reader"] == reader]
     before = max((r for r in rows if r["offset"] < record.offset), key=lambda r: r["offset"], default=rows[0])
     copy.add("observations", [before | {"offset": record.offset, **record.sent}])
@@ -81,7 +81,7 @@ def _given_as_committed(copy: Copy, record: Record, reader: str) -> None:
 
 @plant
 def torn_transaction_on_one_partition(copy: Copy) -> Expected:
-    """Committed, so what is gone is lost as well."""
+    """Committed, so the missing part is lost as well."""
     gone = transaction(copy.original, "committed")[0]
     forget(copy, *gone)
     return fails(of(Kind.LOST, *gone), of(Kind.TORN_TRANSACTION, *gone))
@@ -89,7 +89,7 @@ def torn_transaction_on_one_partition(copy: Copy) -> Expected:
 
 @plant
 def torn_transaction_for_read_committed(copy: Copy) -> Expected:
-    """A part counts as aborted: read_uncommitted shows all of it."""
+    """A part counts as aborted: read_uncommitted returns everything."""
     gone = transaction(copy.original, "committed")[1]
     forget(copy, *gone, isolation=COMMITTED)
     return fails(of(Kind.LOST, *gone), of(Kind.TORN_TRANSACTION, *gone))
@@ -97,7 +97,7 @@ def torn_transaction_for_read_committed(copy: Copy) -> Expected:
 
 @plant
 def torn_transaction_of_unknown_end(copy: Copy) -> Expected:
-    """Both ends are legal, half of each is not."""
+    """Both outcomes are legal, but not half of each."""
     parts = transaction(copy.original, "committed")
     _ended(copy, parts, "unknown")
     forget(copy, *parts[0], isolation=COMMITTED)
@@ -106,7 +106,7 @@ def torn_transaction_of_unknown_end(copy: Copy) -> Expected:
 
 @plant
 def lost_transaction(copy: Copy) -> Expected:
-    """All of a committed one is gone: lost, and no part of it is there to be torn from."""
+    """A whole committed transaction is lost, so no part is torn from another."""
     gone = _both(transaction(copy.original, "committed"))
     forget(copy, *gone)
     return fails(of(Kind.LOST, *gone))
@@ -114,7 +114,7 @@ def lost_transaction(copy: Copy) -> Expected:
 
 @plant
 def lost_transaction_that_an_operator_aborted(copy: Copy) -> Expected:
-    """Its end was there, and no unclean election took it: that somebody aborted it besides excuses nothing."""
+    """Its end marker was there, and no unclean election lost it: an abort by an operator excuses nothing."""
     parts = transaction(copy.original, "committed")
     gone = _both(parts)
     forget(copy, *gone, isolation=COMMITTED)
@@ -125,7 +125,7 @@ def lost_transaction_that_an_operator_aborted(copy: Copy) -> Expected:
 
 
 def _aborted(copy: Copy, first: Record, at_ns: int) -> Row:
-    """An operator ended the transaction that begins with a record, once its coordinator was done with it."""
+    """An operator ended the transaction that starts with a record, after its coordinator had finished it."""
     batches = copy.original.rows("batches", topic=first.topic, partition=first.partition)
     mine = next(b for b in batches if b["base_offset"] <= first.offset <= b["last_offset"])
     return {
@@ -161,19 +161,19 @@ def near_torn_transaction_aborted_and_called_unknown(copy: Copy) -> Expected:
 
 @plant
 def near_torn_transaction_unknown_send_within(copy: Copy) -> Expected:
-    """A record of a committed transaction whose send was never answered, and which is not there."""
+    """A record of a committed transaction whose send was not answered, and which was not written."""
     gone = transaction(copy.original, "committed")[0][0]
     copy.change("ledger", {"outcome": "unknown", "offset": None}, **gone.sent)
     forget(copy, gone)
     return passes()
 
 
-# --- vanished, of what read_uncommitted readers were given ---
+# --- vanished, for read_uncommitted readers ---
 
 
 @plant
 def vanished_of_an_aborted_transaction(copy: Copy) -> Expected:
-    """Aborted records stay in the log; a reader of uncommitted ones was given it, and it is gone."""
+    """Aborted records stay in the log; a read_uncommitted reader received it, and it is missing."""
     gone = transaction(copy.original, "aborted")[0][0]
     forget(copy, gone, kinds=["drain", "replica"])
     return fails(of(Kind.VANISHED, gone))
@@ -184,7 +184,7 @@ def vanished_of_an_aborted_transaction(copy: Copy) -> Expected:
 
 @plant
 def commit_regressed_by_one(copy: Copy) -> Expected:
-    reported = _tell(copy, READERS, "plain", 0, -1)
+    reported = _report(copy, READERS, "plain", 0, -1)
     return fails(_regressed("plain", reported))
 
 
@@ -192,7 +192,7 @@ def commit_regressed_by_one(copy: Copy) -> Expected:
 def commit_regressed_to_an_earlier_commit(copy: Copy) -> Expected:
     commits = _commits(copy, READERS, "plain")
     earlier = max({row["offset"] for row in commits} - {_reported(copy, READERS, "plain")})
-    _tell(copy, READERS, "plain", 0, earlier - _reported(copy, READERS, "plain"))
+    _report(copy, READERS, "plain", 0, earlier - _reported(copy, READERS, "plain"))
     return fails(_regressed("plain", earlier))
 
 
@@ -206,19 +206,19 @@ def commit_regressed_to_nothing(copy: Copy) -> Expected:
 
 @plant
 def commit_regressed_ahead_of_every_commit(copy: Copy) -> Expected:
-    """Nobody committed that: what lies between would never be read."""
-    return fails(_regressed("plain", _tell(copy, READERS, "plain", 0, 1000)))
+    """This offset was never committed: the records in between would never be read."""
+    return fails(_regressed("plain", _report(copy, READERS, "plain", 0, 1000)))
 
 
 @plant
 def commit_regressed_inside_a_transaction(copy: Copy) -> Expected:
-    """The offsets that the last committed transaction carried did not come into force."""
-    return fails(_regressed("paid", _tell(copy, PAYMENTS, "paid", 0, -1)))
+    """The offsets of the last committed transaction did not take effect."""
+    return fails(_regressed("paid", _report(copy, PAYMENTS, "paid", 0, -1)))
 
 
 @plant
-def commit_row_removed(copy: Copy) -> Expected:
-    """What the group tells is then an offset that nobody committed."""
+def commit_never_made(copy: Copy) -> Expected:
+    """The group's offset is then one that was never committed."""
     reported = _reported(copy, READERS, "plain")
     copy.drop("offset_commits", group=READERS, topic="plain", partition=0, offset=reported)
     return fails(_regressed("plain", reported))
@@ -226,9 +226,9 @@ def commit_row_removed(copy: Copy) -> Expected:
 
 @plant
 def near_commit_regressed_unknown_commit_higher(copy: Copy) -> Expected:
-    """A later commit was never answered, and it counts."""
+    """A later commit was not answered, and it counts."""
     _unanswered_commit(copy, 1000)
-    _tell(copy, READERS, "plain", 0, 1000)
+    _report(copy, READERS, "plain", 0, 1000)
     return passes()
 
 
@@ -239,16 +239,16 @@ def near_commit_regressed_unknown_commit_ignored(copy: Copy) -> Expected:
 
 
 @plant
-def near_commit_regressed_rewound_on_purpose(copy: Copy) -> Expected:
+def near_commit_regressed_rewound_by_a_commit(copy: Copy) -> Expected:
     """An acknowledged commit may go back: the last one counts, not the highest."""
     _unanswered_commit(copy, -1, outcome="acked")
-    _tell(copy, READERS, "plain", 0, -1)
+    _report(copy, READERS, "plain", 0, -1)
     return passes()
 
 
 @plant
 def commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
-    """It was deleted when all was over, and has its offsets for all that."""
+    """It was deleted at the end, and still has its offsets."""
     _delete(copy, READERS)
     rows = copy.original.documents["cluster"]["snapshots"][-1]["groups"]
     places = [(row["topic"], row["partition"], row["offset"]) for row in rows if row["group"] == READERS]
@@ -257,7 +257,7 @@ def commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
 
 @plant
 def near_commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
-    """It has none any more."""
+    """It has no offsets any more."""
     _delete(copy, READERS)
     with copy.document("cluster") as cluster:
         for snapshot in cluster["snapshots"]:
@@ -266,19 +266,19 @@ def near_commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
 
 
 @plant
-def commit_regressed_beside_an_unclean_election(copy: Copy) -> Expected:
-    """One that the contract permits, of the log that keeps the offsets of other groups."""
+def commit_regressed_with_an_unrelated_unclean_election(copy: Copy) -> Expected:
+    """An election that the contract permits, of the log with the offsets of other groups."""
     return fails(_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS) + 1)))
 
 
 @plant
 def near_commit_regressed_by_an_unclean_election(copy: Copy) -> Expected:
-    """One that the contract permits, of the log that keeps the group's own offsets."""
+    """An election that the contract permits, of the log with the group's own offsets."""
     return passes(excused=_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS))))
 
 
 def _delete(copy: Copy, group: str) -> None:
-    """A declared step has deleted a group right before its coordinator was asked."""
+    """A declared step deleted a group right before its coordinator was asked."""
     snapshots = copy.original.documents["cluster"]["snapshots"][1:]
     asked_ns = min(row["at_ns"] for s in snapshots for row in s["groups"] if row["group"] == group)
     at = {"asked_ns": asked_ns - 2 * 10**6, "at_ns": asked_ns - 10**6}
@@ -290,11 +290,11 @@ def _delete(copy: Copy, group: str) -> None:
 
 
 def _elected(copy: Copy, partition: int) -> int:
-    """After the last commit a partition of __consumer_offsets was given a leader that was not in sync; the offset of an
-    earlier commit that is told then."""
+    """After the last commit a partition of __consumer_offsets got a leader that was not in sync. Returns the offset
+    of an earlier commit, which is reported then."""
     reported = _reported(copy, READERS, "plain")
     earlier = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
-    _tell(copy, READERS, "plain", 0, earlier - reported)
+    _report(copy, READERS, "plain", 0, earlier - reported)
     since_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
     event = {"kind": "internal_leader_change", "topic": OFFSETS, "partition": partition, "clean": False}
     leaders = {"old_leader": 1, "new_leader": 2, "leader_epoch": 9}
@@ -321,8 +321,8 @@ def _reported(copy: Copy, group: str, topic: str) -> int:
     return int(row["offset"])
 
 
-def _tell(copy: Copy, group: str, topic: str, partition: int, by: int) -> int:
-    """Changes what the group's coordinator told last."""
+def _report(copy: Copy, group: str, topic: str, partition: int, by: int) -> int:
+    """Changes the offset that the group's coordinator last reported."""
     with copy.document("cluster") as cluster:
         groups = cluster["snapshots"][-1]["groups"]
         (row,) = [g for g in groups if (g["group"], g["topic"], g["partition"]) == (group, topic, partition)]
@@ -331,7 +331,7 @@ def _tell(copy: Copy, group: str, topic: str, partition: int, by: int) -> int:
 
 
 def _unanswered_commit(copy: Copy, by: int, outcome: str = "unknown") -> None:
-    """One more commit of the group, after the last and before its coordinator was asked in the end."""
+    """One more commit of the group, after the last one and before its coordinator was asked at the end."""
     last = _commits(copy, READERS, "plain")[-1]
     asked_ns = min(g["at_ns"] for g in copy.original.documents["cluster"]["snapshots"][-1]["groups"])
     at = {"called_ns": asked_ns - 2 * 10**6, "returned_ns": asked_ns - 10**6}

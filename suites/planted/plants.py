@@ -1,4 +1,4 @@
-"""What can be planted: functions that change one copy and say what the verdict on it must be."""
+"""Plants: functions that change one copy and return the expected verdict on it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PLANTS: Final[dict[str, Plant]] = {}
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 LIVE: Final = ("committed", "grouped", "uncommitted")  # the live readers of planted.toml
-AFTERWARDS: Final = ("drain", "replica", "probe")  # kinds of readers that read after healing
-EVERYBODY: Final = ("live", *AFTERWARDS)
+AFTER_HEALING: Final = ("drain", "replica", "probe")  # kinds of readers after healing
+ALL_KINDS: Final = ("live", *AFTER_HEALING)
 
 
 def plant(change: Plant) -> Plant:
@@ -27,7 +27,7 @@ def plant(change: Plant) -> Plant:
 
 
 def records(original: Original, topic: str, partition: int, **wanted: Any) -> list[Record]:
-    """Acknowledged records of a place that read_uncommitted shows after healing, in the order of offsets."""
+    """Acknowledged records of a place that read_uncommitted returns after healing, ordered by offset."""
     shown = {
         row["offset"]
         for row in original.rows("observations", topic=topic, partition=partition, kind="drain", isolation=UNCOMMITTED)
@@ -41,8 +41,8 @@ def record_of(row: Row) -> Record:
     return Record(**{name: row[name] for name in Record.__dataclass_fields__})
 
 
-def seen_live(original: Original, topic: str, partition: int, readers: Iterable[str] = LIVE) -> set[int]:
-    """Offsets that every one of these live readers was given, and no read from anywhere afterwards."""
+def received_live(original: Original, topic: str, partition: int, readers: Iterable[str] = LIVE) -> set[int]:
+    """Offsets that each of these live readers received, and no read from an arbitrary offset."""
     seen = {
         reader: original.rows("observations", topic=topic, partition=partition, reader=reader) for reader in readers
     }
@@ -50,26 +50,26 @@ def seen_live(original: Original, topic: str, partition: int, readers: Iterable[
     return set.intersection(*({row["offset"] for row in rows} for rows in seen.values())) - probed
 
 
-def named(original: Original, topic: str, partition: int) -> set[int]:
-    """Offsets that a leader named when it was asked about a time: another record there makes the answer a wrong one."""
+def named_by_lookups(original: Original, topic: str, partition: int) -> set[int]:
+    """Offsets that a leader named in a lookup by time: another record there would make the answer wrong."""
     return {row["offset"] for row in original.rows("lookups", topic=topic, partition=partition)}
 
 
 def middle(original: Original, topic: str = "plain", partition: int = 0, count: int = 1) -> list[Record]:
-    """Neighbouring records of one stream, or of one partition of one transaction, from the middle of a place.
+    """Adjacent records of one stream, or of one partition of one transaction, from the middle of a place.
 
-    Every reader was given them, and no answer about times names them.
+    Every reader received them, and no lookup by time names them.
     """
-    seen = seen_live(original, topic, partition) - named(original, topic, partition)
-    for run in _runs_of_one_stream(records(original, topic, partition, txn_id=None)):
+    seen = received_live(original, topic, partition) - named_by_lookups(original, topic, partition)
+    for run in _ranges_of_one_stream(records(original, topic, partition, txn_id=None)):
         if len(run) >= count + 2 and {r.offset for r in run[1 : count + 1]} <= seen and run[0].offset > min(seen):
             return run[1 : count + 1]
-    raise AssertionError(f"{topic}/{partition} has no {count} neighbours that everybody saw")
+    raise AssertionError(f"{topic}/{partition} has no {count} adjacent records that every reader received")
 
 
 def border(original: Original, topic: str = "plain", partition: int = 0) -> tuple[Record, Record]:
-    """Two neighbours of different streams that every reader was given, and no answer about times names."""
-    seen = seen_live(original, topic, partition) - named(original, topic, partition)
+    """Two adjacent records of different streams that every reader received and no lookup by time names."""
+    seen = received_live(original, topic, partition) - named_by_lookups(original, topic, partition)
     rows = records(original, topic, partition)
     pairs = [
         (a, b)
@@ -79,7 +79,7 @@ def border(original: Original, topic: str = "plain", partition: int = 0) -> tupl
     return pairs[len(pairs) // 2]
 
 
-def _runs_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:
+def _ranges_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:
     runs: list[list[Record]] = []
     for row in rows:
         last = runs[-1][-1] if runs else None
@@ -91,9 +91,9 @@ def _runs_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:
 
 
 def transaction(original: Original, outcome: str) -> dict[int, list[Record]]:
-    """A transaction that wrote to both partitions and ended so: its records by partition.
+    """A transaction with this outcome that wrote to both partitions: its records by partition.
 
-    Live readers were given all that their isolation owes them of it.
+    Live readers received everything of it that their isolation permits.
     """
     by_txn: dict[int, dict[int, list[Record]]] = {
         t["txn_id"]: {} for t in original.rows("transactions", outcome=outcome)
@@ -102,7 +102,7 @@ def transaction(original: Original, outcome: str) -> dict[int, list[Record]]:
         for record in records(original, "paid", partition, txn_id=set(by_txn)):
             by_txn[record.txn_id or 0].setdefault(partition, []).append(record)
     readers = LIVE if outcome == "committed" else ["uncommitted"]
-    seen = {p: seen_live(original, "paid", p, readers) for p in (0, 1)}
+    seen = {p: received_live(original, "paid", p, readers) for p in (0, 1)}
     whole = [
         parts
         for parts in by_txn.values()
@@ -111,22 +111,22 @@ def transaction(original: Original, outcome: str) -> dict[int, list[Record]]:
     return whole[len(whole) // 2]
 
 
-def forget(copy: Copy, *gone: Record, kinds: Iterable[str] = EVERYBODY, **wanted: Any) -> None:
-    """Takes what readers of these kinds were given of records out of the observations."""
+def forget(copy: Copy, *gone: Record, kinds: Iterable[str] = ALL_KINDS, **wanted: Any) -> None:
+    """Removes the observations of these records by readers of these kinds."""
     for record in gone:
         copy.drop("observations", kind=set(kinds), **record.at, **wanted)
 
 
 def last_partition(cluster: Any, topic: str, partition: int) -> Any:
-    """What brokers said last of a place."""
+    """The last report of the brokers about a place."""
     rows = cluster["snapshots"][-1]["partitions"]
     return next(p for p in rows if (p["topic"], p["partition"]) == (topic, partition))
 
 
 def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
-    """Writes the record once more at the end of a log, as every broker and every reader after healing would show it.
+    """Writes the record again at the end of a log, as every broker and every reader after healing would show it.
 
-    Its batch carries the producer id and epoch of the one that holds `record` (the epoch raised, if wanted).
+    Its batch has the producer id and epoch of the batch with `record`, the epoch raised if requested.
     """
     with copy.document("cluster") as cluster:
         place = last_partition(cluster, record.topic, record.partition)
@@ -142,15 +142,16 @@ def append(copy: Copy, record: Record, *, epoch_higher_by: int = 0) -> Record:
                 read["target"] += 1
     log = {"topic": record.topic, "partition": record.partition, "end_offset": new.offset}
     copy.change("epoch_ends", {"end_offset": new.offset + 1}, **log)
-    shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTERWARDS))
-    own = of_its_own(copy.original, record)
+    shown = copy.original.rows("observations", **new.at | {"offset": new.offset - 1}, kind=set(AFTER_HEALING))
+    own = own_values(copy.original, record)
     copy.add("observations", [row | {"offset": new.offset, **own} for row in shown])
     _append_batch(copy, record, new.offset, epoch_higher_by)
     return new
 
 
-def of_its_own(original: Original, record: Record) -> dict[str, Any]:
-    """What a record takes along wherever it stands: its producer's stream and time. None read it: the stream alone."""
+def own_values(original: Original, record: Record) -> dict[str, Any]:
+    """Values that a record keeps at any place: stream, sequence number and timestamp; without the timestamp if no
+    reader received it."""
     known = original.rows("observations", **record.sent)
     return record.sent | ({"timestamp_ms": known[0]["timestamp_ms"]} if known else {})
 

@@ -1,4 +1,4 @@
-"""Every plant, by importing the modules that register them."""
+"""Every plant: imports the modules that register them."""
 
 from __future__ import annotations
 

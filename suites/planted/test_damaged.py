@@ -1,4 +1,4 @@
-"""Evidence that was damaged on its way is refused in one sentence, never judged."""
+"""Damaged evidence is refused in one sentence and never judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def bundle(original: Original, tmp_path: Path) -> Path:
-    """A copy that may be written to, byte by byte."""
+    """A copy whose files may be overwritten."""
     return Path(shutil.copytree(original.path, tmp_path / "bundle"))
 
 
@@ -48,33 +48,33 @@ def _refused(bundle: Path, opening: Callable[[Path], Bundle] = Bundle.open) -> s
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("damage", [_flip, _cut, Path.unlink], ids=["flipped", "truncated", "missing"])
-def test_damaged_part(bundle: Path, table: str, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_part_is_refused(bundle: Path, table: str, damage: Callable[[Path], None]) -> None:
     part = _part(bundle, table)
     damage(part)
     assert part.name in _refused(bundle)
 
 
 @pytest.mark.parametrize("document", REQUIRED_DOCUMENTS)
-def test_missing_document(bundle: Path, document: str) -> None:
+def test_a_missing_document_is_refused(bundle: Path, document: str) -> None:
     (bundle / document).unlink()
     assert document in _refused(bundle)
 
 
 @pytest.mark.parametrize("document", REQUIRED_DOCUMENTS)
-def test_truncated_document(bundle: Path, document: str) -> None:
+def test_a_truncated_document_is_refused(bundle: Path, document: str) -> None:
     _cut(bundle / document)
     assert document in _refused(bundle)
 
 
-def test_added_part(bundle: Path) -> None:
+def test_an_added_part_is_refused(bundle: Path) -> None:
     part = _part(bundle, "observations")
     shutil.copy(part, part.with_name("more-0.parquet"))
     assert "more-0.parquet" in _refused(bundle)
 
 
 @pytest.mark.parametrize("table", [table for table in TABLES if table != "reservations"])
-def test_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
-    """Sealing by hand vouches for what is there; a file that nobody can read is not vouched for."""
+def test_a_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
+    """Sealing by hand vouches for the files that exist, but not for one that cannot be read."""
     part = _part(bundle, table)
     _cut(part)
     assert part.name in _refused(bundle, seal_directory)
@@ -82,18 +82,18 @@ def test_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
 
 
 @pytest.mark.parametrize("document", [name for name in REQUIRED_DOCUMENTS if name != "manifest.json"])
-def test_missing_document_is_not_sealed_again(bundle: Path, document: str) -> None:
+def test_a_missing_document_is_not_sealed_again(bundle: Path, document: str) -> None:
     (bundle / document).unlink()
     assert document in _refused(bundle, seal_directory)
 
 
-def test_an_outcome_that_nobody_knows_is_refused(original: Original, tmp_path: Path) -> None:
-    """Its rows would promise nothing, and that must not go unnoticed."""
+def test_an_unknown_outcome_value_is_refused(original: Original, tmp_path: Path) -> None:
+    """Its rows would promise nothing, which must not go unnoticed."""
     copy = Copy(original, tmp_path / "bundle")
     copy.change("ledger", {"outcome": "ACKED"}, outcome="acked", topic="plain", partition=0)
     with pytest.raises(BadEvidence, match='outcome is "ACKED" and must be'):
         copy.sealed()
 
 
-def test_whole_bundle_is_opened(bundle: Path) -> None:
+def test_an_undamaged_bundle_is_opened(bundle: Path) -> None:
     assert Bundle.open(bundle).complete

@@ -1,4 +1,4 @@
-"""What is planted is found: that kind, those records, nothing else. What is nearly wrong is acquitted."""
+"""Each planted defect is found with its kind and records and nothing else; each near miss is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.evidence.verdicts import FINDINGS
 from harness.model.finding import Kind
 from harness.model.verdict import Verdict
 from suites.planted.copies import Original
-from suites.planted.expected import Broken, Expected, said, sort_key
+from suites.planted.expected import Broken, Expected, records_of, sort_key
 from suites.planted.judging import Judged
 from suites.planted.table import PLANTS
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_planted(name: str, judged: dict[str, Judged]) -> None:
+def test_the_verdict_on_each_plant_is_exactly_as_expected(name: str, judged: dict[str, Judged]) -> None:
     found = judged[name]
     differences = list(_differences(found.expected, found.verdict))
     assert not differences, "\n".join([PLANTS[name].__doc__ or name, *differences])
-    assert _in_parquet(found) == _listed(found)
+    assert _in_parquet(found) == _expected_in_parquet(found)
 
 
 def _differences(expected: Expected, verdict: Verdict) -> Iterator[str]:
@@ -42,9 +42,9 @@ def _differences(expected: Expected, verdict: Verdict) -> Iterator[str]:
         ("excused", expected.excused, excused),
         ("explained", expected.explained, explained),
     ):
-        if said(findings) != sorted(wanted, key=sort_key):
+        if records_of(findings) != sorted(wanted, key=sort_key):
             details = [f"{f.detail} ({f.reader or 'no reader'})" for f in findings]
-            yield f"{what}: {said(findings)} instead of {sorted(wanted, key=sort_key)}: {details}"
+            yield f"{what}: {records_of(findings)} instead of {sorted(wanted, key=sort_key)}: {details}"
     wrong_ack_offset = [note for note in verdict.notes if note.startswith("wrong_ack_offset:")]
     wanted_note = [f"wrong_ack_offset: {expected.wrong_ack_offset} records"] if expected.wrong_ack_offset else []
     if [" ".join(note.split()[:3]) for note in wrong_ack_offset] != wanted_note:
@@ -60,12 +60,12 @@ def _in_parquet(found: Judged) -> set[Broken]:
     )
 
 
-def _listed(found: Judged) -> set[Broken]:
+def _expected_in_parquet(found: Judged) -> set[Broken]:
     wanted = found.expected.broken | found.expected.excused | found.expected.explained
     return set() if found.expected.by_documents else wanted
 
 
-def test_every_kind_is_planted_and_has_its_near_miss(judged: dict[str, Judged]) -> None:
+def test_every_kind_has_a_plant_and_a_near_miss(judged: dict[str, Judged]) -> None:
     kinds = {kind.value for kind in Kind}
     planted = {one[0] for found in judged.values() for one in found.expected.broken}
     assert planted == kinds
@@ -77,8 +77,8 @@ def _near_misses(kind: str) -> list[str]:
     return [name for name in PLANTS if name.startswith(aliases.get(kind, (f"near_{kind}",)))]
 
 
-def test_the_original_holds_what_plants_need(original: Original) -> None:
-    """A run without aborts, deleted segments or commits would make plants of them say nothing."""
+def test_the_original_run_has_what_plants_need(original: Original) -> None:
+    """Without aborts, deleted segments or commits, plants in them would prove nothing."""
     assert original.rows("transactions", outcome="committed")
     assert original.rows("transactions", outcome="aborted")
     assert {row["group"] for row in original.rows("offset_commits")} == {"readers", "payments", "workers"}

@@ -1,4 +1,4 @@
-"""One Spark session for all of these; the fixture `spark` comes from fixtures/plugin.py."""
+"""The fixture `spark` (fixtures/plugin.py) needs JAVA_HOME."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-# The session starts on whatever Java is at hand; harness.verify itself leaves that to its caller.
+# The session uses the Java on PATH; harness.verify leaves JAVA_HOME to its caller.
 if "JAVA_HOME" not in os.environ and (java := shutil.which("java")):
     os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)

@@ -1,4 +1,4 @@
-"""What may go wrong, as edits of a log before everybody reads it, or of what one reader tells."""
+"""Defects, as edits of a log before all readers read it, or of what one reader reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Edit = Callable[[History], None]
 
 
 def lose(offset: int, partition: int = 0) -> Edit:
-    """The record is gone for every reader; a control record stands where it stood."""
+    """The record is missing for every reader; a control record is at its offset."""
 
     def edit(history: History) -> None:
         history.logs[partition][offset].stream = -1
@@ -20,7 +20,7 @@ def lose(offset: int, partition: int = 0) -> Edit:
 
 
 def taken(*offsets: int, partition: int = 0) -> Edit:
-    """A cleaner took the records of every copy: nothing stands where they stood."""
+    """A cleaner removed the records from every copy: nothing is at their offsets."""
 
     def edit(history: History) -> None:
         for offset in offsets:
@@ -48,7 +48,7 @@ def append(stream: int, seq: int, partition: int = 0, **more: Any) -> Edit:
 
 
 def swap(first: int, second: int, partition: int = 0) -> Edit:
-    """Two records change places, for every reader; their sends told no offsets."""
+    """Two records are exchanged, for every reader; their acknowledgements had no offsets."""
 
     def edit(history: History) -> None:
         log = history.logs[partition]
@@ -60,7 +60,7 @@ def swap(first: int, second: int, partition: int = 0) -> Edit:
 
 
 def start_at(offset: int, partition: int = 0) -> Edit:
-    """The log of every replica starts there; live readers were before that."""
+    """The log of every replica starts there; live readers had read before."""
 
     def edit(history: History) -> None:
         history.starts[partition] = offset
@@ -69,7 +69,7 @@ def start_at(offset: int, partition: int = 0) -> Edit:
 
 
 def show(offset: int, partition: int = 0) -> Edit:
-    """Committed readers are given a record of a transaction that was aborted."""
+    """read_committed readers receive a record of an aborted transaction."""
 
     def edit(history: History) -> None:
         history.logs[partition][offset].visible = True
@@ -78,7 +78,7 @@ def show(offset: int, partition: int = 0) -> Edit:
 
 
 def hide(offset: int, partition: int = 0) -> Edit:
-    """Committed readers are not given a record that they should be."""
+    """read_committed readers do not receive a record that they should receive."""
 
     def edit(history: History) -> None:
         history.logs[partition][offset].visible = False
@@ -93,7 +93,7 @@ def contract(built: Built, **settings: Any) -> Built:
 
 
 def stuck(built: Built, position: int) -> Built:
-    """The drain stopped at a position, and shows nothing from there on."""
+    """The drain stopped at a position, and returns nothing from there on."""
     built.tables["observations"] = [
         row for row in built.tables["observations"] if row["kind"] != "drain" or row["offset"] < position
     ]
@@ -104,18 +104,25 @@ def stuck(built: Built, position: int) -> Built:
 
 
 def without_drain(built: Built, offset: int) -> Built:
-    """Both drains say nothing of an offset that they went past; batches show a control record there."""
+    """Both drains pass an offset without returning it; batches show a control record there."""
     built.drop("observations", kind="drain", offset=offset)
     return built.change("batches", {"control": "other"}, base_offset=offset)
 
 
 def only_live(built: Built, offset: int) -> Built:
-    """After healing nobody but the live readers ever saw the record."""
+    """After healing only the live readers had received the record."""
     built.drop("observations", kind="replica", offset=offset)
     return without_drain(built, offset)
 
 
 def run_finished(built: Built, *, finished: bool) -> Built:
-    """A run that died half way, or not."""
+    """A run that finished, or not."""
     built.run["finished"] = built.complete = finished
     return built
+
+
+def sealed_by_other_client(history: Built) -> Built:
+    """Another client sealed the bundle."""
+    history.manifest["sealed_by"] = "hand"
+    history.run["groups_resume"] = False
+    return history

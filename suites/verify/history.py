@@ -1,16 +1,16 @@
-"""Tiny histories that can be read aloud, and legal by construction until a test changes them.
+"""Tiny histories in a short notation, legal by construction until a test changes them.
 
-One text a partition, one letter a record:
+One text for each partition, one letter for each record:
 
-    A  acked                      a  acked, but the broker told no offset
-    U  unknown, and it landed     u  unknown, and it did not
+    A  acked                      a  acked, without an offset
+    U  unknown, and written       u  unknown, and not written
     R  refused
     (AA) committed transaction    [AA] aborted
     {AA} unknown and committed    <AA> unknown and aborted
     |  a new leader               .  a second passes
     /  a new segment
 
-The n-th transaction of every partition is the same one. Everything is told by three brokers with one log: drains,
+The n-th transaction of every partition is the same one. Three brokers with the same log leave the evidence: drains,
 every replica, a live reader of each isolation, a group that commits, snapshots, batches.
 """
 
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Entry:
-    """What stands at one offset of the log. stream -1: a transaction's marker; -2: nothing, on no disk either."""
+    """One offset of the log. stream -1: the marker of a transaction; -2: nothing, on no disk either."""
 
     stream: int
     seq: int
@@ -49,7 +49,7 @@ class Entry:
 
 @dataclass
 class Built:
-    """Tables and documents of one history, for tests to change."""
+    """Tables and documents of one history, which tests may change."""
 
     name: str
     tables: dict[str, list[Row]]
@@ -62,11 +62,11 @@ class Built:
     manifest: Row = field(default_factory=lambda: {"sealed_by": "harness", "seed": 1, "release": None})
 
     def rows(self, table: str, **wanted: Any) -> list[Row]:
-        """Rows that match, as they stand in the table."""
+        """Rows that match; changing them changes the table."""
         return [row for row in self.tables[table] if all(row[k] == v for k, v in wanted.items())]
 
     def drop(self, table: str, **wanted: Any) -> Built:
-        """Takes rows away; at least one must match."""
+        """Removes rows; at least one must match."""
         gone = self.rows(table, **wanted)
         assert gone, f"nothing in {table} is {wanted}"
         self.tables[table] = [row for row in self.tables[table] if row not in gone]
@@ -99,7 +99,8 @@ class Built:
 
 
 class History:
-    """A log a partition, grown letter by letter; `build` makes the evidence that honest brokers and readers leave."""
+    """A log for each partition, written letter by letter; `build` makes the evidence that correct brokers and
+    readers leave."""
 
     def __init__(self, *partitions: str, name: str = "", acks: str = "all", idempotent: bool = True) -> None:
         self.name = name or " / ".join(partitions)
@@ -165,10 +166,10 @@ class History:
     def _place(partition: int) -> Row:
         return {"topic": "t", "topic_id": "T", "partition": partition}
 
-    # --- what honest brokers and readers leave ---
+    # --- the evidence of correct brokers and readers ---
 
     def build(self, edit: Callable[[History], None] | None = None) -> Built:
-        """The evidence. `edit` may change the log first, so that every reader tells of the change."""
+        """The evidence. `edit` may change the log first, so that every reader reports the change."""
         if edit is not None:
             edit(self)
         tables: dict[str, list[Row]] = {table: [] for table in TABLES}

@@ -1,4 +1,4 @@
-"""Many histories, one judgement: what tests of the verifier call."""
+"""Judges many histories at once: helpers for tests of the verifier."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from suites.verify.history import Built
 log = logging.getLogger(__name__)
 
 
-class Entered:
-    """Histories that wait for their judgement, with those of every other module that pytest has collected: most of what
-    one costs does not depend on how many are judged. To be made when a module is imported; changed no more after that.
-    """
+class HistoryBatch:
+    """Histories that are judged together with those of all other modules that pytest has collected, because most of
+    the cost of a judgement does not depend on their number. Create it at import; do not change the histories
+    afterwards."""
 
-    _waiting: ClassVar[list[Entered]] = []
+    _waiting: ClassVar[list[HistoryBatch]] = []
 
     def __init__(self, histories: Iterable[Built]) -> None:
         self._histories = list(histories)
@@ -35,7 +35,7 @@ class Entered:
         self._waiting.append(self)
 
     def verdicts(self, spark: SparkSession) -> list[Verdict]:
-        """The verdict on each of these, in their order. Who asks first has all that wait judged."""
+        """The verdict on each of these, in their order. The first call judges all waiting batches."""
         if self in self._waiting:
             together = self._waiting.copy()
             self._waiting.clear()
@@ -45,18 +45,18 @@ class Entered:
         return self._found
 
 
-def _judge_together(spark: SparkSession, entered: Sequence[Entered]) -> None:
-    """Leaves all without a verdict if a history breaks the judge or one of its checks: then each is judged by itself,
-    and only who brought that history is told so."""
+def _judge_together(spark: SparkSession, waiting: Sequence[HistoryBatch]) -> None:
+    """Leaves all batches without a verdict if a history breaks the judge or a check: then each batch is judged
+    separately, and only that one fails."""
     try:
-        found = verdicts(spark, [history for one in entered for history in one._histories])
+        found = verdicts(spark, [history for one in waiting for history in one._histories])
     except Exception:
         log.exception("the histories cannot be judged together")
         return
     if any(doubt.name.startswith("check_failed") for verdict in found for doubt in verdict.doubts):
         return
     each = iter(found)
-    for one in entered:
+    for one in waiting:
         one._found = list(islice(each, len(one._histories)))
 
 
@@ -93,5 +93,5 @@ def frames_of(spark: SparkSession, histories: Sequence[Built]) -> Frames:
 
 
 def reported(verdict: Verdict) -> list[str]:
-    """What condemns, as short texts: kind, and how many records."""
+    """Findings that condemn, as short texts: kind and number of records."""
     return sorted(f"{f.kind.value} {f.count}" for f in verdict.findings if f.condemns)

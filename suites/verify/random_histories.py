@@ -1,4 +1,4 @@
-"""Histories at random: legal ones in all their variety, and ones with a single thing wrong in them."""
+"""Random histories: legal ones in all variety, and ones with a single defect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BRACKETS = ("()", "()", "[]", "{}", "<>")
 
 
 def texts(rng: Random) -> list[str]:
-    """One text a partition; the n-th transaction is of one kind on all of them."""
+    """One text for each partition; the n-th transaction has the same outcome on all of them."""
     kinds = [rng.choice(BRACKETS) for _ in range(4)]
     return [_text(rng, kinds) for _ in range(rng.randint(1, 3))]
 
@@ -28,7 +28,7 @@ def _text(rng: Random, kinds: list[str]) -> str:
 
 
 def history_of(rng: Random) -> History:
-    """A legal log, part of which retention may have taken."""
+    """A legal log, of which retention may have deleted the start."""
     history = History(*texts(rng))
     if rng.random() < 0.3:
         history.starts = [rng.randint(0, len(log) - 1) for log in history.logs]
@@ -36,14 +36,14 @@ def history_of(rng: Random) -> History:
 
 
 def legal(rng: Random, edit: Callable[[History], None] | None = None) -> Built:
-    """A legal history with all that readers and groups may do; `edit` may spoil its log."""
+    """A legal history with everything that readers and groups may do; `edit` may change its log."""
     history = history_of(rng)
     built = history.build(edit)
-    return vary(rng, history, built)
+    return varied(rng, history, built)
 
 
-def vary(rng: Random, history: History, built: Built) -> Built:
-    """What differs from run to run without being wrong."""
+def varied(rng: Random, history: History, built: Built) -> Built:
+    """Adds differences between runs that are legal."""
     kept = [len(log) - start for log, start in zip(history.logs, history.starts, strict=True)]
     if any(history.starts):
         contract(built, retention_bytes=100 * min(kept))
@@ -54,7 +54,7 @@ def vary(rng: Random, history: History, built: Built) -> Built:
 
 
 def _live_readers(rng: Random, built: Built, partition: int, end: int) -> None:
-    """They come late, stop early, and are moved about in between; a group reads some records twice."""
+    """Readers start late, stop early and change sessions; a group reads some records twice."""
     for reader in ("live", "peek"):
         low, high = sorted((rng.randint(0, end), rng.randint(0, end)))
         rows = built.rows("observations", reader=reader, partition=partition)
@@ -75,7 +75,7 @@ def _live_readers(rng: Random, built: Built, partition: int, end: int) -> None:
 
 
 def _commits(rng: Random, built: Built, partition: int) -> None:
-    """The last commit may never have been answered, and may have counted or not."""
+    """The last commit may be unanswered, and may have counted or not."""
     first, last = built.rows("offset_commits", partition=partition)
     if rng.random() < 0.3:
         last["outcome"] = "unknown"
@@ -85,21 +85,21 @@ def _commits(rng: Random, built: Built, partition: int) -> None:
                 row["offset"] = reported
 
 
-# --- one thing wrong ----------------------------------------------------------------------------------------------
+# --- one defect --------------------------------------------------------------------------------------------------
 
-Wrong = tuple[Built, set[str]]
+Defect = tuple[Built, set[str]]
 
 
-def spoiled(rng: Random) -> tuple[str, Built, set[str]]:
-    """A history with one thing wrong: what, the history, and the kinds that must be found, all of them."""
-    name = rng.choice(sorted(WRONGS))
-    while (wrong := WRONGS[name](rng)) is None:
+def with_one_defect(rng: Random) -> tuple[str, Built, set[str]]:
+    """A history with one defect: its name, the history, and the kinds that must be found, no more and no fewer."""
+    name = rng.choice(sorted(DEFECTS))
+    while (wrong := DEFECTS[name](rng)) is None:
         pass
     return name, *wrong
 
 
 def _promised(history: History) -> list[tuple[int, int]]:
-    """(partition, offset) of records that were acked outside of transactions, and that retention left."""
+    """(partition, offset) of records that were acknowledged outside transactions and that retention kept."""
     acked = {(r["stream"], r["seq"]) for r in history.ledger if r["outcome"] == "acked" and r["txn_id"] is None}
     return [
         (partition, offset)
@@ -109,14 +109,14 @@ def _promised(history: History) -> list[tuple[int, int]]:
     ]
 
 
-def _everywhere(edit: Callable[[Random, History], bool], kinds: set[str]) -> Callable[[Random], Wrong | None]:
-    def spoil(rng: Random) -> Wrong | None:
+def _everywhere(edit: Callable[[Random, History], bool], kinds: set[str]) -> Callable[[Random], Defect | None]:
+    def defect(rng: Random) -> Defect | None:
         history = history_of(rng)
         if not edit(rng, history):
             return None
-        return vary(rng, history, history.build()), kinds
+        return varied(rng, history, history.build()), kinds
 
-    return spoil
+    return defect
 
 
 def _lose(rng: Random, history: History) -> bool:
@@ -132,16 +132,16 @@ def _copy(rng: Random, history: History) -> bool:
     return True
 
 
-def _invent(rng: Random, history: History) -> bool:
+def _never_sent(rng: Random, history: History) -> bool:
     append(rng.choice([1, 50]), 10_000)(history)
     return True
 
 
-def _refused_lands(rng: Random) -> Wrong | None:
+def _refused_lands(rng: Random) -> Defect | None:
     history = History(*[f"{text}R" for text in texts(rng)])
     row = rng.choice([row for row in history.ledger if row["seq"] == history.sent[row["stream"]] - 1])
     append(row["stream"], row["seq"], row["partition"])(history)
-    return vary(rng, history, history.build()), {"phantom"}
+    return varied(rng, history, history.build()), {"phantom"}
 
 
 def _misroute(_: Random, history: History) -> bool:
@@ -173,24 +173,24 @@ def _show_aborted(rng: Random, history: History) -> bool:
     return bool(hidden)
 
 
-def _start_too_far(rng: Random) -> Wrong | None:
-    """Retention by size took one record more than it may.
+def _start_too_far(rng: Random) -> Defect | None:
+    """Retention by size deleted one record too many.
 
-    Something stays on some disk: evidence without a single batch does not tell an empty disk from one that nobody read.
+    Some disk keeps a batch: evidence without any batch does not distinguish an empty disk from an unread one.
     """
     history = History(*texts(rng))
     partition, offset = rng.choice(_promised(history))
     if len(history.logs) == 1 and offset + 1 == len(history.logs[0]):
         return None
     history.starts[partition] = offset + 1
-    built = vary(rng, history, history.build())
+    built = varied(rng, history, history.build())
     kept = len(history.logs[partition]) - offset - 1
     return contract(built, retention_bytes=100 * (kept + 1)), {"log_start"}
 
 
-def _skipped(rng: Random) -> Wrong | None:
+def _skipped(rng: Random) -> Defect | None:
     history = history_of(rng)
-    built = vary(rng, history, history.build())
+    built = varied(rng, history, history.build())
     rows = built.rows("observations", reader="leader-committed", partition=0)
     offsets = sorted(row["offset"] for row in rows)
     if len(offsets) < 3:
@@ -201,15 +201,17 @@ def _skipped(rng: Random) -> Wrong | None:
     return built, {"skipped_read"}
 
 
-def _in_a_table(spoil: Callable[[Random, Built, int, int], None], kinds: set[str]) -> Callable[[Random], Wrong | None]:
-    def spoiled_table(rng: Random) -> Wrong | None:
+def _in_a_table(
+    defect: Callable[[Random, Built, int, int], None], kinds: set[str]
+) -> Callable[[Random], Defect | None]:
+    def with_table_defect(rng: Random) -> Defect | None:
         history = history_of(rng)
         places = _promised(history)
-        built = vary(rng, history, history.build())
-        spoil(rng, built, *rng.choice(places))
+        built = varied(rng, history, history.build())
+        defect(rng, built, *rng.choice(places))
         return built, kinds
 
-    return spoiled_table
+    return with_table_defect
 
 
 def _drop_from_replica(rng: Random, built: Built, partition: int, offset: int) -> None:
@@ -236,7 +238,8 @@ def _change_disk(rng: Random, built: Built, partition: int, offset: int) -> None
 
 
 def _drop_from_disk(rng: Random, built: Built, partition: int, offset: int) -> None:
-    """Not the first one: where retention is at work, it may have gone since the broker told where its log starts."""
+    """Not the first batch: where retention is active, it may have been deleted since the broker reported its log
+    start."""
     later = sorted({row["base_offset"] for row in built.rows("batches", partition=partition)})[1:]
     if offset in later:
         built.drop("batches", broker=rng.choice([1, 2, 3]), partition=partition, base_offset=offset)
@@ -244,15 +247,16 @@ def _drop_from_disk(rng: Random, built: Built, partition: int, offset: int) -> N
         _change_disk(rng, built, partition, offset)
 
 
-def _see_an_older_one(_: Random, built: Built, partition: int, offset: int) -> None:
-    """The group's reader was given the record in a batch of a leader before the one that wrote what is there."""
+def _received_with_older_epoch(_: Random, built: Built, partition: int, offset: int) -> None:
+    """The group's reader received the record in a batch of an older leader than the one that wrote the current
+    batch."""
     (seen,) = built.rows("observations", partition=partition, offset=offset, reader="leader-committed")
     who = {"reader": "peek", "kind": "live", "replica": None, "session": 9}
     built.tables["observations"].append(seen | who | {"leader_epoch": seen["leader_epoch"] - 1})
 
 
-def _see_and_lose(_: Random, built: Built, partition: int, __: int) -> None:
-    """A group's reader was given a record of unknown outcome that nobody else ever saw, above all others."""
+def _received_and_lost(_: Random, built: Built, partition: int, __: int) -> None:
+    """A group's reader received a record of unknown outcome above all others, and no other reader did."""
     rows = built.rows("observations", partition=partition, reader="leader-uncommitted")
     place = built.drained["partitions"][partition]
     end = place["high_watermark"] + 1
@@ -272,29 +276,29 @@ def _see_and_lose(_: Random, built: Built, partition: int, __: int) -> None:
     )
 
 
-def _forget_commit(_: Random, built: Built, partition: int, __: int) -> None:
+def _wrong_group_offset(_: Random, built: Built, partition: int, __: int) -> None:
     for row in built.drained["groups"]:
         if row["partition"] == partition:
             row["offset"] = 77_777
 
 
-WRONGS: dict[str, Callable[[Random], Wrong | None]] = {
-    "a promised record is nowhere": _everywhere(_lose, {"lost"}),
+DEFECTS: dict[str, Callable[[Random], Defect | None]] = {
+    "a promised record is missing": _everywhere(_lose, {"lost"}),
     "a record is there twice": _everywhere(_copy, {"duplicated"}),
-    "a record that nobody sent": _everywhere(_invent, {"phantom"}),
+    "a record that was never sent": _everywhere(_never_sent, {"phantom"}),
     "a refused record is there": _refused_lands,
-    "a record stands in another partition": _everywhere(_misroute, {"misrouted"}),
-    "two records change places": _everywhere(_swap, {"reordered"}),
-    "an aborted record is shown": _everywhere(_show_aborted, {"aborted_read"}),
+    "a record is in another partition": _everywhere(_misroute, {"misrouted"}),
+    "two records are exchanged": _everywhere(_swap, {"reordered"}),
+    "an aborted record is returned": _everywhere(_show_aborted, {"aborted_read"}),
     "the drain passes over a promised record": _in_a_table(_drop_from_drain, {"lost"}),
     "a replica lacks a record": _in_a_table(_drop_from_replica, {"replica_divergence"}),
     "a replica has another record": _in_a_table(_change_replica, {"replica_divergence"}),
     "a disk has another batch": _in_a_table(_change_disk, {"replica_divergence"}),
     "a disk lacks a batch": _in_a_table(_drop_from_disk, {"replica_divergence"}),
-    "a reader is given damage": _in_a_table(_damage, {"corrupt"}),
-    "a record was seen and is gone": _in_a_table(_see_and_lose, {"vanished"}),
-    "a record was seen and written again": _in_a_table(_see_an_older_one, {"vanished"}),
-    "a reader leaves out a record": _skipped,
-    "retention takes too much": _start_too_far,
-    "a group is told what nobody committed": _in_a_table(_forget_commit, {"commit_regressed"}),
+    "a reader receives a damaged record": _in_a_table(_damage, {"corrupt"}),
+    "a record was received and is missing": _in_a_table(_received_and_lost, {"vanished"}),
+    "a record was received and written again": _in_a_table(_received_with_older_epoch, {"vanished"}),
+    "a reader skips a record": _skipped,
+    "retention deletes too much": _start_too_far,
+    "a group gets an offset that was never committed": _in_a_table(_wrong_group_offset, {"commit_regressed"}),
 }

@@ -1,4 +1,4 @@
-"""How long acks took, and who got none: figures by window and by fault, which decide nothing."""
+"""Availability figures by window and fault; they decide nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered
+from suites.verify.judging import HistoryBatch
 
 S: Final = 1000 * MS
 _STEP: Final = {"do": "kill", "is_fault": True, "resolved": {}, "events": []}
 
 
 def acked_at(*times_s: float, text: str = "A", took_ms: float = 5) -> Built:
-    """Records that were acknowledged at these seconds, each called so long before."""
+    """Records acknowledged at these seconds, each sent this long before."""
     history = History(text * len(times_s)).build()
     for row, at_s in zip(history.tables["ledger"], times_s, strict=True):
         row["returned_ns"] = START_NS + int(at_s * S)
@@ -24,8 +24,8 @@ def acked_at(*times_s: float, text: str = "A", took_ms: float = 5) -> Built:
     return history
 
 
-def broken(history: Built, *faults: tuple[str, float, float]) -> Built:
-    """With faults of these names from one second to another."""
+def with_faults(history: Built, *faults: tuple[str, float, float]) -> Built:
+    """With faults of these names, each from one second to another."""
     spans = [(name, START_NS + int(a * S), START_NS + int(b * S)) for name, a, b in faults]
     history.run["windows"] = {
         "before": [START_NS, spans[0][1]],
@@ -39,24 +39,24 @@ def broken(history: Built, *faults: tuple[str, float, float]) -> Built:
     return history
 
 
-def reported(spark: SparkSession, entered: Entered) -> dict[str, Any]:
-    (verdict,) = entered.verdicts(spark)
+def reported(spark: SparkSession, batch: HistoryBatch) -> dict[str, Any]:
+    (verdict,) = batch.verdicts(spark)
     found: dict[str, Any] = verdict.facts["availability"]
     return found
 
 
 def waited(history: Built, called_s: dict[int, float]) -> Built:
-    """Of these records by their order, when they were called."""
+    """The send times of these records, by their order."""
     for n, at_s in called_s.items():
         history.tables["ledger"][n]["called_ns"] = START_NS + int(at_s * S)
     return history
 
 
 ACKED = waited(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), {3: 0.9, 4: 3.4})
-BY_WINDOW = Entered([broken(ACKED, ("kill", 1, 3))])
+BY_WINDOW = HistoryBatch([with_faults(ACKED, ("kill", 1, 3))])
 
 
-def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(spark: SparkSession) -> None:
+def test_a_request_open_during_a_fault_counts_as_during(spark: SparkSession) -> None:
     assert reported(spark, BY_WINDOW)["ack_ms"] == {
         "before": {"acks": 3, "p50": 4.0, "p99": 4.0},
         "during": {"acks": 1, "p50": 1600.0, "p99": 1600.0},
@@ -65,7 +65,7 @@ def test_latencies_go_by_window_and_who_waited_through_a_fault_waited_during_it(
 
 
 def given_after(history: Built, *delays_ms: float | None) -> Built:
-    """Each record was given to one live reader so long after its call; None = it does not say when."""
+    """Each record was received by one live reader this long after its send; None = unknown."""
     history.run["timestamps"] = "send"
     for row, delay_ms in zip(history.tables["ledger"], delays_ms, strict=True):
         for seen in history.tables["observations"]:
@@ -77,10 +77,10 @@ def given_after(history: Built, *delays_ms: float | None) -> Built:
 
 
 GIVEN = given_after(acked_at(0.1, 0.2, 0.3, 2.5, 3.5, 9.0, took_ms=4), 20, 40, None, 30, 10, 10)
-READS_BY_WINDOW = Entered([broken(GIVEN, ("kill", 1, 3))])
+READS_BY_WINDOW = HistoryBatch([with_faults(GIVEN, ("kill", 1, 3))])
 
 
-def test_reads_are_told_by_window_too(spark: SparkSession) -> None:
+def test_read_latencies_are_reported_by_window(spark: SparkSession) -> None:
     assert reported(spark, READS_BY_WINDOW)["read_ms"] == {
         "before": {"records": 2, "p50": 20.0, "p99": 40.0},
         "during": {"records": 1, "p50": 30.0, "p99": 30.0},
@@ -88,20 +88,20 @@ def test_reads_are_told_by_window_too(spark: SparkSession) -> None:
     }
 
 
-SET_BY_NOBODY = broken(given_after(acked_at(0.1, 0.2), 20, 40), ("kill", 1, 3))
-SET_BY_NOBODY.run["timestamps"] = None
-WITHOUT_TIMES = Entered([SET_BY_NOBODY])
+NOT_SET = with_faults(given_after(acked_at(0.1, 0.2), 20, 40), ("kill", 1, 3))
+NOT_SET.run["timestamps"] = None
+WITHOUT_TIMES = HistoryBatch([NOT_SET])
 
 
-def test_times_that_no_client_set_say_nothing_of_reads(spark: SparkSession) -> None:
+def test_read_latencies_need_timestamps_set_by_clients(spark: SparkSession) -> None:
     assert reported(spark, WITHOUT_TIMES)["read_ms"] == {}
 
 
 FAULTS = (("slow", 0.2, 4.5), ("cut", 0.5, 1.2), ("kill", 1.3, 4.5), ("flap", 3.0, 3.5))
-AMONG_FAULTS = Entered([broken(waited(acked_at(0.1, 0.9, 4.0, 4.1, 6.0), {2: 0.95, 4: 4.6}), *FAULTS)])
+AMONG_FAULTS = HistoryBatch([with_faults(waited(acked_at(0.1, 0.9, 4.0, 4.1, 6.0), {2: 0.95, 4: 4.6}), *FAULTS)])
 
 
-def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spark: SparkSession) -> None:
+def test_a_stall_belongs_to_the_most_recent_fault_active_for_most_of_it(spark: SparkSession) -> None:
     found = reported(spark, AMONG_FAULTS)
     others = ["slow", "cut", "flap"]
     assert found["longest_stall"] == {"place": "t/0", "s": 3.05, "fault": "kill", "also_open": others}
@@ -111,10 +111,10 @@ def test_a_stall_is_told_with_the_latest_fault_that_was_open_for_most_of_it(spar
 
 
 NOT_OPEN = (("over", 0.1, 0.95), ("kill", 1.3, 4.5), ("later", 4.0, 4.5))
-ALONE = Entered([broken(waited(acked_at(0.1, 0.9, 4.0), {2: 0.95}), *NOT_OPEN)])
+ALONE = HistoryBatch([with_faults(waited(acked_at(0.1, 0.9, 4.0), {2: 0.95}), *NOT_OPEN)])
 
 
-def test_what_was_over_or_had_not_begun_was_not_open(spark: SparkSession) -> None:
+def test_faults_outside_a_stall_are_not_listed_with_it(spark: SparkSession) -> None:
     found = reported(spark, ALONE)
     assert (found["longest_stall"]["also_open"], found["also_open"]) == ([], {})
     assert found["without_acks_s"] == {"over": {"t/0": 0.0}, "kill": {"t/0": 3.05}, "later": {"t/0": 0.0}}
@@ -122,50 +122,50 @@ def test_what_was_over_or_had_not_begun_was_not_open(spark: SparkSession) -> Non
 
 UNANSWERED = acked_at(0.1, 0.9, 5.0, 9.0, 9.1, 15.0)
 UNANSWERED.tables["ledger"][2].update(outcome="unknown", offset=None, called_ns=START_NS + S)
-GIVEN_UP = Entered([broken(waited(UNANSWERED, {3: 7.0}), ("kill", 1, 8.5))])
+GIVEN_UP = HistoryBatch([with_faults(waited(UNANSWERED, {3: 7.0}), ("kill", 1, 8.5))])
 
 
-def test_who_was_given_up_on_had_waited_too(spark: SparkSession) -> None:
-    """Nothing is acknowledged for eight seconds; what was sent at their beginning was given up on, and not what ended
-    them. What is sent in a pause is another matter."""
+def test_a_record_that_the_client_gave_up_counts_as_waiting(spark: SparkSession) -> None:
+    """Nothing is acknowledged for 8 s; the record sent at the start was given up, the one that ended the gap was
+    sent later. Records sent in a pause are another matter."""
     found = reported(spark, GIVEN_UP)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.0, "fault": "kill", "also_open": []}
     assert found["without_acks_s"] == {"kill": {"t/0": 8.0}}
 
 
-IDLE = Entered([broken(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3))])
+IDLE = HistoryBatch([with_faults(acked_at(0.1, 5.0, 5.1, 20.0), ("kill", 1, 3))])
 
 
-def test_nobody_waits_while_nobody_asks(spark: SparkSession) -> None:
-    """Bursts with pauses between them: the partition is idle, not unavailable."""
+def test_an_idle_partition_is_not_stalled(spark: SparkSession) -> None:
+    """Bursts with pauses: the partition is idle, not unavailable."""
     found = reported(spark, IDLE)
     assert (found["longest_stall"], found["without_acks_s"]) == (None, {"kill": {"t/0": 0.0}})
 
 
 REFUSED = acked_at(0.1, 0.2, 9.0)
 REFUSED.tables["ledger"][2].update(outcome="refused", offset=None, called_ns=START_NS + 3 * S)
-GIVEN_UP_AT_THE_END = Entered([broken(REFUSED, ("kill", 1, 8))])
+GIVEN_UP_AT_THE_END = HistoryBatch([with_faults(REFUSED, ("kill", 1, 8))])
 
 
-def test_what_is_given_up_on_at_the_end_was_waited_for(spark: SparkSession) -> None:
+def test_a_record_given_up_at_the_end_counts_as_waiting(spark: SparkSession) -> None:
     found = reported(spark, GIVEN_UP_AT_THE_END)
     assert found["longest_stall"] == {"place": "t/0", "s": 8.8, "fault": "kill", "also_open": []}
 
 
-def _without_windows(windows: Any) -> Entered:
+def _without_windows(windows: Any) -> HistoryBatch:
     history = waited(acked_at(0.1, 3.0), {1: 0.2})
     history.run["windows"] = windows
-    return Entered([history])
+    return HistoryBatch([history])
 
 
-@pytest.mark.parametrize("entered", [_without_windows(None), _without_windows({})], ids=["none", "empty"])
-def test_evidence_without_windows_has_stalls_all_the_same(spark: SparkSession, entered: Entered) -> None:
-    found = reported(spark, entered)
+@pytest.mark.parametrize("batch", [_without_windows(None), _without_windows({})], ids=["none", "empty"])
+def test_evidence_without_windows_has_stalls(spark: SparkSession, batch: HistoryBatch) -> None:
+    found = reported(spark, batch)
     assert (found["ack_ms"], found["longest_stall"]["s"]) == ({}, 2.8)
 
 
 def _tier_caught_up() -> Built:
-    history = broken(acked_at(0.1, 0.2), ("kill", 0.2, 1), ("away", 1, 3), ("full", 4, 7))
+    history = with_faults(acked_at(0.1, 0.2), ("kill", 0.2, 1), ("away", 1, 3), ("full", 4, 7))
     for fault in history.steps[1:]:
         fault["do"] = "tier_outage"
     history.steps += [
@@ -176,18 +176,18 @@ def _tier_caught_up() -> Built:
     return history
 
 
-CAUGHT_UP = Entered([_tier_caught_up()])
+CAUGHT_UP = HistoryBatch([_tier_caught_up()])
 
 
-def test_how_long_a_tier_lags_is_told_by_the_wait_after_its_healing(spark: SparkSession) -> None:
+def test_the_lag_of_a_tier_is_measured_by_the_wait_after_its_healing(spark: SparkSession) -> None:
     assert reported(spark, CAUGHT_UP)["tier_caught_up_s"] == {"away": 2.0}
 
 
-MINUTE = Entered([waited(History("AA").build(), {1: 0})])
+MINUTE = HistoryBatch([waited(History("AA").build(), {1: 0})])
 
 
 def test_figures_decide_nothing(spark: SparkSession) -> None:
-    """A minute without acks, and every record there: whether that may be is for a reader to say."""
+    """A minute without acknowledgements and no record missing."""
     (verdict,) = MINUTE.verdicts(spark)
     assert verdict.status is Status.PASS
 
@@ -201,15 +201,15 @@ def committed_at(history: Built, *commits: tuple[int, float]) -> Built:
     ]
     member = {"reader": "grouped", "group": "g", "at_most_once": False, "reset": ""}
     history.run["contract"]["readers"] = {"grouped": member}
-    return broken(history, ("kill", 1.5, 9))
+    return with_faults(history, ("kill", 1.5, 9))
 
 
-HELD_UP = Entered([committed_at(acked_at(0.1, 0.2, 2.0), (2, 1.0), (3, 8.0))])
-IN_TIME = Entered([committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))])
+HELD_UP = HistoryBatch([committed_at(acked_at(0.1, 0.2, 2.0), (2, 1.0), (3, 8.0))])
+IN_TIME = HistoryBatch([committed_at(acked_at(0.1, 0.2, 7.9), (2, 1.0), (3, 8.0))])
 
 
 def test_a_group_waits_from_when_it_has_something_to_commit(spark: SparkSession) -> None:
-    """The record at offset 2 was acknowledged a second after 2 was committed, and the commit of it came at 8 s."""
+    """The record at offset 2 was acknowledged one second after the commit of 2, and its own commit came at second 8."""
     assert reported(spark, HELD_UP)["without_commits_s"] == {"kill": {"t/0": 6.0}}
 
 

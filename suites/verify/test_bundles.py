@@ -1,4 +1,4 @@
-"""Bundles on disk: several in one judgement, wherever they lie; what is written beside them."""
+"""Bundles on disk: several in one judgement, and what is written next to them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from harness.evidence.verdicts import read_verdict
 from harness.model.errors import BadEvidence
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
+from harness.verify.engine.case import too_large
 from suites.unit.evidence_examples import write_example
-from suites.verify.judging import reported
+from suites.verify.history import History
+from suites.verify.judging import reported, verdicts
 
 
 def example(folder: Path, *, whole: bool = False) -> Path:
@@ -40,7 +42,7 @@ NAMES = ("a b", "100%", LOSSY, "ü#", "plain", "torn")
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, tuple[Bundle, Verdict]]:
-    """Bundles in one judgement, each with its verdict. Nothing is wrong but in LOSSY."""
+    """Bundles judged together, each with its verdict. Only LOSSY has a defect."""
     folder = tmp_path_factory.mktemp("bundles")
     paths = [example(folder / name, whole=name != LOSSY) for name in NAMES]
     with (folder / "torn" / "reservations" / "app.jsonl").open("a") as lines:
@@ -49,12 +51,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dic
     return dict(zip(NAMES, zip(bundles, judge(bundles), strict=True), strict=True))
 
 
-def test_bundles_are_told_apart_wherever_they_lie(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+def test_bundles_with_any_folder_name_are_kept_apart(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
     assert {name: reported(v) for name, (_, v) in judged.items() if reported(v)} == {LOSSY: ["lost 1"]}
     assert [v.facts["records"]["acked"] for _, v in judged.values()] == [3] * len(NAMES)
 
 
-def test_the_verdict_and_every_record_stand_beside_the_evidence(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+def test_verdict_and_records_are_written_next_to_the_evidence(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
     (lossy, verdict), (clean, acquitted) = judged[LOSSY], judged["plain"]
     assert (verdict.status, acquitted.status) == (Status.FAIL, Status.PASS)
     assert read_verdict(lossy.path) == verdict
@@ -65,12 +67,12 @@ def test_the_verdict_and_every_record_stand_beside_the_evidence(judged: dict[str
     assert pq.read_table(clean.path / "findings.parquet").num_rows == 0
 
 
-def test_a_torn_last_line_of_reservations_is_no_stream(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
+def test_an_incomplete_last_line_of_reservations_is_ignored(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
     assert judged["torn"][1].status is Status.PASS
 
 
 @pytest.mark.usefixtures("spark")
-def test_evidence_may_lie_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_a_read_only_bundle_can_be_judged_without_writing(tmp_path: Path) -> None:
     bundle = opened(example(tmp_path / "b"))
     before = sorted(tmp_path.rglob("*"))
     (verdict,) = judge([bundle], write=False)
@@ -87,11 +89,36 @@ def test_a_document_that_lacks_something_is_named(tmp_path: Path) -> None:
         judge([opened(folder)])
 
 
-def test_nothing_to_judge_starts_nothing() -> None:
+def test_a_number_beyond_64_bits_is_refused_with_its_place(tmp_path: Path) -> None:
+    folder = example(tmp_path / "b")
+    reads = json.loads((folder / "reads.json").read_text())
+    reads[0]["position"] = 2**63
+    (folder / "reads.json").write_text(json.dumps(reads))
+    with pytest.raises(BadEvidence, match=rf"b/reads\.json: reads\[0\]\.position is {2**63}, which does not fit"):
+        judge([opened(folder)])
+
+
+def test_the_largest_numbers_of_64_bits_are_accepted() -> None:
+    fits = {"a": [2**63 - 1, 1 - 2**63, True, "9" * 30, None, {"b": 0.5}]}
+    assert list(too_large(fits, "run")) == []
+    assert list(too_large({"a": [1, {"b": -(2**63) - 1}]}, "run")) == [("run.a[1].b", -(2**63) - 1)]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_a_history_with_a_number_beyond_64_bits_is_refused(spark: SparkSession, number: int) -> None:
+    """As null it would mean that the log end is unknown, and every loss beyond it would become a doubt."""
+    history = History("AAA").build()
+    for log in history.drained["partitions"][0]["logs"]:
+        log["log_end"] = number
+    with pytest.raises(BadEvidence, match=rf"the evidence has the number {number}, which does not fit into 64 bits"):
+        verdicts(spark, [history])
+
+
+def test_no_bundles_start_no_spark() -> None:
     assert judge([]) == []
 
 
-def test_every_session_of_a_process_is_one(spark: SparkSession) -> None:
+def test_a_process_has_one_session(spark: SparkSession) -> None:
     from harness.verify.engine.session import open_session
 
     assert open_session() is spark

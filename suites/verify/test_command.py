@@ -1,4 +1,5 @@
-"""`durability verify` as a user meets it: another client's history, written by hand from FORMAT.md, judged by Spark."""
+"""`durability verify` for a user: evidence of another client, written by hand as FORMAT.md describes, judged by
+Spark."""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    folder = write_example(tmp_path / "by_hand")
+    folder = write_example(tmp_path / "sealed_by_other_client")
     seal_directory(folder)
     return folder
 
 
-def test_the_lost_record_of_the_format_is_found_and_nothing_else_is_said(example: Path) -> None:
+def test_the_lost_record_of_the_example_is_the_only_finding(example: Path) -> None:
     done = durability("verify", str(example), "--json")
     assert done.returncode == Exit.FAIL, done.stderr
     verdict = json.loads(done.stdout)
@@ -50,7 +51,7 @@ def test_the_lost_record_of_the_format_is_found_and_nothing_else_is_said(example
 @pytest.mark.parametrize(
     ("master", "why"), [("local[x]", "Could not parse Master URL"), ("moon", "spark, k8s, or local")]
 )
-def test_a_master_that_is_none_is_one_sentence(example: Path, master: str, why: str) -> None:
+def test_an_unusable_master_is_reported_in_one_sentence(example: Path, master: str, why: str) -> None:
     done = durability("verify", str(example), "--master", master)
     assert done.returncode == Exit.USAGE, done.stderr
     (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("durability:")]
@@ -60,7 +61,7 @@ def test_a_master_that_is_none_is_one_sentence(example: Path, master: str, why: 
     assert not (example / "verdict.json").exists()
 
 
-def test_every_kind_of_finding_is_listed_with_who_looks_for_it() -> None:
+def test_every_kind_of_finding_is_listed() -> None:
     done = durability("list", "checks")
     assert done.returncode == 0, done.stderr
     assert {kind.value for kind in Kind} <= {line.split()[0] for line in done.stdout.splitlines()[1:]}

@@ -1,4 +1,4 @@
-"""What steps on disks mean to the judge: what a run did not try."""
+"""Steps on disks: what a verdict lists as not covered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def case(*steps: dict[str, Any]) -> Any:
     return cast(Any, SimpleNamespace(steps=steps))
 
 
-def test_only_what_bit_was_tried() -> None:
+def test_only_steps_with_an_effect_count_as_tested() -> None:
     everything = list(_COVERED_BY)
     assert _not_covered(case(step("kill"))) == everything
     assert _not_covered(case(step("damage", held=False))) == everything

@@ -1,4 +1,4 @@
-"""Every reason why a run proves too little, on a history that is clean otherwise."""
+"""Every doubt, on a history without other defects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import Built, History
-from suites.verify.judging import Entered, verdicts
+from suites.verify.judging import HistoryBatch, verdicts
 
 
 def changed(edit: Callable[[Built], Any], text: str = "AAAA") -> Built:
@@ -46,7 +46,7 @@ def configured(**settings: str) -> Built:
 
 
 def stopped(reset: str, committed: int | None = None) -> Built:
-    """A member of a group was given only the first record, and refused to begin anywhere else."""
+    """A member of a group received only the first record, and refused to start anywhere else."""
     built = floors(after=1)
     built.run["windows"]["after"][0] = built.rows("ledger")[2]["called_ns"]
     built.scenario["readers"] = [{"name": "grouped", "group": "g", "topics": ["t"]}]
@@ -65,9 +65,12 @@ SILENT: dict[str, Any] = {"ok": None, "waited_s": 0, "last_seen": "not asked"}
 CASES: dict[str, tuple[Built, list[str]]] = {
     "none": (History("AAAA").build(), []),
     "floors that are met": (floors(before=4, after=4), []),
-    "a reader that is to stop where it has no offset": (stopped("error"), []),
-    "a reader that is to stop where it has no offset, and has one": (stopped("error", committed=1), ["reader_behind"]),
-    "a reader that is to go on where it has no offset": (stopped("latest"), ["reader_behind"]),
+    "a reader with auto.offset.reset=error stopped without an offset": (stopped("error"), []),
+    "a reader with auto.offset.reset=error stopped although it had an offset": (
+        stopped("error", committed=1),
+        ["reader_behind"],
+    ),
+    "a reader with auto.offset.reset=latest stopped": (stopped("latest"), ["reader_behind"]),
     "too little before": (floors(before=5), ["floor_before"]),
     "too little during": (floors(during=1), ["floor_during"]),
     "too little after": (floors(after=5), ["floor_after"]),
@@ -84,25 +87,28 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: [row.update(stable=False) for row in b.drained["groups"]]),
         ["no_group_offsets"],
     ),
-    "no bite": (
+    "a fault without effect": (
         changed(lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}})),
         ["no_effect"],
     ),
-    "no bite at all": (changed(lambda b: b.steps[0].update(effect=None)), ["no_effect"]),
-    "an action need not bite": (changed(lambda b: b.steps[0].update(effect=None, is_fault=False)), []),
+    "a fault without a report of its effect": (changed(lambda b: b.steps[0].update(effect=None)), ["no_effect"]),
+    "an action needs no effect": (changed(lambda b: b.steps[0].update(effect=None, is_fault=False)), []),
     "unfinished": (run_finished(History("AAAA").build(), finished=False), ["unfinished"]),
-    "the read sticks": (stuck(History("AAAA").build(), 2), ["not_read", "not_reached", "not_reached"]),
-    "a replica's read sticks": (
+    "the drain is stuck": (stuck(History("AAAA").build(), 2), ["not_read", "not_reached", "not_reached"]),
+    "a replica's read is stuck": (
         changed(lambda b: b.reads[3].update(reached=False, stuck_reason="broker 1 served it")),
         ["not_reached"],
     ),
-    "a read says reached and is not": (changed(lambda b: b.reads[3].update(target=9)), ["not_reached"]),
-    "nothing was acked": (History("uu").build(), ["empty_ledger", "reader_saw_nothing", "empty_drain"]),
-    "nobody drained": (
+    "a read claims to have reached its target and did not": (
+        changed(lambda b: b.reads[3].update(target=9)),
+        ["not_reached"],
+    ),
+    "no record was acknowledged": (History("uu").build(), ["empty_ledger", "reader_saw_nothing", "empty_drain"]),
+    "no drain": (
         changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
         ["empty_drain", "not_read", "no_drain", "copy_not_read", "copy_not_read"],
     ),
-    "nobody drained as a live reader reads": (
+    "no drain with the isolation of a live reader": (
         changed(
             lambda b: (
                 b.drop("observations", reader="leader-uncommitted"),
@@ -111,7 +117,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["no_drain"],
     ),
-    "the replicas were read as nobody drained": (
+    "replicas were read with an isolation without a drain": (
         changed(
             lambda b: (
                 b.drop("observations", reader="leader-uncommitted"),
@@ -122,7 +128,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["reader_saw_nothing", "no_drain", "copy_not_read"],
     ),
-    "by hand, nobody read the replicas": (
+    "another client's bundle without reads of replicas": (
         changed(
             lambda b: (
                 b.drop("observations", kind="replica"),
@@ -132,15 +138,15 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         [],
     ),
-    "nobody read the replicas": (
+    "no reads of replicas": (
         changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
         ["copy_not_read"],
     ),
-    "the leader moved when its copy had been read": (
+    "the leader changed after its copy was read": (
         changed(lambda b: b.drained["partitions"][0].update(leader=2)),
         [],
     ),
-    "nobody read the replicas of transactions": (
+    "no reads of replicas with transactions": (
         changed(
             lambda b: (
                 b.drop("observations", kind="replica"),
@@ -154,7 +160,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: b.reads[2].update(served_by=[1])),
         ["served_by_another"],
     ),
-    "by hand, groups commit and nobody asks for them": (
+    "another client's bundle without group offsets": (
         changed(lambda b: (b.drained.update(groups=[]), b.manifest.update(sealed_by="hand"))),
         ["no_group_offsets"],
     ),
@@ -162,27 +168,27 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: (b.tables["batches"].clear(), b.run.update(capabilities=["disk.read"]))),
         ["no_batches"],
     ),
-    "a live reader saw nothing": (without("observations", reader="grouped"), ["reader_saw_nothing"]),
+    "a live reader received nothing": (without("observations", reader="grouped"), ["reader_saw_nothing"]),
     "no snapshot after healing": (changed(lambda b: b.cluster["snapshots"].pop()), ["no_snapshot"]),
     "a replica does not answer": (
         changed(lambda b: b.drained["partitions"][0]["logs"].pop()),
         ["replica_silent"],
     ),
     "the ISR is not full": (partition(isr=[1, 2]), ["isr_not_full"]),
-    "the leader tells no watermark": (partition(high_watermark=None), ["no_watermark"]),
-    "nobody asked whether it recovered": (run(recovered=SILENT), ["recovery_unknown"]),
+    "the leader reports no high watermark": (partition(high_watermark=None), ["no_watermark"]),
+    "the run did not wait for recovery": (run(recovered=SILENT), ["recovery_unknown"]),
     "a node stays down": (
         run(recovered={"ok": False, "waited_s": 90, "last_seen": "last saw 'not running: [2]'"}),
         ["not_back"],
     ),
-    "a client died, so that acks ceased": (
+    "a client died, so acknowledgements stopped": (
         run(
             recovered={"ok": False, "waited_s": 90, "last_seen": "no acks since healing on t-0"},
             doubts=[{"name": "producer", "text": "producer p died"}],
         ),
         ["producer", "not_back"],
     ),
-    "transactions end late": (
+    "transactions ended late": (
         run(transactions_settled={"ok": False, "waited_s": 75, "last_seen": "t-0 at 2 of 4"}),
         ["transactions_late"],
     ),
@@ -202,7 +208,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(lambda b: b.run["contract"]["topics"]["t"].update(replicas=4)),
         ["configs_differ"],
     ),
-    "nobody told the settings": (
+    "no broker reported the settings": (
         changed(lambda b: b.cluster["snapshots"][0].update(topic_configs={})),
         ["configs_unknown"],
     ),
@@ -213,17 +219,17 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
 }
 
-ENTERED = Entered(history for history, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
     """The verdict on each case."""
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_that_proves_too_little_says_why(name: str, judged: dict[str, Verdict]) -> None:
+def test_each_gap_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     expected = CASES[name][1]
     assert [doubt.name for doubt in verdict.doubts] == expected
@@ -235,7 +241,7 @@ def test_a_run_that_proves_too_little_says_why(name: str, judged: dict[str, Verd
 judging = import_module("harness.verify.judge")
 
 
-def test_a_check_that_breaks_is_a_doubt_and_the_others_still_speak(
+def test_a_failing_check_is_a_doubt_and_the_others_still_count(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> Any:
@@ -266,7 +272,7 @@ def test_a_check_that_breaks_is_a_doubt_and_the_others_still_speak(
     assert 'NumberFormatException: For input string: "nine"' in said["java"]
 
 
-def test_what_breaks_before_the_checks_is_a_doubt_of_each_that_needs_it(
+def test_a_failing_input_is_a_doubt_for_each_check_that_needs_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> Any:
@@ -281,7 +287,7 @@ def test_what_breaks_before_the_checks_is_a_doubt_of_each_that_needs_it(
     assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in needy]
 
 
-def test_an_interrupt_drops_the_queries_that_wait(spark: SparkSession) -> None:
+def test_an_interrupt_cancels_waiting_queries(spark: SparkSession) -> None:
     go_on = Event()
     waiting: list[Future[bool]] = []
 

@@ -1,4 +1,4 @@
-"""Histories of all modules are judged in one go, and none of them answers for another."""
+"""Histories of all modules are judged together, and none affects the verdict on another."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from suites.verify import judging
-from suites.verify.judging import Entered
+from suites.verify.judging import HistoryBatch
 
 FAILED = "check_failed:lost"
 
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The names of what was judged together, each time; nobody else waits."""
+    """The names of the histories of each judgement; no other batches wait."""
     times: list[list[str]] = []
 
     def verdicts(_: object, histories: Sequence[Any]) -> list[Any]:
@@ -27,38 +27,38 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return [SimpleNamespace(of=history.name, doubts=doubts) for history in histories]
 
     monkeypatch.setattr(judging, "verdicts", verdicts)
-    monkeypatch.setattr(Entered, "_waiting", [])
+    monkeypatch.setattr(HistoryBatch, "_waiting", [])
     return times
 
 
-def entered(*names: str) -> Entered:
-    return Entered(SimpleNamespace(name=name) for name in names)  # type: ignore[misc]
+def batch(*names: str) -> HistoryBatch:
+    return HistoryBatch(SimpleNamespace(name=name) for name in names)  # type: ignore[misc]
 
 
-def said(of: Entered) -> list[tuple[str, list[str]]]:
-    return [(verdict.of, [d.name for d in verdict.doubts]) for verdict in of.verdicts(None)]  # type: ignore[attr-defined, arg-type]
+def names_of(batch_: HistoryBatch) -> list[tuple[str, list[str]]]:
+    return [(verdict.of, [d.name for d in verdict.doubts]) for verdict in batch_.verdicts(None)]  # type: ignore[attr-defined, arg-type]
 
 
-def test_all_that_wait_are_judged_together_and_each_is_told_its_own(judged: list[list[str]]) -> None:
-    first, second = entered("a", "b"), entered("c")
-    assert said(second) == [("c", [])]
-    assert said(first) == [("a", []), ("b", [])]
+def test_waiting_batches_are_judged_together_and_each_gets_its_own_verdicts(judged: list[list[str]]) -> None:
+    first, second = batch("a", "b"), batch("c")
+    assert names_of(second) == [("c", [])]
+    assert names_of(first) == [("a", []), ("b", [])]
     assert judged == [["a", "b", "c"]]
-    assert said(entered("late")) == [("late", [])]
+    assert names_of(batch("late")) == [("late", [])]
     assert judged[1:] == [["late"]]
 
 
-def test_what_breaks_the_judge_breaks_it_for_nobody_else(judged: list[list[str]]) -> None:
-    well, broken = entered("a"), entered("breaks the judge")
-    assert said(well) == [("a", [])]
+def test_a_history_that_breaks_the_judge_fails_only_its_own_batch(judged: list[list[str]]) -> None:
+    sound, broken = batch("a"), batch("breaks the judge")
+    assert names_of(sound) == [("a", [])]
     for _ in range(2):
         with pytest.raises(KeyError, match="position"):
-            said(broken)
+            names_of(broken)
     assert judged[:2] == [["a", "breaks the judge"], ["a"]]
 
 
-def test_what_breaks_a_check_leaves_that_doubt_to_itself(judged: list[list[str]]) -> None:
-    well, broken = entered("a"), entered("breaks a check")
-    assert said(broken) == [("breaks a check", [FAILED])]
-    assert said(well) == [("a", [])]
+def test_a_history_that_breaks_a_check_makes_that_doubt_only_in_its_own_batch(judged: list[list[str]]) -> None:
+    sound, broken = batch("a"), batch("breaks a check")
+    assert names_of(broken) == [("breaks a check", [FAILED])]
+    assert names_of(sound) == [("a", [])]
     assert judged == [["a", "breaks a check"], ["breaks a check"], ["a"]]

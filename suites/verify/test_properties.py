@@ -1,51 +1,114 @@
-"""Random legal histories are never accused, random wrong ones always, and of exactly what is wrong with them."""
+"""Random histories: a legal one is never accused, and one with a single defect always is, of exactly that defect.
+
+Every run draws fresh seeds and prints them. VERIFY_SEEDS=7,9 or VERIFY_SEEDS=100-299 in the environment replays seeds;
+those in regression_seeds.txt are judged in every run.
+"""
 
 from __future__ import annotations
 
-from random import Random
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Final
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status
 from suites.verify.judging import reported, verdicts
-from suites.verify.random_histories import legal, spoiled
+from suites.verify.random_histories import legal, with_one_defect
 
-HISTORIES = 200
-SEEDS = st.lists(st.integers(0, 2**32), min_size=HISTORIES, max_size=HISTORIES, unique=True)
-# One example holds hundreds of histories, because one Spark query judges them all; a failure names the seed of its own.
-ONE_QUERY = settings(
-    max_examples=1,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+# One Spark query judges them all, so most of its cost does not depend on their number.
+HISTORIES: Final = 200
+REPLAYED: Final = "VERIFY_SEEDS"
+KEPT: Final = Path(__file__).with_name("regression_seeds.txt")
 
 
-@ONE_QUERY
-@given(seeds=SEEDS)
+def chosen_seeds(environment: Mapping[str, str], kept: str, draw: Random) -> list[int]:
+    """The seeds to replay; without any, the kept ones and fresh consecutive ones, HISTORIES together.
+
+    At least half of them are fresh.
+    """
+    if given := environment.get(REPLAYED):
+        ranges = [part.partition("-") for part in given.split(",")]
+        return [seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1)]
+    texts = [line.partition("#")[0].strip() for line in kept.splitlines()]
+    seeds = [int(text) for text in texts if text]
+    fresh = max(HISTORIES - len(seeds), HISTORIES // 2)
+    first = draw.getrandbits(40)
+    return [*seeds, *range(first, first + fresh)]
+
+
+def as_text(seeds: Iterable[int]) -> str:
+    """Seeds as `chosen_seeds` reads them, consecutive ones as a range."""
+    spans: list[list[int]] = []
+    for seed in seeds:
+        if spans and spans[-1][1] + 1 == seed:
+            spans[-1][1] = seed
+        else:
+            spans.append([seed, seed])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
+
+
+@pytest.fixture(scope="module")
+def seeds(request: pytest.FixtureRequest) -> list[int]:
+    """The seeds of this run, printed before anything is judged."""
+    chosen = chosen_seeds(os.environ, KEPT.read_text(encoding="utf-8"), SystemRandom())
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\nrandom histories; replay them with {REPLAYED}={as_text(chosen)}")
+    return chosen
+
+
+def how_to_go_on(failed: Mapping[int, object]) -> str:
+    """The failures, and how to replay and keep their seeds."""
+    lines = [f"  {seed}  # {what}" for seed, what in failed.items()]
+    again = f"replay with {REPLAYED}={','.join(map(str, failed))}, and add the seeds to {KEPT.name}:"
+    return "\n".join([again, *lines])
+
+
 def test_legal_histories_are_never_accused(spark: SparkSession, seeds: list[int]) -> None:
     histories = [legal(Random(seed)) for seed in seeds]
-    judged = verdicts(spark, histories)
     accused = {
-        (seed, history.name): (reported(verdict), [doubt.name for doubt in verdict.doubts])
-        for seed, history, verdict in zip(seeds, histories, judged, strict=True)
+        seed: f"{history.name}: {reported(verdict)}, doubts {[doubt.name for doubt in verdict.doubts]}"
+        for seed, history, verdict in zip(seeds, histories, verdicts(spark, histories), strict=True)
         if verdict.status is not Status.PASS
     }
-    assert accused == {}
+    assert not accused, how_to_go_on(accused)
 
 
-@ONE_QUERY
-@given(seeds=SEEDS)
-def test_one_thing_wrong_is_always_found_and_nothing_else(spark: SparkSession, seeds: list[int]) -> None:
-    histories = [spoiled(Random(seed)) for seed in seeds]
+def test_one_defect_is_always_found_and_nothing_else(spark: SparkSession, seeds: list[int]) -> None:
+    histories = [with_one_defect(Random(seed)) for seed in seeds]
     judged = verdicts(spark, [history for _, history, _ in histories])
     wrong = {
-        (seed, what, history.name): (reported(verdict), kinds)
+        seed: f"{what} in {history.name}: {reported(verdict)} instead of {sorted(kinds)}"
         for seed, (what, history, kinds), verdict in zip(seeds, histories, judged, strict=True)
         if {finding.kind.value for finding in verdict.findings if finding.condemns} != kinds
     }
-    assert wrong == {}
+    assert not wrong, how_to_go_on(wrong)
+
+
+def test_a_run_judges_kept_seeds_and_fresh_ones() -> None:
+    kept = "# a comment\n7\n\n9  # lost a record\n"
+    first, second = (chosen_seeds({}, kept, Random(run)) for run in (1, 2))
+    assert first[:2] == second[:2] == [7, 9]
+    assert len(first) == len(set(first)) == HISTORIES
+    assert not set(first[2:]) & set(second[2:])
+
+
+def test_kept_seeds_leave_room_for_fresh_ones() -> None:
+    kept = "\n".join(map(str, range(5 * HISTORIES)))
+    assert len(chosen_seeds({}, kept, Random(1))) == 5 * HISTORIES + HISTORIES // 2
+
+
+def test_seeds_can_be_replayed() -> None:
+    assert chosen_seeds({REPLAYED: "7,100-102"}, "9", Random(1)) == [7, 100, 101, 102]
+    run = chosen_seeds({}, "7\n9", Random(1))
+    assert chosen_seeds({REPLAYED: as_text(run)}, "", Random(2)) == run
+
+
+def test_a_failure_says_how_to_replay_it() -> None:
+    text = how_to_go_on({7: "AAA: ['lost 1']"})
+    assert f"{REPLAYED}=7, and" in text
+    assert "  7  # AAA: ['lost 1']" in text

@@ -1,4 +1,4 @@
-"""Figures of a verdict, and which step a moment belongs to: plain arithmetic, no Spark."""
+"""Figures of a verdict, and the steps of moments: arithmetic without Spark."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def step(name: str, start: int, end: int | None, *, fault: bool = True, held: bo
     }
 
 
-def test_no_loss_in_twelve_episodes_leaves_up_to_a_fifth_of_chance() -> None:
+def test_no_loss_in_twelve_episodes_bounds_the_chance_by_22_percent() -> None:
     figures = score(acked=1000, lost=0, excused=0, episodes=[f"e{n}" for n in range(12)], findings=[])
     assert (figures.episodes, figures.episodes_with_loss) == (12, 0)
     assert figures.loss_bound == pytest.approx(1 - 0.05 ** (1 / 12))
     assert (figures.share_raw, figures.nines_raw) == (1.0, None)
 
 
-def test_episodes_with_loss_are_counted_once_each() -> None:
+def test_each_episode_with_loss_counts_once() -> None:
     findings = [LOST, LOST, replace(LOST, step="kill_1"), replace(LOST, step="kill_3", excused_by="acks=0")]
     figures = score(acked=1000, lost=15, excused=5, episodes=["kill_1", "kill_2", "kill_3"], findings=findings)
     assert (figures.episodes, figures.episodes_with_loss) == (3, 2)
@@ -47,12 +47,12 @@ def test_episodes_with_loss_are_counted_once_each() -> None:
     assert figures.share_excused == pytest.approx(985 / 995)
 
 
-def test_a_loss_outside_of_every_episode_is_one_too() -> None:
+def test_a_loss_outside_every_episode_counts_as_an_episode() -> None:
     figures = score(acked=10, lost=5, excused=0, episodes=[], findings=[replace(LOST, step=None)])
     assert (figures.episodes, figures.episodes_with_loss, figures.loss_bound) == (1, 1, 1.0)
 
 
-def test_nothing_acked_is_no_share_at_all() -> None:
+def test_without_acknowledged_records_there_is_no_share() -> None:
     figures = score(acked=0, lost=0, excused=0, episodes=[], findings=[])
     assert (figures.share_raw, figures.share_excused, figures.nines_raw, figures.loss_bound) == (None, None, None, 1.0)
 
@@ -62,7 +62,7 @@ def test_nines(share: float | None, expected: float | None) -> None:
     assert nines(share) == (None if expected is None else pytest.approx(expected))
 
 
-def test_a_breach_outweighs_doubts_and_a_doubt_outweighs_silence() -> None:
+def test_a_finding_outweighs_doubts_and_a_doubt_outweighs_a_clean_result() -> None:
     excused = replace(LOST, excused_by="unclean election")
     assert status_of([], []) is Status.PASS
     assert status_of([excused], []) is Status.PASS
@@ -71,19 +71,19 @@ def test_a_breach_outweighs_doubts_and_a_doubt_outweighs_silence() -> None:
     assert status_of([replace(LOST, explained_by="the client")], []) is Status.PASS
 
 
-def test_a_moment_belongs_to_the_latest_fault_that_was_open() -> None:
+def test_a_moment_belongs_to_the_most_recent_active_fault() -> None:
     steps = [step("cut", 10, 50), step("wait", 20, None, fault=False), step("kill", 30, 40), step("late", 60, None)]
     at = {ns: step_at(steps, ns) for ns in (5, 15, 21, 35, 45, 55, 61, 70)}
     assert at == {5: None, 15: "cut", 21: "cut", 35: "kill", 45: "cut", 55: None, 61: "late", 70: None}
     assert step_at(steps, None) is None
 
 
-def test_only_faults_that_bit_are_episodes() -> None:
+def test_only_faults_with_an_effect_are_episodes() -> None:
     steps = [step("cut", 1, 2), step("missed", 3, 4, held=False), step("wait", 5, 6, fault=False)]
     assert episodes_of(steps) == ["cut"]
 
 
-def test_a_step_may_loosen_retention_unless_the_run_is_weakened() -> None:
+def test_a_step_may_shorten_retention_except_in_a_negative_control() -> None:
     built = History("AA").build()
     built.steps.append(
         step("shorter", START_NS, None, fault=False)
@@ -97,7 +97,7 @@ def test_a_step_may_loosen_retention_unless_the_run_is_weakened() -> None:
     assert limits_of(case, "t", START_NS + 2000 * MS).young_ms == START_NS // MS + 2000 - 604_800_000
 
 
-def test_a_week_of_retention_deletes_nothing_within_a_run() -> None:
+def test_a_week_of_retention_deletes_nothing_during_a_run() -> None:
     built = History("AA").build()
     assert not may_delete(case_of_history(built), "t")
     built.run["contract"]["topics"]["t"]["retention_bytes"] = 10

@@ -1,4 +1,5 @@
-"""One file a promise: a pure function from tables to the records that break it. None of them looks at a contract."""
+"""One file for each promise: pure functions from tables to the records that break it. No check looks at the
+contract."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame
 from harness.verify.checks.aborted_read import aborted_read
 from harness.verify.checks.commit_regressed import commit_regressed
 from harness.verify.checks.conflicting import conflicting
-from harness.verify.checks.corrupt import corrupt, ill_timed_records, mistyped, recompressed, turned_back
+from harness.verify.checks.corrupt import corrupt, ill_timed_records, time_back, wrong_codec, wrong_timestamp_type
 from harness.verify.checks.disks import disks
 from harness.verify.checks.duplicated import duplicated
 from harness.verify.checks.epoch_lookup import epoch_lookup
@@ -44,9 +45,9 @@ CHECKS: Final[dict[str, Check]] = {
     "reordered": lambda of: reordered(of.given),
     "corrupt": lambda of: corrupt(of.given),
     "timestamps": lambda of: ill_timed_records(of.drill),
-    "timestamp_types": lambda of: mistyped(of.given),
-    "log_times": lambda of: turned_back(of.given),
-    "codecs": lambda of: recompressed(of.given),
+    "timestamp_types": lambda of: wrong_timestamp_type(of.given),
+    "log_times": lambda of: time_back(of.given),
+    "codecs": lambda of: wrong_codec(of.given),
     "vanished": lambda of: vanished(of.compared),
     "conflicting": lambda of: conflicting(of.compared),
     "skipped_read": lambda of: skipped_read(of.compared),

@@ -13,6 +13,7 @@ from harness.verify.engine.tables import RECORD
 
 
 def aborted_read(drill: Drill) -> DataFrame:
-    """In the drain; what live readers and replicas showed beyond it is sorted out in `attribution`."""
+    """Records of aborted transactions in the read_committed drain. Those that only live readers or replicas received
+    are reclassified in `deduplicate.reclassify_aborted`."""
     aborted = drill.sent.where(F.col("txn") == TxnOutcome.ABORTED.value).select(*RECORD, "txn_id")
     return found(drill.read.where("rc AND intact").join(aborted, RECORD), Kind.ABORTED_READ, "drain", other="txn_id")

@@ -1,6 +1,6 @@
-"""What admins were promised, held against what every node said at the end: one small state machine a thing.
+"""Acknowledged admin operations, compared with what every node reports at the end: one state machine for each entity.
 
-The rows are few (an operation takes milliseconds of an admin's time), so the driver has them all.
+The rows are few, because an operation takes milliseconds, so they fit on the driver.
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE
 from harness.verify.sentences import promise
 
-ROWS_MAX: Final = 1_000_000  # of all bundles together; a run of an hour leaves a tenth of that
+ROWS_MAX: Final = 1_000_000  # over all bundles; a run of an hour leaves about a tenth of that
 LISTED_MAX: Final = 50  # of a kind
-MEANINGS: Final[Mapping[Kind, str]] = {
-    Kind.ADMIN_LOST: "An operation that was acknowledged to an admin is not to be seen afterwards.",
-    Kind.ADMIN_RESURRECTED: "What an acknowledged operation unmade (topic, setting, ACL, user) is there again.",
-    Kind.ADMIN_PHANTOM: "A topic, setting, ACL or user that nobody asked for, or that was refused for certain.",
-    Kind.METADATA_DIVERGENCE: "Nodes tell different things of the metadata, and no operation is under way.",
-}
+_NO_NODE: Final = "no node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +40,23 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The rows of one bundle."""
+class AdminReport:
+    """The rows of `admin_ops` and `admin_views` of one bundle."""
 
     ops: tuple[Operation, ...] = ()
     views: tuple[View, ...] = ()
 
     @property
     def last_phase(self) -> str | None:
-        """The last look after healing is the one that counts: what takes its time may have it."""
+        """The last snapshot after healing, which decides: propagation may take its time until then."""
         phases = {view.phase for view in self.views}
         return next((phase for phase in FINAL_PHASES if phase in phases), None)
 
 
 @dataclass(slots=True)
 class Operations:
-    """What comes of them. standing: acknowledged ones that alone decide what is to be seen; held: that are seen."""
+    """The result. standing: acknowledged operations that alone determine an entity's value; held: those whose value
+    was found."""
 
     findings: list[Finding] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
@@ -69,8 +65,8 @@ class Operations:
     held: int = 0
 
 
-def operations_of(given: Prepared) -> list[Told]:
-    """The rows of each bundle, on the driver. BadEvidence when there are more than any admin could have made."""
+def operations_of(given: Prepared) -> list[AdminReport]:
+    """The rows of each bundle, on the driver. BadEvidence when there are too many."""
     ops: dict[int, list[Operation]] = defaultdict(list)
     views: dict[int, list[View]] = defaultdict(list)
     for row in _rows(given.admin_ops):
@@ -78,7 +74,7 @@ def operations_of(given: Prepared) -> list[Told]:
     for row in _rows(given.admin_views):
         views[row.pop(BUNDLE)].append(View(**row))
     return [
-        Told(tuple(sorted(ops[n], key=lambda op: (op.called_ns, op.op))), tuple(views[n]))
+        AdminReport(tuple(sorted(ops[n], key=lambda op: (op.called_ns, op.op))), tuple(views[n]))
         for n in range(len(given.cases))
     ]
 
@@ -86,17 +82,19 @@ def operations_of(given: Prepared) -> list[Told]:
 def _rows(table: Any) -> Iterator[dict[str, Any]]:
     rows = table.limit(ROWS_MAX + 1).collect()
     if len(rows) > ROWS_MAX:
-        raise BadEvidence(f"more than {ROWS_MAX} rows of admins; judge fewer bundles at once")
+        raise BadEvidence(
+            f"the evidence has more than {ROWS_MAX} rows of admin operations; judge fewer bundles at once"
+        )
     return (row.asDict() for row in rows)
 
 
-def judged(case: Case, reported: Told) -> Operations:
+def judged(case: Case, reported: AdminReport) -> Operations:
     """The findings, doubts and figures of one case."""
     out = Operations(acked=sum(_acked(op) for op in reported.ops))
     if not case.complete:
         return out
     out.doubts += _doubts(case, reported)
-    if _silent(case, reported):  # nobody knows then who asked for what is there
+    if _has_silent_admin(case, reported):  # then it is unknown which operations caused the values
         return out
     ops: dict[str, list[Operation]] = defaultdict(list)
     for op in reported.ops:
@@ -122,7 +120,8 @@ def judged(case: Case, reported: Told) -> Operations:
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """One entity: what was done to it, and what each node says of it. before: None where nobody asked at first."""
+    """One entity: the operations on it, and what each node reports. before: None when no node was asked at the
+    start."""
 
     entity: str
     ops: Sequence[Operation]
@@ -132,7 +131,8 @@ class _Entity:
 
     @property
     def may_be(self) -> Legal:
-        """Asked of all nodes together, so that none is held to more than another."""
+        """The legal values, over the time span in which all nodes were asked, so that every node is judged by the
+        same rule."""
         asked_ns, at_ns = min(v.asked_ns for v in self.views), max(v.at_ns for v in self.views)
         first = self._values if self.before is None else self.before
         calm_ns = ((self.case.run.get("windows") or {}).get("after") or [0])[0]
@@ -140,7 +140,7 @@ class _Entity:
 
     @property
     def decided(self) -> bool:
-        """Whether one acknowledged operation says what it has to be."""
+        """Whether one acknowledged operation determines the value."""
         return self.may_be.decisive is not None and len(self.may_be.values) == 1
 
     @property
@@ -148,10 +148,10 @@ class _Entity:
         return {view.value for view in self.views}
 
     def findings(self) -> Iterator[Finding]:
-        """One for each value that has to be explained and cannot be; none when every node tells the same legal one.
+        """One finding for each value that no operation explains; none when every node reports the same legal value.
 
-        A value that nobody asked for is a phantom, whoever tells it. When some node tells a legal value, the operation
-        was not lost, and the others are behind or astray: they diverge.
+        A value that was never requested is a phantom, whichever node reports it. When some node reports a legal value,
+        the operation was not lost, and the other nodes diverge.
         """
         may_be = self.may_be
         phantoms = set() if self.before is None else self._values - self._asked_for() - self.before - {None}
@@ -172,7 +172,7 @@ class _Entity:
     def _finding(self, kind: Kind, value: str | None, may_be: Legal) -> Finding:
         op = may_be.decisive
         every = kind is Kind.METADATA_DIVERGENCE
-        reported = [self._say(one) for one in sorted(self._values, key=str)]
+        reported = [self._report(one) for one in sorted(self._values, key=str)]
         return Finding(
             kind=kind,
             topic=_topic(self.entity),
@@ -185,27 +185,27 @@ class _Entity:
         )
 
     def _because(self, kind: Kind, value: str | None, op: Operation | None) -> str:
-        last = _done(op) if op else "no operation on it was acknowledged"
+        last = _did(op) if op else "no operation on it was acknowledged"
         if kind is not Kind.ADMIN_PHANTOM:
             return last
         refused = next((o for o in self.ops if o.value == value and o.outcome == Outcome.REFUSED.value), None)
         if refused is None:
-            return f"nobody asked for {value}; {last}"
+            return f"no operation requested {value}; {last}"
         asked = (
-            f"only operation {refused.op} of {refused.writer} asked for {value}, and it was refused ({refused.error})"
+            f"only operation {refused.op} of {refused.writer} requested {value}, and it was refused ({refused.error})"
         )
         return f"{asked}; {last}"
 
-    def _say(self, value: str | None) -> str:
+    def _report(self, value: str | None) -> str:
         nodes = [view.node for view in self.views if view.value == value]
-        what = "that it is not there" if value is None else value
-        return f"{_nodes(nodes)} {'says' if len(set(nodes)) == 1 else 'say'} {what}"
+        what = "that it does not exist" if value is None else value
+        return f"{_nodes(nodes)} {'reports' if len(set(nodes)) == 1 else 'report'} {what}"
 
 
-def _done(op: Operation) -> str:
-    """What an acknowledged operation did, and when."""
-    after = "absent" if op.value is None else op.value
-    return f"operation {op.op} of {op.writer} ({op.kind}), acknowledged {_clock(op.returned_ns)} UTC, made it {after}"
+def _did(op: Operation) -> str:
+    """The result of an acknowledged operation, and its time."""
+    what = "deleted it" if op.value is None else f"set it to {op.value}"
+    return f"operation {op.op} of {op.writer} ({op.kind}), acknowledged at {_clock(op.returned_ns)} UTC, {what}"
 
 
 def _nodes(nodes: Iterable[int]) -> str:
@@ -219,7 +219,7 @@ def _clock(at_ns: int) -> str:
 
 
 def _topic(entity: str) -> str | None:
-    """The topic that an entity is or belongs to."""
+    """The topic that an entity is, or belongs to."""
     sort, _, rest = entity.partition(" ")
     return rest.split(" ")[0] if sort in (Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.REPLICAS) else None
 
@@ -229,7 +229,7 @@ def _acked(op: Operation) -> bool:
 
 
 def _listed(findings: Sequence[Finding]) -> list[Finding]:
-    """So many of each kind, and one more that says how many there are besides."""
+    """At most LISTED_MAX findings of each kind, and one more with the number of the others."""
     by_kind: dict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
@@ -237,25 +237,27 @@ def _listed(findings: Sequence[Finding]) -> list[Finding]:
     for kind, found in by_kind.items():
         listed += found[:LISTED_MAX]
         if (more := len(found) - LISTED_MAX) > 0:
-            listed.append(Finding(kind=kind, count=more, detail=f"{more} more things"))
+            listed.append(Finding(kind=kind, count=more, detail=f"{more} more entities"))
     return listed
 
 
-def _doubts(case: Case, reported: Told) -> Iterator[Doubt]:
-    """An admin that did too little, or nodes that nobody asked afterwards: nothing is proven of what was promised."""
+def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
+    """Doubts when an admin did too little, or nodes were not asked: then nothing is proven about its operations."""
     for admin in case.scenario.get("admin") or []:
         yield from _floors(case, admin, [op for op in reported.ops if op.writer == admin["name"]])
     if not reported.ops:
         return
     if reported.last_phase is None:
-        yield Doubt("no_admin_views", "admins did their work, and nobody asked the nodes for it after healing")
+        yield Doubt(
+            "no_admin_views", "admins performed operations, and the nodes were not asked for the results after healing"
+        )
         return
     if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in reported.views):
-        yield Doubt("no_admin_views", "nobody asked the nodes before the admins began")
-    yield from _unasked(case, reported)
+        yield Doubt("no_admin_views", "the nodes were not asked for their metadata before the admins started")
+    yield from _not_reported(case, reported)
 
 
-def _silent(case: Case, reported: Told) -> bool:
+def _has_silent_admin(case: Case, reported: AdminReport) -> bool:
     """Whether some admin of the scenario has no rows at all."""
     return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in reported.ops})
 
@@ -263,7 +265,7 @@ def _silent(case: Case, reported: Told) -> bool:
 def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:
     acked = [op for op in ops if _acked(op)]
     if not acked:
-        yield Doubt("no_operation", f"not one operation of admin {admin['name']} was acknowledged")
+        yield Doubt("no_operation", f"no operation of admin {admin['name']} was acknowledged")
         return
     windows = case.run.get("windows") or {}
     spans = {name: [windows[name]] for name in ("before", "after") if windows.get(name)}
@@ -271,12 +273,13 @@ def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> I
     for window, floor in (admin.get("floors") or {}).items():
         within = sum(any(first <= op.returned_ns <= last for first, last in spans.get(window, [])) for op in acked)
         if within < (floor or 0):
-            text = f"{within} operations of admin {admin['name']} acknowledged {window} the faults, {floor} wanted"
+            text = f"{within} operations of admin {admin['name']} were acknowledged {window} the faults"
+            text = f"{text}, and {floor} are required"
             yield Doubt(f"floor_{window}", text)
 
 
-def _unasked(case: Case, reported: Told) -> Iterator[Doubt]:
-    """Every broker has to have told of everything that was done; by hand, somebody has to."""
+def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
+    """Entities that a broker did not report. For evidence of other clients one reporting node suffices."""
     answered: dict[str, set[int]] = defaultdict(set)
     for view in reported.views:
         if view.phase == reported.last_phase:
@@ -288,6 +291,7 @@ def _unasked(case: Case, reported: Told) -> Iterator[Doubt]:
         if missing := brokers - answered[entity]:
             silent.update(f"broker {broker}" for broker in missing)
         elif not answered[entity]:
-            silent["anybody"] += 1
-    for who, entities in sorted(silent.items()):
-        yield Doubt("admin_unseen", f"{entities} things that admins worked on were not told of by {who} at the end")
+            silent[_NO_NODE] += 1
+    for node, entities in sorted(silent.items()):
+        verb = f"{node} reported" if node == _NO_NODE else f"{node} did not report"
+        yield Doubt("admin_unseen", f"at the end {verb} {entities} entities that admins changed")

@@ -1,4 +1,4 @@
-"""commit_regressed: the group's offset is below its last acknowledged commit, or one that nobody ever committed."""
+"""commit_regressed: a group's offset is below its last acknowledged commit, or was never committed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, RECORD, frame
 
-# A commit that was never answered may be carried out late, by a broker that had not read it yet.
+# An unanswered commit may be executed late, by a broker that had not read the request yet.
 _LATE_NS: Final = 60 * 10**9
 _AT: Final = [BUNDLE, "group", "topic", "partition"]
-_ASKED: Final[Columns] = {
+_QUESTION: Final[Columns] = {
     "asked": "int64",  # number of the question
     "group": "string",
     "topic": "string",
@@ -29,22 +29,23 @@ _ASKED: Final[Columns] = {
     "asked_ns": "int64",
     "answered_ns": "int64",
 }
-# What the first snapshot shows was committed before the run. It may go at any time: offsets of an idle group expire.
+# Offsets of the first snapshot were committed before the run. They may expire at any time while a group is idle.
 _FIRST: Final = -(2**62)
 
 
 def commit_regressed(drill: Drill) -> DataFrame:
-    """Every offset that a coordinator told, against the commits that were acknowledged before it was asked.
+    """Every offset that a coordinator reported, compared with the commits that were acknowledged before it was asked.
 
-    Legal: an acknowledged commit that was not over before a later one of them began (a broker may carry out two that
-    overlap in either order), whatever was tried after it until the answer, and a commit without an answer from shortly
-    before it. A commit inside a transaction counts from the transaction's end, and only if that committed. Whether one
-    of unknown outcome did, its records tell; offsets that had another fate are a torn transaction.
+    Legal are: an acknowledged commit that was not over before a later one began (a broker may execute two overlapping
+    commits in either order), any commit that was tried after it until the answer, and an unanswered commit from shortly
+    before it. A commit inside a transaction counts from the end of the transaction, and only if that committed. If the
+    outcome of the transaction is unknown, its records decide; offsets with another outcome than the records are a torn
+    transaction.
     """
     given = drill.given
     commits = _commits(drill).localCheckpoint()
-    asked = frame(given.spark, _ASKED, [row for n, case in enumerate(given.cases) for row in _asked(n, case)])
-    asked = asked.unionByName(_unasked(given, commits))
+    asked = frame(given.spark, _QUESTION, [row for n, case in enumerate(given.cases) for row in _questions(n, case)])
+    asked = asked.unionByName(_without_offset(given, commits))
     tried = asked.join(commits, _AT).where("called_ns <= answered_ns")
     key = [*_AT, "asked"]
     acked = (F.col("fate") == Outcome.ACKED.value) & (F.col("done_ns") <= F.col("asked_ns"))
@@ -89,14 +90,14 @@ def commit_regressed(drill: Drill) -> DataFrame:
 
 
 def _commits(drill: Drill) -> DataFrame:
-    """Commits with their fate, their place in time (`order_ns`), and when they were done.
+    """Commits with their outcome (`fate`), their place in time (`order_ns`), and when they were done.
 
-    `by_records`: the transaction's end was never answered, and its records tell what became of it.
+    `by_records`: the end of the transaction was never answered, and its records decide the outcome.
     """
     given = drill.given
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
     rows = given.offset_commits.where(given.complete).join(ends, [BUNDLE, "txn_id"], "left")
-    rows = rows.join(_reported_by_records(drill), [BUNDLE, "txn_id"], "left")
+    rows = rows.join(_decided_by_records(drill), [BUNDLE, "txn_id"], "left")
     fate = (
         F.when(F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value), F.col("outcome"))
         .when((F.col("ended") == TxnOutcome.ABORTED.value) | ~F.col("visible"), F.lit(Outcome.REFUSED.value))
@@ -129,7 +130,7 @@ def _commits(drill: Drill) -> DataFrame:
 
 
 def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
-    """(case, group, outcome, when asked, when done) of groups that declared steps deleted."""
+    """(case, group, outcome, when requested, when done) of groups that declared steps deleted."""
     return [
         (n, event["group"], event["outcome"], event["asked_ns"], event["at_ns"])
         for n, case in enumerate(given.cases)
@@ -139,7 +140,7 @@ def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
 
 
 def _deleted(given: Prepared, commits: DataFrame) -> DataFrame:
-    """Deletions of groups as commits of no offset, at each place where the group has ever committed one."""
+    """Deletions of groups, as commits of no offset at each place where the group ever committed one."""
     columns = {"group": "string", "fate": "string", "called_ns": "int64", "done_ns": "int64"}
     deletions = F.broadcast(frame(given.spark, columns, _deletions(given)))
     rows = commits.select(*_AT).distinct().join(deletions, [BUNDLE, "group"])
@@ -147,8 +148,8 @@ def _deleted(given: Prepared, commits: DataFrame) -> DataFrame:
     return rows.withColumn("by_records", F.lit(False)).select(*commits.columns)
 
 
-def _reported_by_records(drill: Drill) -> DataFrame:
-    """Transactions of unknown outcome of which read_committed shows records, or passed acknowledged ones by."""
+def _decided_by_records(drill: Drill) -> DataFrame:
+    """Transactions of unknown outcome of which read_committed returns records, or passed acknowledged ones."""
     rows = drill.sent.where(F.col("txn") == TxnOutcome.UNKNOWN.value)
     rows = at_place(rows.join(drill.shown.select(*RECORD, "rc"), RECORD, "left"), drill.given.places)
     shown = F.coalesce("rc", F.lit(False))
@@ -159,7 +160,7 @@ def _reported_by_records(drill: Drill) -> DataFrame:
     return by_txn.where("visible OR passed_n > 0").select(BUNDLE, "txn_id", "visible")
 
 
-def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _questions(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     if not case.complete:
         return
     snapshots = case.cluster["snapshots"]
@@ -175,32 +176,33 @@ def _asked(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _undecided(snapshot: Mapping[str, Any]) -> set[str]:
-    """Groups that were not asked for stable offsets, since a transaction hung: what they told may be older."""
+    """Groups that were not asked for stable offsets, because a transaction hung: their offsets may be older."""
     return {row["group"] for row in snapshot["groups"] if row.get("stable") is False}
 
 
 def never_decided(case: Case) -> set[str]:
-    """Groups of which no snapshot after the start tells a stable offset."""
+    """Groups for which no snapshot after the start has a stable offset."""
     later = [s for s in case.cluster["snapshots"] if s["phase"] != "start"]
     reported = {row["group"] for s in later for row in s["groups"]}
     return {group for group in reported if all(group in _undecided(s) for s in later)}
 
 
 def asks_for_groups(case: Case) -> bool:
-    """This harness always does. By hand, an empty list in every snapshot says that nobody asked."""
+    """Whether the run asked for group offsets. This harness always does; for others, an empty list in every snapshot
+    means no."""
     return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])
 
 
 def _asked_for(case: Case, snapshot: Mapping[str, Any]) -> Sequence[str | None]:
-    """Groups that a snapshot asked for: all of them (None), and of what others sealed those that it names."""
+    """Groups that a snapshot asked for: all (None); in bundles sealed by others, those that it names."""
     if case.manifest.get("sealed_by") == "harness":
         return [None]
     return sorted({row["group"] for row in snapshot["groups"]})
 
 
-def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
-    """For groups that a snapshot asked for: places with commits of which it tells nothing. Kafka leaves out what has no
-    offset, so silence is an answer."""
+def _without_offset(given: Prepared, commits: DataFrame) -> DataFrame:
+    """Places with commits for which a snapshot reports no offset, for groups that it asked for. Kafka leaves out
+    places without an offset, so a missing row is an answer."""
     asking, reported = [], []
     for n, case in enumerate(given.cases):
         for at, s in enumerate(case.cluster["snapshots"]):
@@ -223,6 +225,6 @@ def _unasked(given: Prepared, commits: DataFrame) -> DataFrame:
 
 
 def _topic_ids(given: Prepared) -> DataFrame:
-    """Coordinators know topics by name only."""
+    """Topic ids by name, because coordinators know topics only by name."""
     ids = given.offset_commits.groupBy(BUNDLE, "topic").agg(F.max("topic_id").alias("topic_id"))
     return F.broadcast(ids)

@@ -1,4 +1,4 @@
-"""conflicting: two readers, different records at one offset."""
+"""conflicting: two readers received different records at one offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.verify.engine.rows import found
 
 
 def conflicting(compared: Compared) -> DataFrame:
-    """Live readers against the drain of their isolation, and the two drains against each other."""
+    """Live readers compared with the drain of their isolation, and the two drains with each other."""
     live = found(compared.other.where("kind = 'live'"), Kind.CONFLICTING)
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     drains = compared.drains.where(different & F.col("intact") & F.col("drain_intact"))

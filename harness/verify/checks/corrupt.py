@@ -1,4 +1,4 @@
-"""corrupt: the payload, or the timestamp, is not what was sent."""
+"""corrupt: the payload, timestamp or codec of a record is not what was sent or configured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
 
 def corrupt(given: Prepared) -> DataFrame:
-    """Whatever any reader was given that does not certify itself, named by what was acknowledged at that offset."""
+    """Observations whose payload fails validation, identified by the record that was acknowledged at that offset."""
     damaged = (
         given.observations.where(~F.col("intact"))
         .groupBy(*PLACE, "offset")
@@ -35,16 +35,16 @@ def corrupt(given: Prepared) -> DataFrame:
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.join(damaged, [*PLACE, "offset"], "left_semi")
     sent = acked.groupBy(*PLACE, "offset").agg(F.max(F.struct("stream", "seq")).alias("acked"))
-    rows = damaged.join(sent, [*PLACE, "offset"], "left").withColumn("who", F.coalesce("acked", "decoded"))
-    return found(rows, Kind.CORRUPT, "payload", stream=F.col("who.stream"), seq=F.col("who.seq"))
+    rows = damaged.join(sent, [*PLACE, "offset"], "left").withColumn("record", F.coalesce("acked", "decoded"))
+    return found(rows, Kind.CORRUPT, "payload", stream=F.col("record.stream"), seq=F.col("record.seq"))
 
 
 def ill_timed_records(drill: Drill) -> DataFrame:
-    """Acknowledged records whose timestamp lies outside of the time from the send to its answer.
+    """Acknowledged records whose timestamp is outside the time from the send to its acknowledgement.
 
-    The client's time is that of the call (CreateTime), or so long before as its producer dates records back; the log's
-    own (LogAppendTime, KIP-32) lies before the answer: where run.json says so, since others may have times of their own
-    choice. What a step did to a broker's clock is the step's.
+    With CreateTime the timestamp is the time of the call, minus the time by which the producer backdates its records;
+    with LogAppendTime (KIP-32) it is before the acknowledgement. Judged only where run.json says that clients set the
+    send time. Clocks that a step changed are taken into account.
     """
     ours = [n for n, case in enumerate(drill.given.cases) if case.run.get("timestamps") == "send"]
     sent = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col(BUNDLE).isin(ours))
@@ -60,21 +60,22 @@ def ill_timed_records(drill: Drill) -> DataFrame:
     wrong = ill_timed("oldest_ms") | ill_timed("newest_ms")
     outside = without_wrong_clocks(rows.where(wrong), drill.given)
     outside = found(outside, Kind.CORRUPT, "timestamp", other="oldest_ms")
-    return outside.unionByName(_otherwise_timed(rows, drill.given))
+    return outside.unionByName(_other_time_than_reported(rows, drill.given))
 
 
-def _otherwise_timed(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Where they were acknowledged, and of another time than the client gave them or, where the log has times of its
-    own, than the leader told. An answer may tell none: then the client's own stands there, and says nothing."""
+def _other_time_than_reported(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Records at their acknowledged offset with another timestamp than the client set or, with LogAppendTime, than
+    the leader reported. When an acknowledgement reports no timestamp, the ledger has the client's own, and nothing
+    is judged."""
     declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
     rows = rows.join(declared, [BUNDLE, "topic"]).where("offset = reported AND timestamp_type = declared")
     other = F.when(F.col("oldest_ms") != F.col("reported_ms"), F.col("oldest_ms")).otherwise(F.col("newest_ms"))
     return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, "time_reported", other="reported_ms")
 
 
-def turned_back(given: Prepared) -> DataFrame:
-    """Batches of one leader whose log's own times (LogAppendTime) go back, further than clocks of one machine do: each
-    leader takes them from its clock as it appends. Where a step set a clock, nothing is judged."""
+def time_back(given: Prepared) -> DataFrame:
+    """Batches of one leader whose LogAppendTime is older than that of a batch before, by more than clocks of one
+    machine differ: a leader takes it from its clock at the append. Not judged where a step changed a clock."""
     clocked = [n for n, case in enumerate(given.cases) if any(wrong_clocks(case))]
     own = [row for row in _declared(given) if row[2] == "append"]
     topics = F.broadcast(frame(given.spark, _DECLARED, own))
@@ -102,17 +103,17 @@ def _declared(given: Prepared) -> list[tuple[int, str, str]]:
     ]
 
 
-def recompressed(given: Prepared) -> DataFrame:
-    """Batches on disk in another codec than the topic's `compression.type`, where that names one.
+def wrong_codec(given: Prepared) -> DataFrame:
+    """Batches on disk with another codec than the topic's `compression.type`, where that names one.
 
-    Leaders pack anew what comes in another codec, and what is copied and compacted keeps its own. Control batches are
-    never compressed. Where a step sets it, older batches may have the older one, and nothing is judged.
+    Leaders recompress batches that arrive with another codec; copying and compaction keep the codec. Control batches
+    are never compressed. Not judged where a step changes the setting, because older batches keep the older codec.
     """
     topics = [
         (n, name, "none" if topic.codec == "uncompressed" else topic.codec)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
-        if topic.codec != PRODUCER_CODEC and not _changed(case, name)
+        if topic.codec != PRODUCER_CODEC and not _changes_codec(case, name)
     ]
     declared = F.broadcast(frame(given.spark, _DECLARED, topics))
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
@@ -121,7 +122,7 @@ def recompressed(given: Prepared) -> DataFrame:
     return found(rows, Kind.CORRUPT, "codec", offset="base_offset", reader=reader)
 
 
-def _changed(case: Case, topic: str) -> bool:
+def _changes_codec(case: Case, topic: str) -> bool:
     return any(
         step["do"] == ALTER_TOPIC
         and step["args"].get("topic") == topic
@@ -130,8 +131,8 @@ def _changed(case: Case, topic: str) -> bool:
     )
 
 
-def mistyped(given: Prepared) -> DataFrame:
-    """Batches on disk whose timestamps are of another type than the topic's `message.timestamp.type` (KIP-32)."""
+def wrong_timestamp_type(given: Prepared) -> DataFrame:
+    """Batches on disk whose timestamp type is not the topic's `message.timestamp.type` (KIP-32)."""
     declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
     rows = rows.where("timestamp_type != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))

@@ -1,7 +1,8 @@
-"""replica_divergence as the disks show it: batches of one partition must be the same on every replica in sync.
+"""replica_divergence on disk: the batches of a partition must be the same on every in-sync replica.
 
-Only where the backend can read the brokers' files. Batches are copied as they are (leader epoch, producer, CRC). A
-leader may leave offsets out, and then they are lacking on every replica; what some of them have, the others lack.
+Only where the backend can read the brokers' files. Followers copy batches unchanged (leader epoch, producer, CRC). A
+leader may leave offsets out, which are then missing on every replica; offsets that only some replicas have are a
+divergence.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import may_delete
 
-# A damaged header may claim any range; so many offsets of it are named.
+# A damaged header may claim any range, so at most this many of its offsets are reported.
 _NAMED_MAX: Final = 10_000
 _COPY: Final = [*PLACE, "broker"]
 _COPIES: Final[Columns] = {
@@ -31,7 +32,7 @@ _COPIES: Final[Columns] = {
     "broker": "int32",
     "start": "int64",  # of this replica's log
     "end": "int64",  # the high watermark, or the end of this replica's log if that is lower
-    "moving": "bool",  # retention may have moved the start since; or the remote tier has what lies before its batches
+    "moving": "bool",  # retention may have moved the start since, or older batches are only in the remote tier
 }
 _SAME: Final = (
     "last_offset",
@@ -48,38 +49,38 @@ _SAME: Final = (
 def disks(given: Prepared) -> DataFrame:
     """Batches below the high watermark that differ, are missing on a replica, leave a hole, or fail their CRC."""
     copies = frame(given.spark, _COPIES, [row for n, case in enumerate(given.cases) for row in _copies(n, case)])
-    read = given.batches.select(BUNDLE, "broker").distinct()  # a disk that nobody could read says nothing
+    read = given.batches.select(BUNDLE, "broker").distinct()  # disks that were not read prove nothing
     on_disk = given.batches.join(F.broadcast(copies), _COPY).where("base_offset < end AND last_offset >= start")
     first = on_disk.groupBy(*_COPY).agg(F.min("base_offset").alias("first"))
     copies = copies.join(read, [BUNDLE, "broker"]).join(first, _COPY, "left")
-    # Where retention is at work, the first batch that is left tells how far it went; it may have taken them all.
+    # Where retention is active, the first remaining batch shows how far it went; it may have deleted all.
     moved = F.when(F.col("first").isNull(), F.col("end")).otherwise(F.greatest("start", "first"))
     copies = copies.withColumn("from", F.when(F.col("moving"), moved).otherwise(F.col("start")))
     copies = copies.where(F.col("from") < F.col("end"))
-    alike = on_disk.join(F.broadcast(copies.select(*_COPY)), _COPY, "left_semi")
+    compared = on_disk.join(F.broadcast(copies.select(*_COPY)), _COPY, "left_semi")
     common = copies.groupBy(*PLACE).agg(
         F.max("from").alias("common_from"), F.min("end").alias("common_end"), F.count("*").alias("copies")
     )
-    return union([_unequal(alike, common), _holes(alike, copies), _damaged(on_disk)])
+    return union([_different(compared, common), _holes(compared, copies), _damaged(on_disk)])
 
 
-def _unequal(on_disk: DataFrame, common: DataFrame) -> DataFrame:
-    alike = F.struct(*[F.coalesce(F.col(c).cast("string"), F.lit("")) for c in _SAME])
+def _different(on_disk: DataFrame, common: DataFrame) -> DataFrame:
+    compared = F.struct(*[F.coalesce(F.col(c).cast("string"), F.lit("")) for c in _SAME])
     shared = on_disk.drop("start", "end", "moving").join(F.broadcast(common), PLACE)
     shared = shared.where("base_offset >= common_from AND last_offset < common_end")
     grouped = shared.groupBy(*PLACE, "base_offset", "copies").agg(
-        F.count_distinct(alike).alias("forms"),
+        F.count_distinct(compared).alias("forms"),
         F.count_distinct("broker").alias("brokers_n"),
         F.max("last_offset").alias("last_offset"),
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
     )
     wrong = grouped.where("forms > 1 OR brokers_n < copies")
     reason = F.when(F.col("forms") > 1, F.lit("batch_differs")).otherwise(F.lit("batch_missing"))
-    return _named(wrong, F.col("base_offset"), F.col("last_offset"), reason, "brokers")
+    return _by_offset(wrong, F.col("base_offset"), F.col("last_offset"), reason, "brokers")
 
 
 def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
-    """Offsets that are in no batch of a broker, and that another broker has."""
+    """Offsets that are in no batch on one broker and that another broker has."""
     lacking = _lacking(on_disk, copies)
     marks = [
         lacking.select(*_COPY, F.col("low").alias("at"), F.lit(1).alias("lacks"), F.lit(0).alias("copy")),
@@ -87,7 +88,7 @@ def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
         copies.select(*_COPY, F.col("from").alias("at"), F.lit(0).alias("lacks"), F.lit(1).alias("copy")),
         copies.select(*_COPY, F.col("end").alias("at"), F.lit(0).alias("lacks"), F.lit(-1).alias("copy")),
     ]
-    # Only where somebody lacks something. Between two marks each broker has all or nothing.
+    # Only where some broker lacks offsets. Between two marks each broker has all or nothing.
     marked = union(marks).join(F.broadcast(lacking.select(*PLACE).distinct()), PLACE, "left_semi")
     marked = marked.groupBy(*_COPY, "at").agg(F.sum("lacks").alias("lacks"), F.sum("copy").alias("copy"))
     grid = marked.select(*PLACE, "at").distinct().join(F.broadcast(copies.select(*_COPY)), PLACE)
@@ -109,11 +110,11 @@ def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
         .where("lacking_n > 0 AND lacking_n < copies_n")
         .withColumn("broker", F.explode("lacking"))
     )
-    return _named(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
+    return _by_offset(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
 
 
 def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
-    """Offsets from `low` to `high` that a broker lacks: before its first batch, between two, after its last one."""
+    """Offsets `low` to `high` that a broker lacks: before its first batch, between two, or after its last."""
     lane = Window.partitionBy(*_COPY).orderBy("base_offset")
     rows = on_disk.join(F.broadcast(copies.select(*_COPY, "from")), _COPY)
     expected = F.coalesce(F.lag("last_offset").over(lane) + 1, "from")
@@ -129,11 +130,13 @@ def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def _damaged(on_disk: DataFrame) -> DataFrame:
-    return _named(on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit("batch_crc"), "broker")
+    return _by_offset(
+        on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit("batch_crc"), "broker"
+    )
 
 
-def _named(batches: DataFrame, low: Column, high: Column, reason: Column, broker: str) -> DataFrame:
-    """One row an offset, as in every finding."""
+def _by_offset(batches: DataFrame, low: Column, high: Column, reason: Column, broker: str) -> DataFrame:
+    """One row for each offset, as in every finding."""
     bounded = F.least(F.greatest(low, high), low + _NAMED_MAX - 1)
     rows = batches.withColumn("offset", F.explode(F.sequence(low, bounded)))
     return found(rows, Kind.REPLICA_DIVERGENCE, reason, reader=F.concat(F.lit("broker "), F.col(broker).cast("string")))

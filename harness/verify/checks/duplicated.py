@@ -1,4 +1,4 @@
-"""duplicated: one record at two offsets."""
+"""duplicated: one record is at two offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from harness.verify.engine.tables import PLACE, RECORD
 
 
 def duplicated(drill: Drill) -> DataFrame:
-    """Every copy of a record after the first on its partition. Either isolation counts: an aborted copy is one too."""
+    """Every copy of a record after the first on its partition. Copies that only one isolation returns count, too: an
+    aborted copy is a copy."""
     copies = Window.partitionBy(*RECORD, *PLACE[1:])
     rows = drill.read.withColumn("first", F.min("offset").over(copies)).where("offset > first AND stream >= 0")
     return found(rows, Kind.DUPLICATED, reader=None, other="first")

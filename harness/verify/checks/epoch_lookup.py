@@ -1,8 +1,8 @@
-"""epoch_lookup: asked where a leader epoch ended, a leader names another offset than its log has, or none.
+"""epoch_lookup: a leader that was asked where a leader epoch ended names another offset than its log has, or none.
 
-Followers truncate to such answers, consumers notice truncation by them, and a tier's segments are found by the same
-lineage. Each record that the read after healing was given tells the epoch of its batch. Where retention, compaction or
-DeleteRecords may have taken records since, nothing is judged.
+Followers truncate by these answers, consumers detect truncation with them, and remote segments are found by the same
+lineage. Every record that the read after healing returned carries the epoch of its batch. Topics whose records
+retention, compaction or DeleteRecords may have removed are not judged.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.retention import where_all_stays
+from harness.verify.excuses.retention import topics_that_keep_all
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:
-    """A record of each epoch that an answer gets wrong: the last of one that goes on, the first of one that came."""
-    asked = given.epoch_ends.where("error IS NULL").join(where_all_stays(given), [BUNDLE, "topic"], "left_semi")
+    """One record of each epoch that an answer gets wrong: the last of an epoch that ends too early, the first of one
+    that starts too late."""
+    asked = given.epoch_ends.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
     asked = asked.select(*PLACE, "epoch", "reported_epoch", "end_offset")
     there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
     by_epoch = there.where("leader_epoch >= 0").groupBy(*PLACE, F.col("leader_epoch").alias("of_epoch"))
@@ -28,7 +29,7 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     has = has.withColumn("newest", F.max("of_epoch").over(Window.partitionBy(*PLACE)))
     judged = has.join(F.broadcast(asked), PLACE)
     asked_for = F.col("of_epoch") <= F.col("epoch")
-    # Of an epoch that is newer than all that it has a leader knows nothing.
+    # A leader knows nothing about an epoch that is newer than all epochs of its log.
     reason = (
         F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), "none"))
         .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), "short")

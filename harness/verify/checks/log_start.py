@@ -1,9 +1,9 @@
-"""log_start: the start of a log moved further than retention, DeleteRecords or deletion allow.
+"""log_start: the start of a log moved further than retention, DeleteRecords and deletion permit.
 
-Computed, not believed. Size: what a replica keeps is never smaller than retention.bytes, since a segment goes only
-while the rest is large enough; of a topic in the remote tier (KIP-405) what is there counts, once. Where a cleaner has
-shrunk what is kept, what it was is not known. Time: everything below the start was older than retention.ms when it was
-seen there.
+Retention is recomputed. By size: a replica never keeps less than retention.bytes, because a segment is deleted only
+while the rest is large enough; offsets of a topic in the remote tier (KIP-405) count once. If a cleaner has shrunk what
+is kept, its former size is unknown. By time: every record below the start was older than retention.ms when the start
+was seen there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
 
-# The broker's clock and ours are one machine's, ours without steps: allowed between them.
+# The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500
 _SAMPLES: Final[Columns] = {
     "topic": "string",
@@ -37,25 +37,25 @@ _SAMPLES: Final[Columns] = {
     "sample": "int64",
     "broker": "int32",
     "start": "int64",
-    "deleted_to": "int64",  # by DeleteRecords or with the remote tier, as far as the contract permits it
-    "compacts": "bool",  # a cleaner may have been at work
-    "limit": "int64",  # of several limits by size each has its row, and any of them explains what is gone
-    "keep_bytes": "int64?",  # null = no limit by size, or the bytes of that moment are not known
-    "until_ms": "int64?",  # when that limit was over: what came later says nothing about it
-    "tier_bytes": "int64?",  # kept in the remote tier, so many records; null = not known
+    "deleted_to": "int64",  # by DeleteRecords or by leaving the remote tier, as far as the contract permits it
+    "compacts": "bool",  # a cleaner may have removed records
+    "limit": "int64",  # each of several size limits has its row, and any of them explains the deletion
+    "keep_bytes": "int64?",  # null = no limit by size, or the size at that time is unknown
+    "until_ms": "int64?",  # when that limit ended: later records are not compared with it
+    "tier_bytes": "int64?",  # kept in the remote tier; null = unknown
     "tier_n": "int64?",
-    "tier_end": "int64?",  # up to there disks are not asked
-    "young_ms": "int64?",  # records of this time or younger must be there; null = no limit by time
+    "tier_end": "int64?",  # below this offset disks are not counted
+    "young_ms": "int64?",  # records with this timestamp or a younger one must be there; null = no limit by time
 }
 
 
 def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
-    """Records below the farthest start of a log that neither size nor time nor DeleteRecords explains."""
+    """Records below the highest log start that neither size nor time nor DeleteRecords explains."""
     every = [row for n, case in enumerate(given.cases) for row in _samples(n, case, tiers[n])]
     samples = frame(given.spark, _SAMPLES, every)
     key = [*PLACE, "sample"]
     each = [*key, "limit"]
-    # The most complete copy tells what there was to keep: a hole in another is for replica_divergence to say.
+    # The most complete copy shows how much there was to keep; a hole in another copy is a replica_divergence.
     kept = (
         given.batches.join(F.broadcast(samples.select(*each, "start", "tier_end", "until_ms")), PLACE)
         .where("last_offset >= greatest(start, tier_end) AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
@@ -69,7 +69,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
         .agg(F.max(F.struct("kept", "kept_n", "shrunk")).alias("most"))
         .select(*each, "most.*")
     )
-    # Where disks were read, a log of which no batch is left keeps nothing.
+    # Where disks were read, a log without any batch keeps nothing.
     on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
     judged = samples.join(kept, each, "left").join(F.broadcast(on_disk), BUNDLE, "left")
     judged = judged.withColumns(
@@ -81,17 +81,17 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
     by_some_size = F.max(by_size).over(Window.partitionBy(*key))
     judged = judged.withColumn("by_size", by_some_size).where("NOT by_size").drop("by_size")
-    judged = judged.localCheckpoint()  # often none, and then the ledger is not asked
+    judged = judged.localCheckpoint()  # often empty, and then the ledger is not read
     young = (
         given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms").distinct()), PLACE)
         .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
         .where("young_ms IS NULL OR due_from_ns DIV 1000000 > young_ms")
     )
-    young = _not_displaced(young, given).groupBy(*key).agg(F.min("offset").alias("first_young"))
+    young = _at_acked_offset(young, given).groupBy(*key).agg(F.min("offset").alias("first_young"))
     judged = judged.join(young, key, "left")
     by_time = F.col("young_ms").isNotNull() & F.col("first_young").isNull()
     wrong = judged.where(~by_time)
-    # Of what went by size only so much must have stayed as the limit lacks, told in records of the kept ones' size.
+    # By size, only the bytes up to the limit are missing, converted to records of the kept records' average size.
     short = F.ceil((F.col("keep_bytes") - F.col("kept")) * F.col("kept_n") / F.col("kept"))
     short_n = F.when(F.col("kept") > 0, short)
     low = F.coalesce("first_young", F.col("start") - 1)
@@ -99,7 +99,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     wrong = wrong.withColumn("low", F.max("low").over(Window.partitionBy(*key)))
     shrunk = F.col("compacts") & F.coalesce("shrunk", F.lit(False))
     unknown = F.col("keep_bytes").isNotNull() & (F.col("kept").isNull() | shrunk)
-    # What nobody of this run wrote may have gone before it; only a snapshot of its beginning tells.
+    # Records from before the run may have been deleted before it; only a snapshot from its beginning shows that.
     begun = [n for n, case in enumerate(given.cases) if _first(case)]
     places = wrong.groupBy(*PLACE).agg(
         F.min("low").alias("low"),
@@ -110,7 +110,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     places = places.localCheckpoint()
     sent = given.ledger.where("promised").select(*PLACE, "offset", "stream", "seq")
     sent = sent.join(F.broadcast(places.select(*PLACE, "low", "start")), PLACE)
-    sent = _not_displaced(sent.where("offset >= low AND offset < start"), given).drop("low", "start")
+    sent = _at_acked_offset(sent.where("offset >= low AND offset < start"), given).drop("low", "start")
     rows = places.join(sent, PLACE, "left")
     unknown = F.col("unknown") | (F.col("offset").isNull() & ~F.col(BUNDLE).isin(begun))
     rows = rows.withColumns({"unknown": unknown, "offset": F.coalesce("offset", F.col("start") - 1)})
@@ -119,31 +119,31 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
 
 
 def _shrunk() -> Column:
-    """Whether a copy lacks records between the start and its end, by its batches."""
+    """Whether a copy lacks records between the start and its end, according to its batches."""
     begin = F.greatest("start", "tier_end")
     there = F.sum(F.col("last_offset") - F.greatest("base_offset", begin) + 1)
     whole = F.min(F.col("count") == F.col("last_offset") - F.col("base_offset") + 1)
     return ~whole | (there < F.max("last_offset") - F.max(begin) + 1)
 
 
-def _not_displaced(reported: DataFrame, given: Prepared) -> DataFrame:
-    """Acks below `start` that say where their record stood. Of a batch that was sent again librdkafka may tell offsets
-    from the log's very beginning (the broker answers -1): the drain shows those records where they are."""
+def _at_acked_offset(reported: DataFrame, given: Prepared) -> DataFrame:
+    """Acknowledgements below `start` whose record is really there. For a batch that was sent again librdkafka may
+    report offsets from the very start of the log (the broker answers -1); the drain shows where those records are."""
     shown = given.observations.where(F.col("kind") == "drain").select(*RECORD, F.col("offset").alias("shown"))
-    wrong_ack_offset = reported.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
-    return reported.join(wrong_ack_offset.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
+    elsewhere = reported.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
+    return reported.join(elsewhere.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 
 
 def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
-    """Every start of a log that somebody saw above 0 and that DeleteRecords alone does not explain."""
+    """Every log start above 0 that was seen and that DeleteRecords alone does not explain."""
     last = case.last_snapshot
-    before = _before(case)
+    before = _starts_before(case)
     sample = 0
     for snapshot in case.cluster["snapshots"]:
         for p in snapshot["partitions"]:
             limits = limits_of(case, p["topic"], snapshot["at_ns"])
             if snapshot["phase"] == "start" or (limits.sizes and snapshot is not last):
-                continue  # what was kept is only known as it was in the end
+                continue  # how much was kept is known only for the last snapshot
             for log in p["logs"]:
                 sample += 1
                 place = (p["topic"], p["topic_id"], p["partition"])
@@ -157,8 +157,8 @@ def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
     yield from _seen_while_running(number, case, sample, before)
 
 
-def _before(case: Case) -> dict[Place, int]:
-    """Where logs started when the run began. What was taken before that is nothing of this run."""
+def _starts_before(case: Case) -> dict[Place, int]:
+    """Log starts when the run began. Earlier deletions are not judged."""
     first = _first(case)
     return {
         (p["topic"], p["topic_id"], p["partition"]): max((log["log_start"] for log in p["logs"]), default=0)
@@ -167,12 +167,12 @@ def _before(case: Case) -> dict[Place, int]:
 
 
 def _first(case: Case) -> Mapping[str, Any] | None:
-    """What brokers said when the run began."""
+    """The snapshot from when the run began."""
     return next((s for s in case.cluster["snapshots"] if s["phase"] == "start"), None)
 
 
 def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
-    """Steps saw a log start move. Its bytes of that moment are gone, so only time can be judged there."""
+    """Log starts that steps saw. The bytes of that time are unknown, so only time can be judged there."""
     last = case.last_snapshot
     ids = {(p["topic"], p["partition"]): p["topic_id"] for p in (last["partitions"] if last else [])}
     for event, _ in case.events("log_start_seen"):
@@ -189,7 +189,7 @@ def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Pl
 def _bounds(
     limits: Limits, in_tier: Callable[[int | None], Kept | None] = lambda _: Kept()
 ) -> Iterator[tuple[int | None, ...]]:
-    """The columns of a sample's rows from `limit` on. in_tier: what is in the remote tier and not younger."""
+    """The columns of a sample's rows from `limit` on. in_tier: what the remote tier holds that is not younger."""
     young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
     if not limits.sizes:
         yield 0, None, None, 0, 0, 0, young_ms
@@ -223,7 +223,7 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
 
 
 def beyond_log(case: Case) -> list[dict[str, Any]]:
-    """Replicas whose log starts above the high watermark, as findings without records."""
+    """Replicas whose log starts above the high watermark."""
     last = case.last_snapshot
     return [
         {"topic": p["topic"], "topic_id": p["topic_id"], "partition": p["partition"], **log}

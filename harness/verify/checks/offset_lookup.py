@@ -1,7 +1,7 @@
-"""offset_lookup: asked for the first record of a time or later, a leader names another one, or none.
+"""offset_lookup: a leader that was asked for the first record of a time or later names another record, or none.
 
-What is there is what the read after healing was given. A control record may be named, which no reader is given: it has
-a time, too. Where retention, compaction or DeleteRecords may have taken records since, nothing is judged.
+Compared with what the read after healing returned. A leader may name a control record, which no reader receives and
+which has a timestamp, too. Topics whose records retention, compaction or DeleteRecords may have removed are not judged.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.retention import where_all_stays
+from harness.verify.excuses.retention import topics_that_keep_all
 
 _ASKED = [*PLACE, "time_ms"]
 
 
 def offset_lookup(given: Prepared) -> DataFrame:
-    """The record that a leader should have named or, where it names one that is older than asked for, that one."""
-    lookups = given.lookups.where("error IS NULL").join(where_all_stays(given), [BUNDLE, "topic"], "left_semi")
+    """The record that the leader should have named or, where the named one is older than requested, that record."""
+    lookups = given.lookups.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
     lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
     there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
     there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
@@ -48,11 +48,8 @@ def offset_lookup(given: Prepared) -> DataFrame:
 
 
 def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
-    """The first record of each time that was asked for, or later.
-
-    A record counts once, for the latest of the times that it is an answer to: for each of them it would be one row of
-    each of 26.
-    """
+    """The first record of each requested time or later. A record counts once, for the latest of the times that it
+    answers; otherwise each record would be a row for each of 26 times."""
     asked = lookups.groupBy(*PLACE).agg(F.sort_array(F.collect_set("time_ms")).alias("times"))
     answers = F.size(F.filter("times", lambda time_ms: time_ms <= F.col("at_ms")))
     by_rank = there.join(F.broadcast(asked), PLACE).groupBy(*PLACE, answers.alias("answers"))
@@ -62,5 +59,5 @@ def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
 
 
 def _once(rows: DataFrame) -> DataFrame:
-    """Several times may have one answer."""
+    """One row for each answer: several times may have the same answer."""
     return rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))

@@ -1,4 +1,4 @@
-"""phantom: never sent, or refused."""
+"""phantom: a record that was never sent, or whose send was refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.verify.engine.tables import BUNDLE, RECORD
 
 
 def phantom(drill: Drill) -> DataFrame:
-    """Whole payloads of this run outside every reserved range, or of a send that certainly was not written.
+    """Intact payloads of this run outside every reserved range, or of a send that was certainly not written.
 
-    A reserved sequence without a row in the ledger is unknown and may be there: its sender died between the two.
+    A reserved sequence without a row in the ledger has an unknown outcome and may be there: its sender died in between.
     """
     intact = drill.read.where("intact")
     ranges = drill.given.streams.select(BUNDLE, "stream", "end_seq")

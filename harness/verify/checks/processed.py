@@ -1,4 +1,4 @@
-"""What applications made of what they were given: one record of each, and offsets that say so."""
+"""Outputs of applications: exactly one for each input record, and group offsets that match."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]
-_TOLD: Final[Columns] = {
+_REPORTED: Final[Columns] = {
     "processor": "string",
     "topic": "string",
     "topic_id": "string",
     "partition": "int32",
     "reported": "int64",  # the group's offset after healing; 0 = it has none
-    "carried": "bool",  # offsets are to be in the transaction of what was made
+    "carried": "bool",  # offsets are committed in the transaction of the output
 }
 
 
 def processed(given: Prepared) -> DataFrame:
-    """Records of topics that a processor reads, as read_committed shows them after healing, against the records that it
-    made of them and that are visible.
+    """Records of topics that a processor reads, as read_committed returns them after healing, compared with their
+    outputs.
 
-    Two of these, under whatever sequences: duplicated. None, and the group's offset is behind it: skipped_read, or
-    torn_transaction where a transaction took offsets along. Where such a record was promised and is gone, the finding
-    is that one's. One, and the group's offset is before it, of a processor that commits both together: torn. What the
-    group has not come to is no finding, and leaves the run in doubt.
+    Two visible outputs for one input, whatever their sequence numbers: duplicated. No output, and the group's offset is
+    past the input: skipped_read, or torn_transaction if a transaction carried offsets. If the output was promised and
+    is lost, that loss is the finding. One output, and the group's offset is not past the input, for a processor that
+    commits both together: torn_transaction. Inputs that the group has not reached are no finding, and cause a doubt.
     """
     rows = [row for n, case in enumerate(given.cases) if case.complete for row in _reported(n, case)]
-    reported = F.broadcast(frame(given.spark, _TOLD, rows))
+    reported = F.broadcast(frame(given.spark, _REPORTED, rows))
     shown = given.observations.where((F.col("kind") == "drain") & is_committed())
-    # Who wrote the last record of each partition before the drain did so when the load was over.
+    # The sentinels at the end of each partition were written after the load, so no application processed them.
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     inputs = shown.join(reported, PLACE).join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
     inputs = inputs.select(*_INPUT, "stream", "seq", "reported", "carried").distinct()
-    made = _made(given, shown, reported).localCheckpoint()
-    best = made.groupBy(*_INPUT).agg(
+    outputs = _outputs(given, shown, reported).localCheckpoint()
+    best = outputs.groupBy(*_INPUT).agg(
         F.max("visible").alias("visible"),
         F.max("held").alias("held"),
         F.max("in_txn").alias("in_txn"),
@@ -57,11 +57,11 @@ def processed(given: Prepared) -> DataFrame:
     missing = each.where((F.col("offset") < F.col("reported")) & ~seen & ~held)
     torn = F.coalesce(F.col("carried") & F.col("in_txn"), F.lit(False))
     uncounted = each.where((F.col("offset") >= F.col("reported")) & seen & F.col("carried"))
-    undone = each.where((F.col("offset") >= F.col("reported")) & ~seen)
+    unprocessed = each.where((F.col("offset") >= F.col("reported")) & ~seen)
     return union(
         [
-            _twice(made, each),
-            _turned_round(made, each),
+            _twice(outputs, each),
+            _out_of_order(outputs, each),
             found(
                 missing,
                 F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.SKIPPED_READ.value)),
@@ -75,23 +75,24 @@ def processed(given: Prepared) -> DataFrame:
                 reader="processor",
                 other=F.col("first.to_offset"),
             ),
-            found(undone, UNPROCESSED, reader="processor"),
+            found(unprocessed, UNPROCESSED, reader="processor"),
         ]
     )
 
 
-def _twice(made: DataFrame, inputs: DataFrame) -> DataFrame:
-    """Every visible record after the first that was made of one. A second copy of one of them is another finding."""
+def _twice(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
+    """Every visible output of an input after the first. A second copy of one output is another finding."""
     order = Window.partitionBy(*_INPUT).orderBy("to_offset", "made_stream", "made_seq")
-    again = made.where("visible").withColumn("nth", F.row_number().over(order)).where("nth > 1")
+    again = outputs.where("visible").withColumn("nth", F.row_number().over(order)).where("nth > 1")
     again = again.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
     reason = F.concat(F.lit("processed in "), F.col("to"))
     return found(again, Kind.DUPLICATED, reason, reader="processor", other="to_offset")
 
 
-def _turned_round(made: DataFrame, inputs: DataFrame) -> DataFrame:
-    """Of several that were made of one the first counts. What librdkafka sent again by itself is told elsewhere."""
-    at = made.where("visible AND own_client").groupBy(*_INPUT, "to").agg(F.min("to_offset").alias("to_offset"))
+def _out_of_order(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
+    """Outputs below the output of an earlier input. The first output of an input counts; duplicates by librdkafka
+    are left out."""
+    at = outputs.where("visible AND own_client").groupBy(*_INPUT, "to").agg(F.min("to_offset").alias("to_offset"))
     before = Window.partitionBy(*_BY, *PLACE[1:], "to").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     below = at.withColumn("highest", F.max("to_offset").over(before)).where("to_offset < highest")
     below = below.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
@@ -100,24 +101,24 @@ def _turned_round(made: DataFrame, inputs: DataFrame) -> DataFrame:
     )
 
 
-def _made(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFrame:
-    """One row a record that was made of another one: whether and where it is visible; `in_txn`: in one that took
-    offsets along; `held`: it was promised, or may have gone as the contract permits."""
-    made = given.processed.join(reported.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
-    sent = given.ledger.join(made.select(*RECORD), RECORD, "left_semi")
+def _outputs(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFrame:
+    """One row for each output record: whether and where it is visible. `in_txn`: its transaction carried offsets;
+    `held`: it was promised, or the contract permits its loss."""
+    outputs = given.processed.join(reported.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
+    sent = given.ledger.join(outputs.select(*RECORD), RECORD, "left_semi")
     sent = at_place(sent, given.places).join(F.broadcast(_may_lose(given)), [BUNDLE, "topic"], "left")
     below = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
-    # What was aborted never was there, and nothing took it.
+    # An aborted output was never visible, so nothing lost it.
     acked = (F.col("outcome") == Outcome.ACKED.value) & ~F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value)
     sent = sent.select(
         *RECORD, "txn_id", (F.col("promised") | (acked & (below | F.col("may_lose").isNotNull()))).alias("held")
     )
-    seen = shown.join(made.select(*RECORD), RECORD, "left_semi")
+    seen = shown.join(outputs.select(*RECORD), RECORD, "left_semi")
     seen = seen.groupBy(*RECORD).agg(F.min("offset").alias("to_offset"), F.min(_place()).alias("to"))
     took = given.offset_commits.where("txn_id IS NOT NULL").select(BUNDLE, "txn_id").distinct()
     took = took.withColumn("in_txn", F.lit(True))
     own = F.broadcast(given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client")))
-    rows = made.join(seen, RECORD, "left").join(sent, RECORD, "left").join(took, [BUNDLE, "txn_id"], "left")
+    rows = outputs.join(seen, RECORD, "left").join(sent, RECORD, "left").join(took, [BUNDLE, "txn_id"], "left")
     rows = rows.join(own, [BUNDLE, "stream"], "left").withColumn("visible", F.col("to_offset").isNotNull())
     return rows.withColumnsRenamed({"stream": "made_stream", "seq": "made_seq"})
 
@@ -127,7 +128,7 @@ def _place() -> Column:
 
 
 def _may_lose(given: Prepared) -> DataFrame:
-    """Topics that may lose, as declared, what was acknowledged: what is not there may have been."""
+    """Topics whose contract permits the loss of acknowledged records."""
     rows = [
         (n, name, True)
         for n, case in enumerate(given.cases)
@@ -138,7 +139,8 @@ def _may_lose(given: Prepared) -> DataFrame:
 
 
 def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """Where each processor's group stands, of every partition that it reads; nothing of a group that nobody told of."""
+    """The group offset of each processor, for every partition that it reads; groups that no coordinator reported are
+    left out."""
     last = case.last_snapshot
     if last is None:
         return

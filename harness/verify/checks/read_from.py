@@ -1,7 +1,7 @@
-"""Reads that began anywhere: the first record that is there, at the offset asked for or after it, is the first given.
+"""Reads that started at an arbitrary offset: they must return the first record at that offset or after it.
 
-What is there is what the drain of the same isolation was given. What a read was given between two records, and what
-else it was given than the drain, other checks say: there it counts as a live reader, each with a session of its own.
+Compared with the drain of the same isolation. Gaps between records that a read returned, and other records than in the
+drain, are found by other checks, which treat these reads as live readers with a session each.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from harness.verify.engine.prepared import Prepared, at_place, is_committed
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE
 
-DENIED: Final = "denied"  # how it shows that a leader calls an offset out of range
+DENIED: Final = "denied"  # the reason of findings where a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
 
 
 def read_from(given: Prepared) -> DataFrame:
-    """What these reads passed over, were denied, and were given that is deleted or older than what was asked for."""
+    """Records that these reads passed over or were denied, and records that they returned although these are deleted
+    or older than requested."""
     probes = F.broadcast(given.probes.withColumnRenamed("offset", "asked"))
     readers = F.broadcast(given.probes.select(BUNDLE, "reader").distinct())
     seen = given.observations.where("kind = 'live'").join(readers, [BUNDLE, "reader"], "left_semi")
@@ -30,12 +31,12 @@ def read_from(given: Prepared) -> DataFrame:
     firsts = seen.groupBy(*_READ).agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     reads = probes.join(firsts, _READ, "left").where(given.complete).localCheckpoint()
     passed = _passed(given, reads)
-    return passed.unionByName(_denied(given, reads)).unionByName(_given_wrongly(seen, probes))
+    return passed.unionByName(_denied(given, reads)).unionByName(_wrongly_returned(seen, probes))
 
 
 def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
-    """Below the first record that was given, or below the end that was told, and there. What deletion has taken until
-    afterwards is not demanded."""
+    """Records that exist below the first returned record, or below the reported end. Records that were deleted
+    before the read ended are left out."""
     start = F.greatest(F.col("asked"), F.coalesce("log_start_after", F.lit(0)))
     ended = F.when(F.col("reported") == "end", F.col("end_offset"))
     before = reads.select(*_READ, "asked", start.alias("low"), F.coalesce("first", ended).alias("below"))
@@ -53,8 +54,8 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
 
 
 def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
-    """An offset of the log, above its start and below what the drain came to, that a leader calls out of range: the one
-    behind what it gave."""
+    """Offsets above the log start and below the drain's position that a leader called out of range: the offset after
+    the last returned record."""
     rows = at_place(
         reads.where("reported = 'out_of_range' AND asked >= log_start_after"), given.places.drop("log_start")
     )
@@ -63,8 +64,9 @@ def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
     return found(rows, Kind.SKIPPED_READ, DENIED, offset="denied", stream=None, seq=None, other="log_start_after")
 
 
-def _given_wrongly(seen: DataFrame, probes: DataFrame) -> DataFrame:
-    """Records below the log's start as it was before, and of before a time that the leader named their offset for."""
+def _wrongly_returned(seen: DataFrame, probes: DataFrame) -> DataFrame:
+    """Records below the log start as it was before the read, and records older than the time for which the leader
+    named their offset."""
     rows = seen.join(probes, _READ)
     deleted = rows.where("offset < log_start")
     early = rows.where("why = 'time' AND offset = asked AND timestamp_ms < time_ms")

@@ -1,4 +1,5 @@
-"""Findings that documents alone show: hanging transactions, no recovery, a log that starts above what it holds."""
+"""Findings that documents alone show: hanging transactions, a cluster that did not recover, log starts above the
+log."""
 
 from __future__ import annotations
 
@@ -8,33 +9,34 @@ from harness.model.finding import Finding, Kind
 from harness.verify.checks.log_start import beyond_log
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
-from harness.verify.excuses.delete_records import came_back
+from harness.verify.excuses.delete_records import deleted_records_returned
 from harness.verify.excuses.excuses import lost_marker
 from harness.verify.sentences import promise
 
 
-def standing(case: Case) -> list[Finding]:
-    """All of them; none for a run that died half way, which was not over."""
+def from_documents(case: Case) -> list[Finding]:
+    """All of them; none for a run that did not finish, because the cluster had not been healed."""
     if not case.complete:
         return []
-    return [*_hanging(case), *_not_recovered(case), *_beyond(case), *came_back(case)]
+    return [*_hanging(case), *_not_recovered(case), *_beyond(case), *deleted_records_returned(case)]
 
 
 def settled(case: Case) -> bool | None:
-    """Whether the transactions were waited for until the last stable offset reached the high watermark."""
+    """Whether the wait for transactions ended with every last stable offset at the high watermark."""
     answer = (case.run.get("transactions_settled") or {}).get("ok")
     return answer if isinstance(answer, bool) else None
 
 
 def excusable(case: Case) -> bool:
-    """Whether something else kept the cluster from coming back: a node that does not run, or a client that died."""
+    """Whether something else kept the cluster from recovering: a node that is not running, or a client that died."""
     seen = str((case.run.get("recovered") or {}).get("last_seen", ""))
     clients = any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or [])
     return "not running" in seen or ("no acks" in seen and clients)
 
 
 def _hanging(case: Case) -> Iterator[Finding]:
-    """Load and its transactions are over long ago, and read_committed is still held back."""
+    """Partitions whose last stable offset is below the high watermark, long after the load and its transactions
+    ended."""
     last = case.last_snapshot
     for p in last["partitions"] if last and settled(case) is not True else ():
         stable, high = p["last_stable_offset"], p["high_watermark"]
@@ -49,7 +51,10 @@ def _hanging(case: Case) -> Iterator[Finding]:
             offset_first=stable,
             offset_last=high - 1,
             count=high - stable,
-            detail=f"the last stable offset stands at {stable} of {high}, {waited_s:g} s after the last transaction",
+            detail=(
+                f"the last stable offset is {stable} and the high watermark {high}, "
+                f"{waited_s:g} s after the last transaction"
+            ),
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
             excused_by=lost_marker(case, p["topic"], p["partition"], stable),
         )
@@ -60,7 +65,7 @@ def _not_recovered(case: Case) -> Iterator[Finding]:
     if recovered.get("ok") is False and not excusable(case):
         yield Finding(
             kind=Kind.NOT_RECOVERED,
-            detail=f"with every node up: {recovered.get('last_seen')}",
+            detail=f"every node is running, and the cluster did not recover: {recovered.get('last_seen')}",
             contract=promise(Kind.NOT_RECOVERED, None, None, case.contract),
         )
 

@@ -1,7 +1,7 @@
-"""What an application was given twice: records that it had processed and not committed when it died, or that it had
-committed and its coordinator knew nothing of any more; of a share group, whatever it was given more than once.
+"""Offsets that an application received twice: processed and not committed when it died, or committed and then lost by
+the coordinator. For a share group: every offset that was delivered more than once.
 
-Figures alone: at least once is what such a group is promised, so nothing here decides a verdict.
+Figures only: such groups are promised at least once, so nothing here decides a verdict.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.offset_loss import skipped_by_reset, unclean_elections
 
-EVERY: Final = 2**62
 _SPANS: Final = {
     "topic": "string?",  # null = any place
     "partition": "int32?",
@@ -29,9 +28,9 @@ _SPANS: Final = {
 
 
 def redelivered(given: Prepared) -> list[dict[str, int]]:
-    """For each bundle, by "topic/partition", how many such offsets a group was given twice."""
+    """For each bundle, by "topic/partition": how many such offsets a group received twice."""
     rows = [
-        (n, *span) for n, case in enumerate(given.cases) for span in {*_died(case), *_forgotten(case), *_begun(case)}
+        (n, *span) for n, case in enumerate(given.cases) for span in {*_died(case), *_offsets_lost(case), *_reset(case)}
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     for row in _shared(given):
@@ -60,29 +59,29 @@ def _died(case: Case) -> list[tuple[Any, ...]]:
     ]
 
 
-def _begun(case: Case) -> list[tuple[Any, ...]]:
-    """All from where somebody began whose group had no offset any more."""
+def _reset(case: Case) -> list[tuple[Any, ...]]:
+    """Everything from where a member started whose group had no offset any more."""
     return [
-        (row["topic"], row["partition"], reader.reader, row["began"], EVERY)
+        (row["topic"], row["partition"], reader.reader, row["began"], UNBOUNDED)
         for reader, row, _ in skipped_by_reset(case)
         if row["committed"] is None and row["began"] is not None
     ]
 
 
-def _forgotten(case: Case) -> list[tuple[Any, ...]]:
-    """All that groups read whose offsets were in a log that an unclean election replaced."""
+def _offsets_lost(case: Case) -> list[tuple[Any, ...]]:
+    """Everything that groups read whose offsets were in a log that an unclean election replaced."""
     elected = {partition for partition, *_ in unclean_elections(case, OFFSETS)}
     offsets = case.contract.offsets
     return [
-        (None, None, reader.reader, 0, EVERY)
+        (None, None, reader.reader, 0, UNBOUNDED)
         for reader in case.contract.readers.values()
         if offsets is not None and offsets_partition(reader.group, offsets.partitions) in elected
     ]
 
 
 def missed(given: Prepared) -> list[dict[str, int]]:
-    """For each bundle, by "topic/partition", how many acknowledged records a group was never given that were deleted
-    before a member began, by auto.offset.reset, behind them, or compacted away before it came to them."""
+    """For each bundle, by "topic/partition": how many acknowledged records a group never received because they were
+    deleted before a member started after them (auto.offset.reset), or compacted away before the group read them."""
     rows = [
         (n, row["topic"], row["partition"], reader.reader, row["committed"] or 0, row["began"])
         for n, case in enumerate(given.cases)
@@ -91,7 +90,7 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     place: list[Any] = [BUNDLE, "topic", "partition"]
-    for row in _passed_by(given):
+    for row in _compacted_before_read(given):
         found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     if not rows:
         return found
@@ -109,10 +108,9 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     return found
 
 
-def _passed_by(given: Prepared) -> list[Any]:
-    """By place of compacted topics, how many promised records a group went past that nobody finds there any more.
-
-    Between the first and the last that it was given; what lies below the log's start was not compacted away."""
+def _compacted_before_read(given: Prepared) -> list[Any]:
+    """By place of compacted topics: how many promised records between its first and last a group did not receive and
+    no read finds any more. Records below the log start are left out, because compaction did not remove them."""
     topics = [
         (n, t)
         for n, case in enumerate(given.cases)
@@ -137,7 +135,7 @@ def _passed_by(given: Prepared) -> list[Any]:
 
 
 def _shared(given: Prepared) -> list[Any]:
-    """By place, how many offsets share groups were given more than once."""
+    """By place: how many offsets share groups received more than once."""
     if not any(case.contract.shares for case in given.cases):
         return []
     at: list[Any] = [BUNDLE, "topic", "partition"]

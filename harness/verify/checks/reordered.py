@@ -1,4 +1,4 @@
-"""reordered: within one stream, a later sequence at a lower offset."""
+"""reordered: a later sequence number of one stream is at a lower offset."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.verify.engine.tables import BUNDLE, PLACE
 
 
 def reordered(given: Prepared) -> DataFrame:
-    """Records that stand below an earlier one of their stream on the same partition.
+    """Records that are below an earlier record of their stream on the same partition.
 
-    Of several copies the first counts: a second one further up is a duplicate and turns nothing round.
+    The first of several copies counts: a later copy is a duplicate, not a reordering.
     """
-    rows = given.observations.where(_one_look(given) & F.col("intact") & (F.col("stream") >= 0))
+    rows = given.observations.where(_widest_read(given) & F.col("intact") & (F.col("stream") >= 0))
     rows = rows.select(*PLACE, "offset", "stream", "seq")
     lane = Window.partitionBy(BUNDLE, "stream", *PLACE[1:]).orderBy("seq", "offset")
     first = rows.withColumn("again", F.lag("seq").over(lane).eqNullSafe(F.col("seq"))).where("NOT again")
@@ -26,8 +26,8 @@ def reordered(given: Prepared) -> DataFrame:
     return found(ranked, Kind.REORDERED, other="highest")
 
 
-def _one_look(given: Prepared) -> Column:
-    """The widest drain there is; of a run that died half way, everything that anybody read."""
+def _widest_read(given: Prepared) -> Column:
+    """The widest drain of a run; for a run that did not finish, everything that any reader received."""
     wide = [
         n
         for n, case in enumerate(given.cases)

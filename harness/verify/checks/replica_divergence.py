@@ -1,4 +1,4 @@
-"""replica_divergence: a replica's copy below the high watermark differs, as its readers are given it."""
+"""replica_divergence: a replica's copy below the high watermark differs, as its readers receive it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from harness.verify.engine.rows import found
 
 
 def replica_divergence(compared: Compared) -> DataFrame:
-    """Each replica, read by follower fetching (KIP-392), against the leader's copy read with the same isolation.
+    """Each replica, read by follower fetching (KIP-392), compared with the leader's copy read with the same isolation.
 
-    Left out: what lies below the log's start now, which may have moved between the two reads.
+    Records below the log start are left out, because the start may have moved between the two reads.
     """
     kind = Kind.REPLICA_DIVERGENCE
     missing = at_place(compared.unseen.where("kind = 'replica'"), compared.given.places)

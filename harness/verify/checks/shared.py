@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): each record is given until somebody accepts or rejects it, and what is accepted stays so."""
+"""Share groups (KIP-932): each record is delivered until it is accepted or rejected, and then not again."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _STANDS: Final[Columns] = {
     "limit": "int64",
     "lock_ms": "int64",
     "unseen": "int64",
-    "done": "bool",  # the coordinator said that it is done with all of it
-    "start": "int64",  # and with all below this, whatever else is left
+    "done": "bool",  # the coordinator reported that the group has finished with all of it
+    "start": "int64",  # the group has finished with everything below this
     "asked_ns": "int64",
 }
-# Who dies answers nothing more: a fetch that it was to answer gave at most one lot to nobody.
+# A dead broker answers no further fetch: at most one fetch of it delivered records to no member.
 _DEATHS: Final = frozenset({"kill", "terminate", "reader_dies", "rolling_restart", "kill_deleting"})
-_REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which one asks anew
+_REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
 
 
 def shared(given: Prepared) -> DataFrame:
-    """Records that the drain of a group's isolation shows, as far as they were written when its coordinator was asked
-    what is left, against what members were given.
+    """Records that the drain of a group's isolation returns and that were written when the coordinator was asked for
+    the group's progress, compared with the deliveries to the members.
 
-    The group is done with one that no member ever said to accept or reject: skipped_read, given or not. How often it
-    was given stands beside it, for it may have been archived at the limit. Deliveries that nobody saw count, too: where
-    those of the faults suffice, this is no finding, and leaves the run in doubt. One of which two answers were
-    acknowledged that accept or reject it: commit_regressed, for who has it given again has forgotten the first.
-    Anything else that is given again is at least once, and no finding.
+    The group has finished with a record that no member ever accepted or rejected: skipped_read, with the number of
+    deliveries, because it may have been archived at the limit. Deliveries whose responses were lost count too: if those
+    that faults may have caused suffice, this is no finding but a doubt. A record of which two accepts or rejects were
+    acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
+    at-least-once, and no finding.
     """
-    rows = [row for n, case in enumerate(given.cases) for row in _of(n, case)]
+    rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case)]
     stands = F.broadcast(frame(given.spark, _STANDS, rows))
     wanted = _wanted(given, stands)
     answered = given.deliveries.where(given.complete)
     mine = answered.groupBy(*_GIVEN).agg(
-        # What the group counted itself is no proof: a broker that miscounts gives up too early.
+        # The group's own count is no proof: a broker that miscounts archives too early.
         F.count("*").alias("times"),
         F.max("given_ns").alias("last_ns"),
         F.count_if(F.col("answer").isin("accept", "reject")).alias("over"),
@@ -63,24 +63,24 @@ def shared(given: Prepared) -> DataFrame:
     began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
     each = wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left").localCheckpoint()
     times = F.coalesce("times", F.lit(0))
-    # It may have waited in a member's buffer until its lock ran out, for as long as the group was at work.
+    # A delivery may have stayed in a member's buffer until its lock expired, as long as the group was active.
     expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))
-    open_ = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
+    unaccepted = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
     archived = times >= F.col("limit")
-    dark = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
+    uncertain = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
     reason = F.when(F.col("times").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
-    kind = F.when(dark, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
+    kind = F.when(uncertain, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
     again = each.where("reported > 1")
     return union(
         [
-            found(open_, kind, reason, reader="group", other=times),
+            found(unaccepted, kind, reason, reader="group", other=times),
             found(again, Kind.COMMIT_REGRESSED, "answered again", reader="group", other="reported"),
         ]
     )
 
 
 def members(given: Prepared) -> DataFrame:
-    """By place, who was given records there as a member of a share group that `shared` judges."""
+    """By place: the readers that received records there as members of a share group that `shared` judges."""
     rows = [
         (n, s.group, topic) for n, c in enumerate(given.cases) for s in c.contract.shares.values() for topic in s.topics
     ]
@@ -89,8 +89,8 @@ def members(given: Prepared) -> DataFrame:
 
 
 def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
-    """One row a record and group. Left out is what may have come to be there, or to be shown, only afterwards: above
-    all that was acknowledged, and all that a member was given, before the coordinator was asked."""
+    """One row for each record and group. Records that may have been written or become visible only after the
+    coordinator was asked are left out: those above every record that was acknowledged or delivered before."""
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.join(stands.select(*PLACE, "asked_ns").distinct(), PLACE).where("returned_ns <= asked_ns")
     written = acked.groupBy(*PLACE).agg(F.max("offset").alias("written"))
@@ -106,8 +106,8 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "unseen", "done", "start").distinct()
 
 
-def _of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """Where each share group stands, of every partition of its topics; nothing of a run that died half way."""
+def _progress(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """The progress of each share group, for every partition of its topics; nothing for a run that did not finish."""
     last = case.last_snapshot
     if last is None or not case.complete:
         return
@@ -123,19 +123,19 @@ def _of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                     share.isolation,
                     share.limit,
                     share.lock_ms,
-                    _unseen(case),
+                    _lost_deliveries(case),
                     at["lag"] == 0,
                     at["start"] or 0,
                     at["asked_ns"],
                 )
 
 
-def _unseen(case: Case) -> int:
-    """How often a record may have been given to nobody, at most: locked by a fetch whose answer was lost."""
+def _lost_deliveries(case: Case) -> int:
+    """The highest number of deliveries of a record whose responses may have been lost, each with a lock of its own."""
     times = 0
     for step in case.steps:
         if step["is_fault"] and step["started_ns"] is not None:
-            # An action that disturbs is over when it is through: nothing of it is healed.
+            # An action without healing is over when its step ends.
             until_ns = step["healed_ns"] or step["ended_ns"] or case.run.get("ended_ns") or step["started_ns"]
             again = 0 if step["do"] in _DEATHS else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
             times += 1 + int(again)
@@ -143,7 +143,7 @@ def _unseen(case: Case) -> int:
 
 
 def undrained(case: Case) -> Iterator[str]:
-    """Of which partitions a share group was not done when it ended, so that nothing was owed yet; a sentence each."""
+    """Partitions that a share group had not finished when it ended, as sentences; nothing was due there yet."""
     stands = {(r["group"], r["topic"], r["partition"]): r for r in case.cluster.get("share_groups") or []}
     last = case.last_snapshot
     for share in case.contract.shares.values():
@@ -153,6 +153,7 @@ def undrained(case: Case) -> Iterator[str]:
             if row["topic"] not in share.topics or (at is not None and at["lag"] == 0):
                 continue
             if at is None or at["lag"] is None:
-                yield f"no coordinator told how far share group {share.group} was with {place}"
+                yield f"no coordinator reported how far share group {share.group} had come on {place}"
             else:
-                yield f"share group {share.group} was not done with {place}: {at['lag']} offsets from {at['start']} on"
+                left = f"{at['lag']} offsets were left from {at['start']} on"
+                yield f"share group {share.group} had not finished {place}: {left}"

@@ -1,4 +1,4 @@
-"""skipped_read: a reader passed over a record that was there."""
+"""skipped_read: a reader passed over a record that was in the log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from harness.verify.excuses.not_yet_compacted import OF_THE_DRAIN
 
 
 def skipped_read(compared: Compared) -> DataFrame:
-    """Within one session of a reader, or all sessions of a group: offsets that the drain of the same isolation shows.
+    """Records that the drain of the same isolation returns, and that a reader passed over within one session, or a
+    group within all its sessions.
 
-    Also what the read_committed drain shows and the read_uncommitted one went past, unless the log starts above it now.
-    What a member of a share group went past says nothing: another member may have been given it, or it was acquired,
-    accepted or archived before (KIP-932). Whether all of them together left something out is judged by `shared`.
+    Also records that the read_committed drain returns and the read_uncommitted drain passed, above the log start. A gap
+    in what one member of a share group received is not a finding: another member may have received the record, or it
+    was acquired, accepted or archived before (KIP-932). `shared` judges the members of a share group together.
     """
     unseen = compared.unseen.where("kind = 'live'").join(members(compared.given), [*PLACE, "reader"], "left_anti")
     live = found(unseen, Kind.SKIPPED_READ).distinct()

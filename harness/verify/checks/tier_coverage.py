@@ -1,4 +1,4 @@
-"""How much of what was read back came from the remote tier (KIP-405): what lay below where each log began locally."""
+"""The share of the read after healing that came from the remote tier (KIP-405): offsets below the local log starts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE
 
-# Of the records that the drain was given; below it the run was about the brokers' own logs.
+# The required share of drained records; below it the run tested the brokers' own logs.
 SHARE_MIN: Final = 0.5
-_LOOK: Final = "healed"  # the last one before everything is read
+_LOOK: Final = "healed"  # the last one before the read after healing
 
 
 def tiered(case: Case) -> bool:
-    """Whether the scenario, as declared, has a topic in the tier."""
+    """Whether the declared scenario has a topic in the remote tier."""
     return any(topic.tiered for topic in case.contract.topics.values())
 
 
 def reads_of_the_tier(given: Prepared) -> dict[int, tuple[int, int]]:
-    """Records that the drain was given from the tier, and of its topics at all, by bundle; of those that have one."""
+    """By bundle with a tier: the number of drained records that came from the tier, and of all drained records of
+    tiered topics."""
     mine = [number for number, case in enumerate(given.cases) if tiered(case)]
     if not mine:
         return {}
     looked = given.tier_replicas.where(F.col("look") == _LOOK)
-    # The replica that keeps most may be the one that was read.
+    # The replica with the most local records may be the one that was read.
     kept = looked.groupBy(*PLACE).agg(F.min("local_log_start").alias("kept_from"))
     drained = given.observations.where((F.col("kind") == "drain") & F.col(BUNDLE).isin(mine))
     read = drained.join(F.broadcast(kept), PLACE).groupBy(BUNDLE)
@@ -39,11 +40,15 @@ def reads_of_the_tier(given: Prepared) -> dict[int, tuple[int, int]]:
 
 
 def doubts(case: Case, far: int, read: int) -> Iterator[Doubt]:
-    """A scenario with a tier that hardly anything was read from: `far` records of `read`."""
+    """A doubt when hardly anything was read from the tier: `far` records of `read`."""
     if not tiered(case):
         return
     if not read:
-        yield Doubt("tier_not_read", "of nothing that was read back it is known whether it came from the remote tier")
+        yield Doubt(
+            "tier_not_read", "it is unknown whether any record of the read after healing came from the remote tier"
+        )
     elif far < SHARE_MIN * read:
-        text = f"{far} of {read} records read back came from the remote tier, and {SHARE_MIN:.0%} should"
+        text = (
+            f"{far} of {read} records of the read after healing came from the remote tier; {SHARE_MIN:.0%} are required"
+        )
         yield Doubt("tier_not_read", text)

@@ -1,7 +1,7 @@
-"""What the remote tier keeps of a log (KIP-405), as retention by size counts it: each offset once.
+"""How much of a log the remote tier keeps (KIP-405), as retention by size counts it: each offset once.
 
-Brokers count the whole log: what only they have, and what the tier has of the log's leader epochs. A copy that was not
-finished is no part of it (KAFKA-17062 is a release that counted such), nor is a second one of the same offsets.
+Brokers count the whole log: the local part, and the remote segments of the log's leader epochs. Copies that were not
+finished do not count (KAFKA-17062 is about a release that counted them), nor do second copies of the same offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.verify.checks.tier_state import Lineage, Partition, Segment, agreed
 
 @dataclass(frozen=True, slots=True, order=True)
 class Kept:
-    """Of the log from its start on: bytes, records, and the offset `end`, from where on brokers alone have it."""
+    """The log from its start on: bytes, records, and the offset `end` from which on only brokers have it."""
 
     size_bytes: int = 0
     records: int = 0
@@ -22,9 +22,11 @@ class Kept:
 
 
 def kept_in_tier(partition: Partition, start: int, until_ms: int | None = None) -> Kept | None:
-    """Of the replica whose lineage agrees with most of it: the most complete one tells what there was to keep.
+    """For the replica whose lineage agrees with most of the tier, because the most complete one shows how much there
+    was to keep.
 
-    until_ms: of segments all of whose records are of that time or older. None where nothing tells of a finished copy.
+    until_ms: count only segments whose records all have that timestamp or an older one. None when no finished copy is
+    known.
     """
     if not any(segment.finished_ms for segment in partition.segments.values()):
         return None
@@ -34,7 +36,7 @@ def kept_in_tier(partition: Partition, start: int, until_ms: int | None = None) 
 
 
 def ever_copied(partition: Partition, low: int, high: int) -> str:
-    """What became of the offsets from `low` to `high` in the tier, as words; empty where nothing tells of a copy."""
+    """Whether the offsets `low` to `high` were in the remote tier, as a sentence; empty when no copy is known."""
     finished = [s for s in partition.segments.values() if s.finished_ms is not None and s.base_offset is not None]
     if not finished:
         return ""
@@ -44,8 +46,8 @@ def ever_copied(partition: Partition, low: int, high: int) -> str:
             had += min(end, high) - max(base, at) + 1
             at = end + 1
     never = high - low + 1 - had
-    orphaned = f"no metadata of the remote tier tells of a finished copy of {never} of these offsets"
-    return orphaned if never else "all had been in the remote tier"
+    missing = f"the remote tier's metadata has no finished copy of {never} of these offsets"
+    return missing if never else "all of them had been in the remote tier"
 
 
 def _kept(copied: list[Segment], lineage: Lineage, start: int) -> Kept:
@@ -58,7 +60,7 @@ def _kept(copied: list[Segment], lineage: Lineage, start: int) -> Kept:
 
 
 def _pieces(copied: list[Segment], lineage: Lineage) -> Iterator[tuple[int, int, float]]:
-    """With the bytes of a record, which segments tell of the whole alone."""
+    """Offset ranges with the bytes for each record, as an average over the segment."""
     for segment in copied:
         for low, high in agreed(segment, lineage):
             base, end = segment.base_offset or 0, segment.end_offset or 0

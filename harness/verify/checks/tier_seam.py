@@ -1,8 +1,8 @@
-"""The seam between the brokers' logs and the remote tier (KIP-405): nothing between them is missing, cut or changed.
+"""The seam between the brokers' logs and the remote tier (KIP-405): no offset may be missing, truncated or changed.
 
-Only what nobody wrote about while it was looked at is judged. Offsets are covered by copies that were finished, each as
-far as the leader epochs of its records are those of the replica that is asked: what another leader copied before an
-unclean election covers nothing of the log that came after it.
+Judged is only what no broker wrote about while it was looked at. A finished copy covers an offset only as far as its
+leader epochs are those of the replica: a copy by another leader from before an unclean election covers nothing of the
+log that came after it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,13 @@ from harness.verify.sentences import promise
 
 LISTED_MAX: Final = 50  # of a kind and partition
 EARLIER_LOOKS: Final = ("loaded", "healed")
-# What is told after a look began, and the clocks of one machine, by which something else may be later than it seems.
+# Delay of answers after a look began, and difference between the clocks of one machine.
 ANSWERS_NS: Final = 5 * 10**9
-MEANINGS: Final[Mapping[Kind, str]] = {
-    Kind.TIER_GAP: (
-        "Offsets that brokers have deleted, or say to be in the remote tier, and that no finished copy there covers."
-    ),
-    Kind.TIER_OBJECT: "An object of a finished copy is missing, cut off, changed, or not what its metadata says.",
-    Kind.TIER_STATE: "A broker wrote of a copy what cannot follow on what it wrote before.",
-}
-# What every finished copy has; an index of transactions only where the metadata does not say that it is empty.
+# Every finished copy has these objects; a transaction index only if the metadata does not say that it is empty.
 OBJECTS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
-ABSENT: Final = " is not there"
+ABSENT: Final = " is missing"
 _TXN_INDEX: Final = "txnindex"
-# RemoteLogSegmentState.isValidTransition in Kafka; a state that is told again is none.
+# RemoteLogSegmentState.isValidTransition in Kafka; a repeated state is no transition.
 _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({STARTED}),
     STARTED: frozenset({FINISHED, DELETING}),
@@ -58,7 +51,7 @@ _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
 
 @dataclass(slots=True)
 class Seam:
-    """What comes of it."""
+    """The result for one case."""
 
     findings: list[Finding] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
@@ -66,37 +59,37 @@ class Seam:
 
 
 def judged(case: Case, tier: Tier) -> Seam:
-    """The findings, doubts and notes of one case; nothing where no topic of it is tiered, or its run was cut short."""
+    """The findings, doubts and notes of one case; nothing when no topic is tiered or the run did not finish."""
     out = Seam()
     names = {name for name, topic in case.contract.topics.items() if topic.tiered}
     if not names or not case.complete:
         return out
-    out.doubts += [*_not_read(names, tier), *_orphaned(case, names, tier)]
-    # What brokers of a release before an upgrade copied they said nothing of.
+    out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
+    # Before an upgrade, brokers recorded nothing about empty transaction indexes.
     one_release = not (case.scenario.get("shape") or {}).get("starts_on")
     every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
     if not every:
-        return out  # nobody has read it: that is a doubt, and no proof of anything
+        return out  # the tier was not read: a doubt, and no proof of anything
     knows_empty = one_release and any(segment.txn_index_empty for segment in every)
     for place, partition in sorted(tier.partitions.items()):
-        # What no replica tells of at the end is of topics that had the names before, and is on its way out of the tier.
+        # A partition that no replica reports at the end is of a deleted topic of the same name.
         if place[0] in names and last_look(partition.replicas):
-            reported = _Told(case, place, partition, knows_empty)
+            one = _TieredPartition(case, place, partition, knows_empty)
             for found in (
-                reported.gaps(),
-                reported.claims(),
-                reported.objects(),
-                reported.contradictions(),
-                reported.states(),
+                one.gaps(),
+                one.claims(),
+                one.objects(),
+                one.contradictions(),
+                one.states(),
             ):
-                out.findings += reported.listed(found)
-            out.notes += reported.leaks()
+                out.findings += one.listed(found)
+            out.notes += one.leaks()
     return out
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """One partition. knows_empty: brokers of this release say when a segment has no index of transactions."""
+class _TieredPartition:
+    """One partition. knows_empty: brokers of this release record when a segment has no transaction index."""
 
     case: Case
     place: Place
@@ -106,10 +99,11 @@ class _Told:
     # --- coverage ---
 
     def gaps(self) -> Iterator[Finding]:
-        """Offsets from the start of the log to where a replica's own begins that no finished copy has, or had then."""
+        """Offsets from the log start to a replica's local log start that no finished copy has, now or at an earlier
+        look."""
         at_the_end = self._missing("end", [s for s in self.partition.segments.values() if s.copied])
         for (low, high), brokers in sorted(at_the_end.items()):
-            what = ", where the log begins later, and in no finished copy of its epochs"
+            what = ", and no finished copy with the log's leader epochs has these offsets"
             yield self._gap(low, high, brokers, what)
         for look in EARLIER_LOOKS if self._timed else ():
             rows = of_look(self.partition.replicas, look)
@@ -117,12 +111,13 @@ class _Told:
             copied = [s for s in self.partition.segments.values() if s.copied_by(until_ns)]
             for (low, high), brokers in sorted(self._missing(look, copied).items()):
                 if (low, high) not in at_the_end:
-                    what = f" before a copy of it was finished, at the look `{look}`"
+                    what = f" before a copy was finished, at the look `{look}`"
                     yield self._gap(low, high, brokers, what)
 
     def claims(self) -> Iterator[Finding]:
-        """Offsets that a replica has itself and calls copied (ListOffsets, latest-tiered), in no copy that was ever
-        finished: it deletes them as soon as retention lets it. Replicas were asked before metadata were read."""
+        """Offsets that a replica has locally and reports as copied (ListOffsets, latest-tiered), without any
+        finished copy: it deletes them as soon as retention permits. Replicas were asked before the metadata was
+        read."""
         finished = [s for s in self.partition.segments.values() if s.finished_ms is not None]
         said: dict[tuple[int, int], list[int]] = {}
         for row in last_look(self.partition.replicas):
@@ -132,23 +127,23 @@ class _Told:
             ):
                 said.setdefault((low, high), []).append(row["broker"])
         for (low, high), brokers in sorted(said.items()):
-            who = f"broker {', '.join(map(str, sorted(brokers)))}"
-            detail = f"{who} says that all up to {high - 1} is in the remote tier, and no copy of these was finished"
-            yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), who)
+            where = f"broker {', '.join(map(str, sorted(brokers)))}"
+            detail = f"{where} reports all offsets up to {high - 1} as copied, and no copy of these was finished"
+            yield self._finding(Kind.TIER_GAP, detail, (low, high - 1), where)
 
     def _gap(self, low: int, high: int, brokers: Sequence[int], what: str) -> Finding:
-        who = f"broker {', '.join(map(str, sorted(brokers)))}"
-        return self._finding(Kind.TIER_GAP, f"deleted on {who}{what}", (low, high - 1), who)
+        where = f"broker {', '.join(map(str, sorted(brokers)))}"
+        return self._finding(Kind.TIER_GAP, f"deleted on {where}{what}", (low, high - 1), where)
 
     @property
     def _timed(self) -> bool:
-        """Whether what brokers wrote and what was looked at have their times from clocks that agree."""
+        """Whether the brokers' times and the times of the looks come from clocks that agree."""
         return not self.case.events("clock")
 
     def _missing(self, look: str, copied: Sequence[Segment]) -> dict[tuple[int, int], list[int]]:
-        """The brokers that lack offsets, from and to without the last, which none of the copies has."""
+        """The brokers that lack offset ranges [low, high) which no copy has."""
         replicas = of_look(self.partition.replicas, look)
-        # The leader's word: followers learn of it later, and must not be ahead of it.
+        # The leader's log start counts: followers learn of it later, and must not be ahead of it.
         starts = {row["broker"]: row["log_start"] for row in replicas}
         start = starts.get(self._leader, max(starts.values(), default=0))
         missing: dict[tuple[int, int], list[int]] = {}
@@ -160,7 +155,7 @@ class _Told:
 
     @property
     def _leader(self) -> int:
-        """At the end, as all were asked."""
+        """The leader at the end."""
         last = self.case.last_snapshot
         leaders = [p["leader"] for p in (last["partitions"] if last else []) if place_of(p) == self.place]
         return leaders[0] if leaders else -1
@@ -168,28 +163,29 @@ class _Told:
     # --- objects ---
 
     def objects(self) -> Iterator[Finding]:
-        wrong = self._not_whole()
+        wrong = self._incomplete()
         for segment in wrong:
-            for what in wrong[segment] if not self._replaced(segment, wrong) else ():
+            for what in wrong[segment] if not self._is_replaced(segment, wrong) else ():
                 base = segment.base_offset or 0
                 span = base, segment.end_offset or base
                 yield self._finding(Kind.TIER_OBJECT, f"{name_of(base, segment.id)}{what}", span, "the remote tier")
 
-    def _not_whole(self) -> dict[Segment, list[str]]:
+    def _incomplete(self) -> dict[Segment, list[str]]:
         """Finished copies, and what is wrong with each."""
         finished = [s for s in self.partition.segments.values() if s.state == FINISHED and s.stable]
         found = {s: list(self._wrong(s, self.partition.objects.get(s.id, []))) for s in finished}
         return {s: what for s, what in found.items() if what and s.base_offset is not None}
 
-    def _replaced(self, segment: Segment, wrong: Mapping[Segment, list[str]]) -> bool:
-        """Whether a later copy has all of it and is whole. LocalTieredStorage goes by files that are gone: a leader
-        that loses its replica while it copies leaves half a copy, calls it finished, and the next leader copies anew.
-        """
+    def _is_replaced(self, segment: Segment, wrong: Mapping[Segment, list[str]]) -> bool:
+        """Whether a later complete copy has the same offsets. LocalTieredStorage checks only that files exist: a
+        leader that loses its replica during a copy leaves an incomplete copy, marks it finished, and the next leader
+        copies the segment again."""
         whole = (s for s in self.partition.segments.values() if s.state == FINISHED and s.stable and s not in wrong)
         return any(other.replaces(segment) for other in whole)
 
     def contradictions(self) -> Iterator[Finding]:
-        """Finished copies of the same offsets and epochs whose logs differ: replicas have the same batches."""
+        """Finished copies of the same offsets and epochs with different logs, although replicas have the same
+        batches."""
         logs: dict[tuple[int, int, Lineage], dict[str, str]] = {}
         for segment in self.partition.segments.values():
             seen = [row for row in last_look(self.partition.objects.get(segment.id, [])) if row["kind"] == "log"]
@@ -209,22 +205,23 @@ class _Told:
                 yield f".{kind}{ABSENT}, and the metadata says {segment.state}"
         log = found.get("log")
         if log is not None:
-            yield from (f".log {what}" for what in _log_is_wrong(segment, log))
+            yield from (f".log {what}" for what in _wrong_log(segment, log))
         for row in rows if self._timed else ():
             now = found.get(row["kind"])
             if now is not None and segment.copied_by(row["looked_ns"]) and row["sha256"] != now["sha256"]:
-                yield f".{row['kind']} is not what it was at the look `{row['look']}`: objects never change"
+                yield f".{row['kind']} differs from what it was at the look `{row['look']}`; objects must never change"
 
     # --- states ---
 
     def states(self) -> Iterator[Finding]:
-        """One broker contradicts itself. What two brokers write may cross when a leader is replaced."""
+        """States with which one broker contradicts itself. States of two brokers may cross when a leader is
+        replaced."""
         for segment in self.partition.segments.values():
             before, writer = None, segment.reported[0][1]
             for state, broker, _ in segment.reported:
                 if state != before and state not in _NEXT[before] and broker == writer:
-                    came = "of which it had not written that a copy began" if before is None else f"after {before}"
-                    detail = f"broker {broker} wrote {state} of {segment.id}, {came}"
+                    came = "without having started a copy of it" if before is None else f"after {before}"
+                    detail = f"broker {broker} wrote {state} for segment {segment.id} {came}"
                     span = None if segment.base_offset is None else (segment.base_offset, segment.end_offset or 0)
                     yield self._finding(Kind.TIER_STATE, detail, span, f"broker {broker}")
                 before, writer = state, broker
@@ -232,23 +229,23 @@ class _Told:
     # --- leakage ---
 
     def leaks(self) -> Iterator[str]:
-        """What takes room and is in nobody's way."""
+        """Notes on objects that take space and do no harm."""
         where = f"{self.place[0]}-{self.place[2]}"
         segments, objects = self.partition.segments, self.partition.objects
         there = {id_ for id_, rows in objects.items() if last_look(rows)}
         orphans = [id_ for id_ in there if id_ not in segments or segments[id_].state == DELETED]
         dangling = [s for s in segments.values() if s.state == STARTED and s.stable]
-        wrong = self._not_whole()
-        replaced = [segment for segment in wrong if self._replaced(segment, wrong)]
+        wrong = self._incomplete()
+        replaced = [segment for segment in wrong if self._is_replaced(segment, wrong)]
         if replaced:
-            yield f"tier: {len(replaced)} copies of {where} are not whole, and later ones of the same offsets are"
+            yield f"tier: {len(replaced)} copies of {where} are incomplete, and later copies of them are complete"
         if orphans:
-            yield f"tier: {len(orphans)} segments of {where} have objects in the remote tier that no metadata claims"
+            yield f"tier: {len(orphans)} segments of {where} have objects in the remote tier that no metadata names"
         if dangling:
-            yield f"tier: {len(dangling)} copies of {where} began and were neither finished nor deleted"
+            yield f"tier: {len(dangling)} copies of {where} were started and neither finished nor deleted"
 
     def listed(self, findings: Iterator[Finding]) -> list[Finding]:
-        """So many, and one more that says how many there are besides."""
+        """At most LISTED_MAX findings, and one more with the number of the others."""
         found = list(findings)
         rest = [] if len(found) <= LISTED_MAX else [self._more(found)]
         return [*found[:LISTED_MAX], *rest]
@@ -256,7 +253,7 @@ class _Told:
     def _more(self, found: Sequence[Finding]) -> Finding:
         topic, topic_id, partition = self.place
         more = len(found) - LISTED_MAX
-        detail = f"{more} more of this partition"
+        detail = f"{more} more findings of this partition"
         return Finding(
             kind=found[0].kind, topic=topic, topic_id=topic_id, partition=partition, count=more, detail=detail
         )
@@ -278,12 +275,12 @@ class _Told:
 
 
 def name_of(base_offset: int, segment_id: str) -> str:
-    """Of a copy, as its objects have it."""
+    """The name of a copy, as in the names of its objects."""
     return f"{base_offset:020d}-{segment_id}"
 
 
 def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """From and to without the last, of [start, end) what none of the copies has of the lineage."""
+    """The ranges of [start, end) that none of the copies has with the lineage's leader epochs."""
     at = start
     for low, high in sorted(piece for segment in copied for piece in agreed(segment, lineage)):
         if low > at and at < end:
@@ -293,41 +290,41 @@ def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int)
         yield at, end
 
 
-def _log_is_wrong(segment: Segment, log: Row) -> Iterator[str]:
+def _wrong_log(segment: Segment, log: Row) -> Iterator[str]:
     if log["faulty"]:
         yield f"is damaged: {log['faulty']}"
     if log["size_bytes"] != segment.size_bytes:
-        yield f"has {log['size_bytes']} bytes, and {segment.size_bytes} by its metadata"
+        yield f"has {log['size_bytes']} bytes, and {segment.size_bytes} according to its metadata"
     held, reported = (log["first_offset"], log["last_offset"]), (segment.base_offset, segment.end_offset)
     if held == (None, None):
         yield "is empty"
     elif held != reported:
-        yield f"has offsets {held[0]} to {held[1]}, and {reported[0]} to {reported[1]} by its metadata"
+        yield f"has offsets {held[0]} to {held[1]}, and {reported[0]} to {reported[1]} according to its metadata"
 
 
 def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
-    """What was not looked at proves nothing."""
+    """Doubts about parts of the tier that were not read."""
     if tier.unreadable:
         first = tier.unreadable[0]
         where = f"partition {first['partition']}, offset {first['offset']}"
-        text = f"{len(tier.unreadable)} records of the tier's metadata cannot be read, the first at {where}"
+        text = f"{len(tier.unreadable)} records of the remote tier's metadata cannot be decoded, the first at {where}"
         yield Doubt("tier_unreadable", f"{text}: {first['why']}")
     known = (s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values())
     if not any(segment.finished_ms for segment in known):
-        yield Doubt("tier_not_read", "the metadata of the remote tier was not read, or tells of no finished copy")
+        yield Doubt("tier_not_read", "the metadata of the remote tier was not read, or has no finished copy")
     by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
     for name, partitions in sorted(by_topic.items()):
-        # A topic that has left the tier has none there, and brokers have said so of each.
+        # A topic that has left the tier has no objects there, and brokers have recorded each deletion.
         copies = [s for p in partitions for s in p.segments.values() if s.finished_ms]
         wanted = not copies or any(segment.copied for segment in copies)
         if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
-            yield Doubt("tier_not_read", f"not one object of {name} was seen in the remote tier at the end")
+            yield Doubt("tier_not_read", f"no object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
-            yield Doubt("tier_not_read", f"the leader epochs of {len(lacking)} replicas of {name} are not known")
+            yield Doubt("tier_not_read", f"the leader epochs of {len(lacking)} replicas of {name} are unknown")
 
 
-def _orphaned(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
-    """Replicas that nobody told of at the end: what they have deleted is not known."""
+def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
+    """Replicas that did not report at the end: what they have deleted locally is unknown."""
     last = case.last_snapshot
     for p in last["partitions"] if last else []:
         if p["topic"] in names:
@@ -335,4 +332,4 @@ def _orphaned(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
             reported = {row["broker"] for row in last_look(partition.replicas)}
             if silent := sorted(set(p["replicas"]) - reported):
                 where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
-                yield Doubt("tier_not_read", f"nobody told at the end where {where} and the remote tier meet")
+                yield Doubt("tier_not_read", f"the local log start of {where} was not reported at the end")

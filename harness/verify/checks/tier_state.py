@@ -1,6 +1,6 @@
-"""Rows of a remote tier (KIP-405) by partition: what brokers wrote of it, what lies in it, and what replicas say.
+"""Rows about the remote tier (KIP-405), by partition: metadata that brokers wrote, objects, and what replicas report.
 
-Rows are of segments and of replicas, never of records, so the driver has them all.
+The rows are about segments and replicas, never about records, so they fit on the driver.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from harness.model.errors import BadEvidence
 from harness.verify.engine.case import Place
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED
 
-ROWS_MAX: Final = 2_000_000  # of all bundles together; a segment has one object of each kind, at three looks
+ROWS_MAX: Final = 2_000_000  # over all bundles; a segment has one object of each kind, at three looks
 STARTED: Final = "COPY_SEGMENT_STARTED"
 FINISHED: Final = "COPY_SEGMENT_FINISHED"
 DELETING: Final = "DELETE_SEGMENT_STARTED"
@@ -29,9 +29,10 @@ Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """One copy of a segment, as brokers wrote of it. `told`: state, broker and read of each record, in their order.
+    """One copy of a segment, as brokers recorded it. `reported`: state, broker and read of each metadata record, in
+    order.
 
-    `size_bytes`, the newest timestamp and the offsets are None where no record says that its copy began.
+    `size_bytes`, the newest timestamp and the offsets are None if no record says that the copy started.
     """
 
     id: str
@@ -43,7 +44,7 @@ class Segment:
     txn_index_empty: bool | None = None
     reported: list[tuple[str, int, int]] = field(default_factory=list)
     finished_ms: int | None = None
-    finished_at: int | None = None  # in the order of what brokers wrote of the partition
+    finished_at: int | None = None  # position in the metadata log of the partition
 
     @property
     def state(self) -> str:
@@ -51,16 +52,16 @@ class Segment:
 
     @property
     def stable(self) -> bool:
-        """Nothing was written of it while objects were looked at."""
+        """Whether no broker wrote about it while the objects were looked at."""
         return self.reported[-1][2] == 1
 
     def copied_by(self, at_ns: int) -> bool:
-        """By the clock of whoever wrote it."""
+        """Whether it was finished by then, by the clock of the broker that wrote it."""
         return self.finished_ms is not None and self.finished_ms * 10**6 <= at_ns
 
     def replaces(self, other: Segment) -> bool:
-        """Whether it was finished later, and has all that the other one has of the same leader epochs: brokers read it
-        from then on, and have no use for the other one."""
+        """Whether it was finished later and has all offsets of the other copy with the same leader epochs: brokers
+        read this copy from then on, and the other one is not needed."""
         if self.finished_at is None or other.finished_at is None or self.finished_at <= other.finished_at:
             return False
         mine = {epoch: (low, high) for epoch, low, high in spans(self.epochs, (self.end_offset or 0) + 1)}
@@ -68,19 +69,19 @@ class Segment:
         return all(epoch in mine and mine[epoch][0] <= low and high <= mine[epoch][1] for epoch, low, high in theirs)
 
     def within(self, until_ms: int | None) -> bool:
-        """Whether none of its records is younger; None = of any time."""
+        """Whether none of its records is younger; None = any timestamp."""
         return until_ms is None or (self.max_timestamp_ms is not None and self.max_timestamp_ms <= until_ms)
 
     @property
     def copied(self) -> bool:
-        """It was there when replicas were asked, or soon after: who deletes it later has not deleted it by then."""
+        """Whether it was there when replicas were asked, or soon after. A later deletion does not count."""
         states = {state for state, _, _ in self.reported}
         return FINISHED in states and not any(s in (DELETING, DELETED) and read == 1 for s, _, read in self.reported)
 
 
 @dataclass(slots=True)
 class Partition:
-    """What is known of one partition in the tier."""
+    """Everything known about one partition in the tier."""
 
     segments: dict[str, Segment] = field(default_factory=dict)
     objects: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))  # by segment
@@ -96,7 +97,7 @@ class Tier:
 
 
 def tiers_of(given: Prepared) -> list[Tier]:
-    """The tier of each bundle, on the driver. BadEvidence when there are more rows than any run could leave."""
+    """The tier of each bundle, on the driver. BadEvidence when there are too many rows."""
     tiers = [Tier() for _ in given.cases]
     records = sorted(_rows(given.tier_metadata), key=lambda row: (row["partition"], row["offset"]))
     for row in records:
@@ -113,7 +114,7 @@ def tiers_of(given: Prepared) -> list[Tier]:
 
 
 def lineage_of(text: str | None) -> Lineage:
-    """`0:0,3:1500` as pairs of leader epoch and first offset; empty where it is no such text."""
+    """`0:0,3:1500` as pairs of leader epoch and first offset; empty for any other text."""
     try:
         pairs = [pair.partition(":") for pair in (text or "").split(",") if pair]
         return tuple((int(epoch), int(start)) for epoch, _, start in pairs)
@@ -129,11 +130,11 @@ def spans(lineage: Lineage, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
-    """Offsets from, and to without the last, in which the segment has the records of the same leader epochs."""
+    """Ranges [low, high) in which the segment has the same leader epochs as the lineage."""
     if segment.base_offset is None or segment.end_offset is None:
         return
     end = segment.end_offset + 1
-    line = {epoch: (start, until) for epoch, start, until in spans(lineage, 1 << 62)}
+    line = {epoch: (start, until) for epoch, start, until in spans(lineage, UNBOUNDED)}
     for epoch, start, until in spans(segment.epochs, end):
         first, last = line.get(epoch, (0, 0))
         low, high = max(start, first, segment.base_offset), min(until, last, end)
@@ -143,7 +144,7 @@ def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
 
 def _reported(partition: Partition, row: Row) -> None:
     if row["kind"] == "partition_delete":
-        return  # no excuse for a partition that replicas still tell of, and of others nothing is asked
+        return  # no excuse for a partition that replicas still report; other partitions are not judged
     segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
     segment.reported.append((row["state"], row["broker"], row["read"]))
     if row["kind"] == "segment":
@@ -158,7 +159,9 @@ def _reported(partition: Partition, row: Row) -> None:
 def _rows(table: DataFrame) -> Sequence[dict[str, Any]]:
     rows = table.limit(ROWS_MAX + 1).collect()
     if len(rows) > ROWS_MAX:
-        raise BadEvidence(f"more than {ROWS_MAX} rows of remote tiers; judge fewer bundles at once")
+        raise BadEvidence(
+            f"the evidence has more than {ROWS_MAX} rows about the remote tier; judge fewer bundles at once"
+        )
     return [row.asDict() for row in rows]
 
 
@@ -172,5 +175,5 @@ def last_look(rows: Iterable[Row]) -> list[Row]:
 
 
 def of_look(rows: Iterable[Row], look: str) -> list[Row]:
-    """Rows of one of the looks."""
+    """Rows of one look."""
     return [row for row in rows if row["look"] == look]

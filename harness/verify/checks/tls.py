@@ -1,4 +1,5 @@
-"""Whether records went by TLS where the scenario says so: without proof the run was one like the others."""
+"""Whether all records went over TLS where the scenario requires it. Without proof, the run tested what any other run
+tests."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from harness.model.secured import producer_name, reader_name, unproven
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case
 
-UNSECURED: Final = "TLS and passwords: brokers serve records to who speaks plainly in another way"
+UNSECURED: Final = "TLS and passwords: brokers serve records over plaintext connections on another code path"
 
 
 def secured(case: Case) -> bool:
-    """Whether it is proven that all records of the run went by TLS."""
+    """Whether it is proven that all records of the run went over TLS."""
     return _wanted(case) and not _unproven(case)
 
 
 def doubts(case: Case) -> list[Doubt]:
-    """Each reason why that is not proven where the scenario has secure listeners."""
+    """Each reason why that is not proven, if the scenario has secure listeners."""
     return [Doubt("not_secured", text) for text in _unproven(case)] if _wanted(case) else []
 
 
@@ -38,11 +39,11 @@ def _unproven(case: Case) -> list[str]:
 
 
 def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
-    """What each broker said of itself at the end."""
+    """Brokers whose own configuration at the end does not use the wanted protocol between brokers."""
     configs = (case.last_snapshot or {}).get("broker_configs") or {}
     for broker in brokers:
         config: Mapping[str, str] = configs.get(str(broker)) or {}
         protocols = dict(pair.split(":", 1) for pair in config.get("listener.security.protocol.map", ":").split(","))
         spoken = protocols.get(config.get("inter.broker.listener.name", ""))
         if spoken != wanted:
-            yield f"broker {broker} reaches the others by {spoken or 'nobody knows what'} and not by {wanted}"
+            yield f"broker {broker} connects to the others with {spoken or 'an unknown protocol'}, not with {wanted}"

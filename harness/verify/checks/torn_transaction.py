@@ -1,4 +1,4 @@
-"""torn_transaction: a part of a transaction is visible, the rest is not."""
+"""torn_transaction: a part of a transaction is visible and the rest is not."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.verify.engine.tables import BUNDLE, RECORD
 
 
 def torn_transaction(drill: Drill) -> DataFrame:
-    """Acknowledged records that read_committed does not show, of committed or unknown transactions others of which it
-    shows. Left out: what lay below the log's start, and what the drain did not come to.
+    """Acknowledged records that read_committed does not return, of committed or unknown transactions of which it
+    returns other records. Records below the log start, and records that the drain did not reach, are left out.
 
-    Buckets that do not differ show all that was promised in them, so invisible records are all in the drill, and so is
-    every record of an unknown transaction; only a committed one's visible records may lie outside it.
+    Buckets without a difference return everything that was promised in them, so invisible records are all in the drill,
+    and so is every record of an unknown transaction; only visible records of a committed transaction may be outside.
     """
     given = drill.given
     whole = [TxnOutcome.COMMITTED.value, TxnOutcome.UNKNOWN.value]

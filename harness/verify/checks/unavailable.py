@@ -1,10 +1,11 @@
-"""Partitions that gave no ack though their leader owed them: enough replicas were in sync, and it served others.
+"""Partitions that acknowledged nothing although their leader should have: enough replicas were in sync, and it served
+others.
 
-No promise of Kafka's is a time, so a slow answer is none of it. A step that waited for acks tells of a partition that
-gave not one (`no_acks`) while its leader and its ISR stood as they were, and of others with the same leader and the
-same ISR that gave theirs: acks=all waits there for the same replicas. What condemns is that, for UNAVAILABLE_S or more
-by the ledger too, with an ISR as large as min.insync.replicas is declared; anything less is a doubt, since the wait was
-in vain.
+Kafka promises no times, so a slow answer is no finding. A step that waits for acknowledgements records (`no_acks`) a
+partition that acknowledged nothing while its leader and ISR did not change, and other partitions with the same leader
+and ISR that did acknowledge: with acks=all both wait for the same replicas. This condemns if the ledger shows it for
+UNAVAILABLE_S or longer, and the ISR is at least as large as the declared min.insync.replicas. Anything less is a doubt,
+because the wait was in vain.
 """
 
 from __future__ import annotations
@@ -19,22 +20,19 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.steps import open_during
 from harness.verify.sentences import promise
 
-# Beside what an election, a shrinking ISR and a client's retry take, seconds each.
+# Seconds, in addition to an election, a shrinking ISR and a client's retry, which take seconds each.
 UNAVAILABLE_S: Final = 25.0
-MEANINGS: Final = {
-    Kind.UNAVAILABLE: "its leader took nothing with min.insync.replicas in sync, and served others meanwhile"
-}
-# Doubts of a run that say that a client of ours ended early, so that acks may have ceased for that.
+# Doubts of a run that mean that a client of ours ended early, which may be why acknowledgements stopped.
 OF_CLIENTS: Final = ("producer", "client_hung")
-# Faults beside which a leader owes acks: whoever is down has left the ISR, or it is not one and the same.
+# Faults during which a leader must still acknowledge: a broker that is down has left the ISR, or the ISR changed.
 OF_PROCESSES: Final = ("kill", "terminate")
 _NS: Final = 10**9
 
 
 def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
-    """Of each partition that a wait found silent without an excuse."""
+    """One finding for each partition that a wait found silent without an excuse."""
     for event, step in case.events("no_acks"):
-        if case.complete and not _lacking(case, event, stalls):
+        if case.complete and not _excuse(case, event, stalls):
             silent_s = (event["at_ns"] - event["since_ns"]) / _NS
             yield Finding(
                 kind=Kind.UNAVAILABLE,
@@ -44,53 +42,56 @@ def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
                 last_ns=event["at_ns"],
                 step=step["name"],
                 detail=(
-                    f"not one ack in {silent_s:.1f} s, with broker {event['leader']} as its leader and {event['isr']} "
-                    f"in sync all the time; with the same ones {_beside(event)}"
+                    f"no acknowledgement for {silent_s:.1f} s, with leader {event['leader']} and ISR {event['isr']} "
+                    f"throughout; partitions with the same leader and ISR acknowledged: {_acked_elsewhere(event)}"
                 ),
                 contract=promise(Kind.UNAVAILABLE, event["topic"], None, case.contract),
             )
 
 
-def silent(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
-    """Of each partition whose silence proves nothing, why."""
+def excusable_silence(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
+    """One doubt for each partition whose silence proves nothing, with the reason."""
     for event, _ in case.events("no_acks"):
-        if lacking := _lacking(case, event, stalls):
-            yield Doubt(
-                "no_acks", f"{event['topic']}/{event['partition']} gave no ack while one was waited for: {lacking}"
-            )
+        if excuse := _excuse(case, event, stalls):
+            text = f"{event['topic']}/{event['partition']} acknowledged nothing during a wait for it"
+            yield Doubt("no_acks", f"{text}, which proves nothing: {excuse}")
 
 
-def _lacking(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> str:
-    """What keeps a silence from being the release's fault; "" = nothing does."""
+def _excuse(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> str:
+    """Why a silence may not be the release's fault; empty = no excuse."""
     contract = case.contract.topics.get(event["topic"])
     if contract is None:
-        return "nothing is declared of it"
+        return "the contract does not declare the topic"
     if any(change.topic == event["topic"] for change in case.contract.changes or ()):
-        return "a step changes its settings"
-    if others := _open_meanwhile(case, event):
-        return f"{', '.join(others)} may have held it up"
+        return "a step changes the settings of the topic"
+    if others := _active_faults(case, event):
+        return f"{', '.join(others)} may have delayed it"
     if len(event["isr"]) < contract.min_insync_replicas:
-        return f"{event['isr']} in sync are fewer than min.insync.replicas={contract.min_insync_replicas}"
+        return f"the ISR {event['isr']} is smaller than min.insync.replicas={contract.min_insync_replicas}"
     if not event["beside"]:
-        return f"no other partition of broker {event['leader']} with the same ISR gave acks either"
+        return f"no other partition with leader {event['leader']} and the same ISR acknowledged anything either"
     if any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or []):
         return "a client ended early"
-    waited_s = max((_shared_s(event, stall) for stall in stalls), default=0.0)
-    return "" if waited_s >= UNAVAILABLE_S else f"by the ledger it was waited for {waited_s:.1f} s"
+    waited_s = max((_overlap_s(event, stall) for stall in stalls), default=0.0)
+    return (
+        ""
+        if waited_s >= UNAVAILABLE_S
+        else f"according to the ledger records waited only {waited_s:.1f} s, and {UNAVAILABLE_S:g} s are required"
+    )
 
 
-def _open_meanwhile(case: Case, event: Mapping[str, Any]) -> list[str]:
-    """Faults other than of processes, that were not healed before a silence began."""
+def _active_faults(case: Case, event: Mapping[str, Any]) -> list[str]:
+    """Faults other than killed processes that were active during the silence."""
     meanwhile = open_during(case.steps, event["since_ns"], event["at_ns"])
     return [step["name"] for step in meanwhile if step["is_fault"] and step["do"] not in OF_PROCESSES]
 
 
-def _shared_s(event: Mapping[str, Any], stall: Stall) -> float:
-    """For how long of an event a partition of its name stalled."""
+def _overlap_s(event: Mapping[str, Any], stall: Stall) -> float:
+    """For how long of the event a partition of that name stalled, in seconds."""
     if (stall.place[0], stall.place[2]) != (event["topic"], event["partition"]):
         return 0.0
     return float(min(stall.to_ns, event["at_ns"]) - max(stall.from_ns, event["since_ns"])) / _NS
 
 
-def _beside(event: Mapping[str, Any]) -> str:
-    return ", ".join(f"{place} gave {acks}" for place, acks in sorted(event["beside"].items()))
+def _acked_elsewhere(event: Mapping[str, Any]) -> str:
+    return ", ".join(f"{place} {acks} records" for place, acks in sorted(event["beside"].items()))

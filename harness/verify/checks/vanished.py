@@ -1,4 +1,4 @@
-"""vanished: a reader saw it, whatever its outcome, and it is gone."""
+"""vanished: a reader received a record, whatever its outcome, and the log no longer contains it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from harness.verify.engine.tables import PLACE
 
 
 def vanished(compared: Compared) -> DataFrame:
-    """Records that a live reader was given and the drain of the same isolation passes over.
+    """Records that a live reader received and that the drain of the same isolation passes over.
 
-    Readers are given what is below the high watermark, so it may never go. Left out: what lies below the log's start
-    now, and what the drain did not come to. Gone is also what stands there again, written by a later leader: a batch
-    keeps its leader epoch (KIP-101), so the one that the reader saw was cut off.
+    Readers receive only records below the high watermark, which must stay. Records below the log start, and records
+    that the drain did not reach, are left out. A record is also gone if a later leader wrote it again at the same
+    offset: a batch keeps its leader epoch (KIP-101), so the batch that the reader received was truncated.
     """
     rows = at_place(compared.unshown.where("kind = 'live'"), compared.given.places)
-    # read_committed shows it there, so it is not gone: the other drain skipped it.
+    # If read_committed returns it at this offset, it exists: the other drain skipped it.
     there = compared.drains.where("drain_stream IS NULL").select(*PLACE, "offset", "stream", "seq")
     rows = rows.join(there, [*PLACE, "offset", "stream", "seq"], "left_anti")
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     passed = F.coalesce((position > F.col("offset")) | (F.col("log_end") <= F.col("offset")), F.lit(False))
     rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))
-    # Of an aborted transaction it is another kind, which shows once its send is known.
+    # A record of an aborted transaction becomes an aborted_read once its send is known.
     reason = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
     again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, "written_again", other="drain_epoch")
     return found(rows, Kind.VANISHED, reason).unionByName(again)

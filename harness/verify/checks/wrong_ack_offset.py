@@ -1,6 +1,7 @@
-"""wrong_ack_offset: another offset than acknowledged.
+"""wrong_ack_offset: a record is at another offset than the acknowledged one.
 
-A finding where the release's own client was told. Of librdkafka only a note: it was seen to do this on correct brokers.
+A finding if the release's own client received the acknowledgement. For librdkafka only a note: it was observed to
+report such offsets with correct brokers.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import is_own_client
-from harness.verify.engine.rows import WRONG_ACK_OFFSET, found
+from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
 
 def wrong_ack_offset(drill: Drill) -> DataFrame:
-    """Acknowledged records that stand in their partition, and at no offset that the broker told.
+    """Acknowledged records that are in their partition, but not at the offset that the broker acknowledged.
 
-    With less than acks=all the copy that was told may go by permission, and an earlier one of a send that was tried
-    twice stay: no more than a note.
+    Only a note with less than acks=all: the acknowledged copy may be lost by permission, and an earlier copy of a send
+    that was tried twice may stay.
     """
     reported = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     reported = reported.select(*RECORD, *PLACE[1:], F.col("offset").alias("reported"))
@@ -30,5 +31,5 @@ def wrong_ack_offset(drill: Drill) -> DataFrame:
     rows = seen.join(reported, [*RECORD, *PLACE[1:]]).where(~F.array_contains("at", F.col("reported")))
     own = drill.given.streams.where(is_own_client() & (F.col("acks") == "all")).select(BUNDLE, "stream")
     rows = rows.join(F.broadcast(own.withColumn("own", F.lit(True))), [BUNDLE, "stream"], "left")
-    kind = F.when(F.col("own"), F.lit(Kind.WRONG_ACK_OFFSET.value)).otherwise(F.lit(WRONG_ACK_OFFSET))
+    kind = F.when(F.col("own"), F.lit(Kind.WRONG_ACK_OFFSET.value)).otherwise(F.lit(WRONG_ACK_OFFSET_NOTE))
     return found(rows, kind, other="reported")

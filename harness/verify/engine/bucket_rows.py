@@ -1,4 +1,4 @@
-"""Row by row, but only in buckets that differ: what was sent beside what the drain shows of it."""
+"""Rows of the buckets in which ledger and drain differ: what was sent, and what the drain returned."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from harness.verify.engine.tables import PLACE, RECORD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """Rows of streams' buckets in which ledger and drain differ.
+    """Rows of the buckets of streams in which ledger and drain differ.
 
-    sent: ledger rows. read: observations of the drain, one row a record, place and offset, with `rc` and `ru` saying
-    which isolation showed it there. shown: the same by record alone.
+    sent: rows of the ledger. read: observations of the drain, one row for each record, place and offset; `rc` and `ru`
+    say which isolation returned it there. shown: the same by record alone.
     """
 
     given: Prepared
@@ -27,7 +27,7 @@ class Drill:
 
 
 def drill(given: Prepared) -> Drill:
-    """Finds the buckets that differ, now; their rows are kept for every check that asks."""
+    """Finds the buckets that differ, immediately, and keeps their rows for all checks."""
     buckets = F.broadcast(stream_buckets(given).localCheckpoint())
     sent = _among(given.ledger, buckets).localCheckpoint()
     read = _among(given.observations.where(given.drained), buckets)

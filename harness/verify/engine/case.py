@@ -1,8 +1,8 @@
-"""One bundle to be judged: its documents, read once, as plain facts and as small frames beside the tables."""
+"""One bundle to be judged: its documents, read once, as plain facts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,15 +12,17 @@ from harness.model.errors import BadEvidence
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
-# The snapshots after healing, the last first.
+# The snapshots after healing, the last one first.
 FINAL_PHASES: Final = ("drained", "healed")
+NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
+INT64_LIMIT: Final = 1 << 63  # numbers of the evidence are smaller, with or without sign
 
 Place = tuple[str, str, int]  # topic, topic id, partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The documents of one bundle. `complete`: the run came to its end, so that absence counts."""
+    """The documents of one bundle. `complete`: the run finished, so that missing records count."""
 
     name: str
     complete: bool
@@ -34,7 +36,7 @@ class Case:
 
     @property
     def last_snapshot(self) -> Mapping[str, Any] | None:
-        """What the brokers said last, after healing; None when nobody asked them."""
+        """The last report of the brokers after healing; None when they were not asked."""
         by_phase = {s["phase"]: s for s in self.cluster["snapshots"]}
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
 
@@ -45,7 +47,7 @@ class Case:
         return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
 
     def events(self, kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Events of one kind, each with the step that it happened in."""
+        """Events of one kind, each with the step in which it happened."""
         return [(event, step) for step in self.steps for event in step["events"] if event["kind"] == kind]
 
 
@@ -53,15 +55,14 @@ class Case:
 class PlaceFacts:
     """A topic-partition after healing. Positions are the next offset that the drain would have read.
 
-    `log_end`: the highest of all replicas; None unless every replica told its own. `as_of_ns`: when they were asked.
+    `log_end`: the highest of all replicas; None unless every replica reported its own. `as_of_ns`: when they were
+    asked.
     """
 
     place: Place
     log_start: int
     log_end: int | None
     as_of_ns: int | None
-    high_watermark: int | None
-    stable: int | None
     committed: int | None  # position of the read_committed drain
     committed_reached: bool
     uncommitted: int | None
@@ -69,7 +70,8 @@ class PlaceFacts:
 
 
 def case_of(bundle: Bundle) -> Case:
-    """Raises BadEvidence, naming the document, when one does not have the form that FORMAT.md gives."""
+    """The case of a bundle. Raises BadEvidence, naming the document, when a document lacks something that FORMAT.md
+    requires, or has a number that Kafka cannot have."""
     name = bundle.path.name
     try:
         case = Case(
@@ -86,17 +88,35 @@ def case_of(bundle: Bundle) -> Case:
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
+    for name in ("run", "steps", "cluster", "reads"):
+        for where, number in too_large(getattr(case, name), name):
+            raise BadEvidence(
+                f"{bundle.path}/{name}.json: {where} is {number}, which does not fit into 64 bits; "
+                "correct the number and seal the bundle again"
+            )
     return case
 
 
+def too_large(document: object, where: str) -> Iterator[tuple[str, int]]:
+    """Integers beyond 64 bits in a document, each with its path. Kafka has none, so they are errors of the writer."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from too_large(value, f"{where}.{key}")
+    elif isinstance(document, Sequence) and not isinstance(document, str):
+        for index, value in enumerate(document):
+            yield from too_large(value, f"{where}[{index}]")
+    elif isinstance(document, int) and abs(document) >= INT64_LIMIT:
+        yield where, document
+
+
 def lacking(foreign: Exception) -> str:
-    """The end of a sentence about documents in which something that was looked for is not, or is something else."""
+    """The end of a sentence about documents that lack a key or have a value of a wrong type."""
     what = f"{foreign.args[0]!r}" if isinstance(foreign, KeyError) else "a value of the right type"
-    return f"a document lacks {what}; write all of them as FORMAT.md says and seal again"
+    return f"a document lacks {what}; write all documents as FORMAT.md describes and seal the bundle again"
 
 
 def places_of(case: Case) -> list[PlaceFacts]:
-    """Every topic-partition that the last snapshot or a drain knows."""
+    """Every topic-partition in the last snapshot or in a drain."""
     snapshot = case.last_snapshot
     rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
     drains: dict[tuple[Place, str], Mapping[str, Any]] = {}
@@ -124,8 +144,6 @@ def _facts(
         log_start=max(starts, default=0),
         log_end=max(log["log_end"] for log in logs.values()) if whole else None,
         as_of_ns=as_of_ns if row else None,
-        high_watermark=row["high_watermark"] if row else None,
-        stable=row["last_stable_offset"] if row else None,
         committed=committed["position"] if committed else None,
         committed_reached=_reached(committed),
         uncommitted=uncommitted["position"] if uncommitted else None,
@@ -134,7 +152,7 @@ def _facts(
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
-    """Where a row of a document stands."""
+    """The topic-partition of a document's row."""
     return row["topic"], row["topic_id"], row["partition"]
 
 

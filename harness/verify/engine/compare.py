@@ -1,4 +1,4 @@
-"""Every other reader against the drain of its isolation, offset by offset; rows only where buckets differ."""
+"""Compares every other reader with the drain of its isolation, offset by offset, where their buckets differ."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bu
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
-# Who read: `turn` is the session of a live reader; -1 = all of a replica's read, or all sessions of a group together.
-_WHO: Final = ["kind", "reader", "turn", "isolation"]
-_AT: Final = [BUNDLE, *_WHO, *PLACE[1:]]
+# `turn` is the session of a live reader; -1 = the whole read of a replica, or all sessions of a group together.
+_READER: Final = ["kind", "reader", "turn", "isolation"]
+_AT: Final = [BUNDLE, *_READER, *PLACE[1:]]
 _WHOLE: Final = -1
 
 _RANGE: Final[Columns] = {
@@ -36,11 +36,11 @@ _RANGE: Final[Columns] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Offsets at which a reader (kind, reader, turn, isolation) and the drain of its isolation do not agree.
+    """Offsets at which a reader (kind, reader, turn, isolation) and the drain of its isolation disagree.
 
-    unseen: within the reader's range, shown by the drain alone. unshown: by the reader alone. other: by both, with
-    different intact records; `there` is the sequence that the drain shows. moved: by both, in batches of different
-    leader epochs.
+    unseen: in the reader's range, and returned only by the drain. unshown: returned only by the reader. other: both
+    returned different intact records. moved: both returned the record, from batches with different leader epochs.
+    drains: the read_committed drain beside the read_uncommitted drain (`drain_*`), where they differ.
     """
 
     given: Prepared
@@ -52,10 +52,10 @@ class Compared:
 
 
 def compare(given: Prepared, prints: DataFrame) -> Compared:
-    """Finds buckets that differ, now, and lines up their rows. prints: `fingerprints.reader_buckets`."""
+    """Finds the buckets that differ, immediately, and joins their rows. prints: `fingerprints.reader_buckets`."""
     observed = given.observations.where(given.complete)
     prints = prints.where(given.complete)
-    prints_read = together(_turns(given, prints), _WHO).localCheckpoint()
+    prints_read = together(_turns(given, prints), _READER).localCheckpoint()
     prints_drained = together(prints.where("kind = 'drain'"), ["isolation"]).localCheckpoint()
     ranges = _ranges(given, prints_read).localCheckpoint()
     suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
@@ -75,7 +75,8 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
 
 
 def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
-    """Rows in buckets that are suspect for any reader, found by one number a row: the exact keys are many and long."""
+    """Rows in buckets that are suspect for any reader, selected by one hash for each row, because the exact keys are
+    many and long."""
     keys = [*PLACE, "bucket"]
     numbers = suspect.select(F.xxhash64(*keys).alias("near")).distinct()
     near = rows.withColumn("bucket", offset_bucket()).withColumn("near", F.xxhash64(*keys))
@@ -83,10 +84,11 @@ def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
 
 
 def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
-    """Observations, or prints, of live readers and replicas with their turn; a group's also once over, all sessions.
+    """Observations, or prints, of live readers and replicas with their turn; those of a group also once for all its
+    sessions.
 
-    A group goes on where it had committed, whichever of its members does, so its sessions together must leave nothing
-    out either. Those of several members are told as of their group.
+    A group continues where any of its members had committed, so all its sessions together must not leave anything out.
+    The sessions of several members are reported under the name of the group.
     """
     groups = [(n, reader, "live", name) for n, case in enumerate(given.cases) for reader, name in _members(case)]
     grouped = frame(given.spark, {"reader": "string", "kind": "string", "together": "string"}, groups)
@@ -100,13 +102,13 @@ def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
 
 
 def _members(case: Case) -> list[tuple[str, str]]:
-    """Readers of groups, and under which name all of a group is told.
+    """Readers in groups, with the name under which the whole group is reported.
 
-    Nobody where a new session may be a seek forward, as FORMAT.md has it unless run.json says otherwise.
+    None if a new session may be a seek forward, which FORMAT.md permits unless run.json says otherwise.
     """
     if not case.run.get("groups_resume"):
         return []
-    # Members of a share group are given what is left, not what comes next: see checks.shared.
+    # Members of a share group receive records in no order: see checks.shared.
     shares = {share.group for share in case.contract.shares.values()}
     readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
     readers = [r for r in readers if r.get("protocol") != SHARE]
@@ -115,10 +117,11 @@ def _members(case: Case) -> list[tuple[str, str]]:
 
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
-    """From where to where each reader must have been given everything: between two records that it was given, and
-    for a replica from its log's start to the position that the read came to.
+    """The range in which each reader must have received everything: between the first and last record that it received,
+    or for a replica from its log start to the position of the read.
 
-    Retention may have moved that start since the read was planned, so that of the last snapshot counts as well."""
+    Retention may have moved the log start since the read was planned, so the start in the last snapshot counts, too.
+    """
     live = prints.where("kind = 'live'").groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
     rows = [
         (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(case, r))
@@ -142,12 +145,12 @@ def _span(case: Case, read: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def from_its_own_copy(read: Mapping[str, Any]) -> bool:
-    """Whether the broker whose copy was meant served the whole read."""
+    """Whether only the intended replica served the read."""
     return list(read["served_by"]) == [read["replica"]]
 
 
 def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFrame) -> DataFrame:
-    """Buckets in which reader and drain differ, or that one of the two has not at all."""
+    """Buckets in which reader and drain differ, or which only one of them has."""
     expected = (
         ranges.withColumn(
             "bucket",
@@ -188,7 +191,7 @@ def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: D
 
 
 def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
-    """What read_committed shows and read_uncommitted does not show as the same record at the same offset."""
+    """Records that read_committed returns and read_uncommitted does not return at the same offset."""
     keys = [*PLACE, "bucket"]
     of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
     suspect = F.broadcast(differing(of[True], of[False], keys).localCheckpoint())

@@ -1,4 +1,4 @@
-"""Figures of a run, by place and by reader: few rows, so the driver may have them."""
+"""Figures of a run, by place and reader. The rows are few, so they fit on the driver."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "in
 
 @dataclass(slots=True)
 class Counts:
-    """Of one bundle.
+    """Figures of one bundle.
 
-    sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader was
-    given, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
-    commits: acked ones by group, all and `after` the faults; streams: one row each that is not as it should be;
-    reserved: the strongest acks, and idempotence, that streams of a producer were reserved with; disks: brokers of
-    which batches were read; unanswered: questions about offsets, and an error, by place; waits: for acks; tier: records
-    that the drain was given from the remote tier, and of its topics at all; again: of offsets that a group got twice;
-    missed: of records that were deleted, or compacted away, before a group that was away came back for them;
-    undecided: records of aborted transactions that a group was given.
+    sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader
+    received, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
+    commits: acknowledged ones by group, all and `after` the faults; streams: one row for each inconsistent stream;
+    reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; disks: brokers
+    whose batches were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times; tier:
+    drained records from the remote tier, and all drained records of its topics; again: offsets that a group received
+    twice; missed: records that were deleted or compacted away before a group returned for them; undecided: records of
+    aborted transactions that a group received.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Counts:
 
 
 def counts(inputs: Inputs) -> list[Counts]:
-    """One for each bundle."""
+    """The figures of each bundle."""
     given = inputs.given
     out = [Counts() for _ in given.cases]
     windows = F.broadcast(_by_window(given))
@@ -108,7 +108,7 @@ def _count_reads(read: DataFrame, out: list[Counts]) -> None:
 
 
 def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
-    """A transaction ended after the faults if its end was answered then."""
+    """A transaction ended after the faults if its end was acknowledged then."""
     rows = given.transactions.join(windows, BUNDLE, "left")
     after = _within("after", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
     for row in rows.groupBy(BUNDLE, "producer", "outcome").agg(F.count("*"), F.count_if(after)).collect():
@@ -120,7 +120,8 @@ def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
 
 def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
     committed = [BUNDLE, "group", "outcome", "returned_ns"]
-    answers = given.deliveries.where("outcome IS NOT NULL").select(*committed)  # share groups commit record by record
+    # share groups acknowledge record by record
+    answers = given.deliveries.where("outcome IS NOT NULL").select(*committed)
     rows = given.offset_commits.select(*committed).unionByName(answers).join(windows, BUNDLE, "left")
     after = _within("after", "returned_ns")
     for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
@@ -146,14 +147,14 @@ def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
 
 
 def _by_window(given: Prepared) -> DataFrame:
-    """The spans of each window as arrays, one row a bundle."""
+    """The spans of each window as arrays, one row for each bundle."""
     windows = frame(given.spark, _WINDOWS, [row for n, case in enumerate(given.cases) for row in _windows(n, case)])
     nested = windows.groupBy(BUNDLE, "window").agg(F.collect_list(F.struct("from_ns", "to_ns")).alias("spans"))
     return nested.groupBy(BUNDLE).pivot("window", ["before", "during", "after"]).agg(F.first("spans"))
 
 
 def _within(window: str, time: str) -> Column:
-    """In any span of a window. Null-safe: a run may have no such window."""
+    """Whether a time is in any span of a window. Null-safe, because a run may lack a window."""
     inside = F.exists(window, lambda w: (F.col(time) >= w["from_ns"]) & (F.col(time) <= w["to_ns"]))
     return F.coalesce(inside, F.lit(False))
 

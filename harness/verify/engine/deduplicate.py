@@ -1,4 +1,4 @@
-"""One record, one finding: rows of all checks are joined with their sends, excused, explained, and freed of echoes."""
+"""One finding for each defect: rows of all checks are joined with their sends, excused, explained and deduplicated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import AFTERTHOUGHTS
+from harness.verify.engine.rows import NOT_FINDINGS
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
-# The most telling first: of two findings on one record or place the later one is an echo. Kinds that are not here
-# stand beside any other.
+# The most specific kind first: of two findings on one record or place the later one is dropped. Kinds that are not
+# listed are kept beside any other.
 _PRECEDENCE: Final = (
     Kind.CORRUPT,
     Kind.MISROUTED,
@@ -29,8 +29,8 @@ _PRECEDENCE: Final = (
     Kind.REPLICA_DIVERGENCE,
 )
 
-# Disks repeat what readers were given, a missing batch leaves a hole, and a record that is wrong in any other way may
-# well have another record's timestamp.
+# Order within a kind. Disks show what readers received, a missing batch leaves a hole, and a record with another defect
+# may well have another record's timestamp.
 _FINER: Final = {
     "batch_crc": 1,
     "batch_differs": 2,
@@ -46,7 +46,7 @@ _READERS_NAMED: Final = 3
 
 
 def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with producer, outcome, transaction and times of the send, where there was one."""
+    """Rows with producer, outcome, transaction and times of the send, if there was one."""
     wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
     sends = given.ledger.join(wanted, RECORD, "left_semi").select(
         *RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns"
@@ -56,7 +56,8 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def reclassify_aborted(rows: DataFrame) -> DataFrame:
-    """What a read_committed reader was given and the drain does not show: aborted, if its transaction was."""
+    """Records that a read_committed reader received and the drain does not return: aborted_read, if their
+    transaction was aborted."""
     aborted = F.col("reason").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
     aborted = F.coalesce(aborted, F.lit(False))
     return rows.withColumns(
@@ -68,9 +69,9 @@ def reclassify_aborted(rows: DataFrame) -> DataFrame:
 
 
 def deduplicate(rows: DataFrame) -> DataFrame:
-    """Drops what a more telling finding on the same record, or at the same offset, says already.
+    """Drops findings that a more specific finding on the same record or offset makes redundant.
 
-    A finding that condemns is only ever dropped for one that condemns as well: an excused loss hides nothing.
+    A finding that condemns is dropped only for another that condemns: an excused loss hides nothing.
     """
     ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
@@ -83,14 +84,16 @@ def deduplicate(rows: DataFrame) -> DataFrame:
         window = Window.partitionBy(*scope)
         top = F.min("rank").over(window)
         top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
-        echo = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
-        reported = reported.withColumn(f"echo_{len(scope)}", F.coalesce(known & echo, F.lit(False)))
-    counted = F.col("kind").isin(*AFTERTHOUGHTS)
-    return reported.where(counted | ~(F.col("echo_3") | F.col("echo_5"))).drop("rank", "condemns", "echo_3", "echo_5")
+        repeats = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
+        reported = reported.withColumn(f"repeats_{len(scope)}", F.coalesce(known & repeats, F.lit(False)))
+    counted = F.col("kind").isin(*NOT_FINDINGS)
+    return reported.where(counted | ~(F.col("repeats_3") | F.col("repeats_5"))).drop(
+        "rank", "condemns", "repeats_3", "repeats_5"
+    )
 
 
 def once_for_all_readers(rows: DataFrame) -> DataFrame:
-    """One row a record and fate, with the names of the readers that tell of it."""
+    """One row for each record and defect, with the names of all its readers."""
     same = [c for c in rows.columns if c not in ("reader", "other")]
     readers = F.array_sort(F.collect_set("reader"))
     more = F.size(readers) - _READERS_NAMED

@@ -1,4 +1,4 @@
-"""findings.parquet: every record of every finding, beside the verdict."""
+"""findings.parquet: every record of every finding, next to the verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from harness.evidence.verdicts import FINDINGS
 from harness.model.scratch import scratch
-from harness.verify.engine.rows import AFTERTHOUGHTS
+from harness.verify.engine.rows import NOT_FINDINGS
 from harness.verify.engine.tables import BUNDLE
 
 _LONG: Final = pa.int64()
@@ -41,11 +41,11 @@ SCHEMA: Final = pa.schema(
 
 
 def write_records(records: DataFrame | None, folders: Sequence[Path]) -> None:
-    """Writes findings.parquet into each bundle's folder, by its number; empty where there is nothing to say."""
+    """Writes findings.parquet into each bundle's folder, by bundle number; an empty file when nothing was found."""
     parts: dict[int, list[Path]] = {}
     with scratch("findings") as working:
         if records is not None:
-            reported = records.where(~records["kind"].isin(*AFTERTHOUGHTS)).select(BUNDLE, *SCHEMA.names)
+            reported = records.where(~records["kind"].isin(*NOT_FINDINGS)).select(BUNDLE, *SCHEMA.names)
             ordered = reported.repartition(BUNDLE).sortWithinPartitions(BUNDLE, "kind", "topic", "partition", "offset")
             out = Path(working) / "findings"
             ordered.write.partitionBy(BUNDLE).parquet(str(out))

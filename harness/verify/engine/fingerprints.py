@@ -1,9 +1,9 @@
-"""Where two sides differ, without joining their rows.
+"""Finds where two sides differ without joining their rows.
 
-Per bucket of sequences or of offsets both sides are reduced to a count, an exclusive or and a sum of 64-bit hashes;
-only buckets that differ are looked into row by row. Small buckets, because whatever is legal but not equal (a record of
-unknown outcome that landed, the end of what a live reader came to) costs its whole bucket, and the number of buckets is
-still a small part of the rows.
+For each bucket of sequence numbers or offsets both sides are reduced to a count, an exclusive or and a sum of 64-bit
+hashes; only buckets that differ are examined row by row. Buckets are small because every legal difference (a record of
+unknown outcome that was written, the end of a live reader) costs its whole bucket; the number of buckets is still a
+small part of the number of rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import BUNDLE, PLACE
 
-# Buckets of 1,024 sequences; of 256 offsets, since readers come and go in the middle of one.
+# Buckets of 1,024 sequence numbers; of 256 offsets, because readers start and stop within one.
 _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
-# Clocks of brokers and clients are one machine's.
+# Brokers and clients run on one machine: allowed difference between their clocks.
 CLOCKS_MS: Final = 500
 _SESSION: Final = ["kind", "reader", "session", "isolation"]
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
 def seq_bucket() -> Column:
-    """The bucket of a row's sequence."""
+    """The bucket of a row's sequence number."""
     return F.shiftright("seq", _SEQ_BITS)
 
 
@@ -39,13 +39,13 @@ def offset_bucket() -> Column:
 
 
 def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
-    """Count, exclusive or and sum over the rows `among` a group: who they are and where they stand."""
+    """Count, exclusive or and sum over the hashes of those rows of a group for which `among` holds."""
     whole = F.xxhash64("stream", "seq", "topic", "topic_id", "partition", "offset")
     counted = F.when(among, whole if identity is None else identity)
     return [
         F.count(counted).alias(f"{prefix}_n"),
         F.coalesce(F.bit_xor(counted), F.lit(0)).alias(f"{prefix}_xor"),
-        # Half of the hash, so that two thousand million rows do not overflow the sum.
+        # Half of the hash, so that the sum over two billion rows does not overflow.
         F.coalesce(F.sum(counted.bitwiseAND(0xFFFFFFFF)), F.lit(0)).alias(f"{prefix}_sum"),
     ]
 
@@ -56,31 +56,32 @@ def _differ(prefix: str) -> Column:
 
 
 def ill_timed(timestamp_ms: str) -> Column:
-    """Whether a timestamp, of the client or of the log, lies outside of the time in which it was due."""
+    """Whether a timestamp, the client's or the log's, is outside the time in which it was due."""
     at = F.col(timestamp_ms)
     early = at < F.floor(F.col("due_from_ns") / 10**6) - CLOCKS_MS
     return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
 
 
 def _times(among: Column) -> list[Column]:
-    """Of which time each record is, as one number."""
+    """The sequence numbers and timestamps of the rows as one number."""
     return [F.coalesce(F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms"))), F.lit(0)).alias("times")]
 
 
 def stream_buckets(given: Prepared) -> DataFrame:
-    """Buckets of sequences in which the drain does not show exactly what was promised, where it was promised.
+    """Buckets of sequence numbers in which the drain does not return exactly the promised records at their places.
 
-    read_committed against acked records that are not of an aborted or unknown transaction; read_uncommitted against all
-    acked ones. Always among them: acks without an offset, transactions of unknown outcome, whose parts must agree, and
-    timestamps outside of the time in which the bucket was sent, or others than were reported.
+    read_committed is compared with acknowledged records outside aborted or unknown transactions, read_uncommitted with
+    all acknowledged ones. Always included are buckets with acknowledgements without an offset, with transactions of
+    unknown outcome, whose parts must agree, and with timestamps outside the time of their sends, or other than
+    reported.
     """
     reported = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
-    untold = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
+    without_offset = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
     undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
     sent = given.ledger.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
         *fingerprint("rc", reported & F.col("promised")),
         *fingerprint("ru", reported),
-        F.max(untold | undecided).alias("always"),
+        F.max(without_offset | undecided).alias("always"),
         F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
         *_times(reported),
         F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
@@ -104,15 +105,17 @@ def stream_buckets(given: Prepared) -> DataFrame:
 
 
 def reader_buckets(observations: DataFrame) -> DataFrame:
-    """Fingerprint of what each session of each reader was given, by place and bucket of offsets; with the lowest and
-    highest offset of each."""
+    """Fingerprints of each session of each reader, by place and bucket of offsets, with the lowest and highest
+    offset."""
     by = observations.groupBy(*PLACE, *_SESSION, offset_bucket().alias("bucket"))
-    who = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
-    return by.agg(*fingerprint("all", F.lit(True), who), F.min("offset").alias("low"), F.max("offset").alias("high"))
+    identity = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
+    return by.agg(
+        *fingerprint("all", F.lit(True), identity), F.min("offset").alias("low"), F.max("offset").alias("high")
+    )
 
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:
-    """Fingerprints of readers put together: by place, bucket and `keys` alone."""
+    """Fingerprints combined over readers: by place, bucket and `keys` only."""
     return prints.groupBy(*PLACE, *keys, "bucket").agg(
         F.sum("all_n").alias("all_n"),
         F.bit_xor("all_xor").alias("all_xor"),
@@ -123,6 +126,6 @@ def together(prints: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
-    """Rows of `left` (with its keys) whose fingerprint on the right is missing or another."""
+    """Rows of `left` (with its keys) whose fingerprint on the right is missing or different."""
     joined = left.alias("left").join(right.alias("right"), keys, "left")
     return joined.where(_differ("all")).select(*[f"left.{c}" for c in left.columns if not c.startswith("all_")])

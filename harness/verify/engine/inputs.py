@@ -1,4 +1,4 @@
-"""What checks draw on: worked out side by side with each other, and once for all checks."""
+"""Inputs of the checks: computed once for all checks, and in parallel with each other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from harness.verify.engine.compare import Compared, compare
 from harness.verify.engine.fingerprints import reader_buckets
 from harness.verify.engine.prepared import Prepared
 
-# Spark plans a query on one thread, and planning is most of the work: so two queries at a time.
+# Spark plans a query on one thread, and planning is most of the work: so two queries run at a time.
 _AT_A_TIME: Final = 2
 
 
 class Inputs:
-    """The tables, and what most checks start from. Who asks for a part waits for it; if it broke, whoever asks is told
-    so. Of what is handed to the pool, each waits only for what was handed to it before."""
+    """The tables, and the frames that most checks start from. A check that asks for a part waits for it, or gets its
+    exception. Each part depends only on parts that were submitted before it."""
 
     def __init__(self, given: Prepared, pool: Executor) -> None:
         self.given = given
@@ -32,28 +32,28 @@ class Inputs:
 
     @property
     def tiers(self) -> list[Tier]:
-        """What lies in the remote tier, of each bundle."""
+        """The remote tier of each bundle."""
         return self._tiers.result()
 
     @property
     def read(self) -> DataFrame:
-        """What everybody read, bucket by bucket: `fingerprints.reader_buckets`, the one pass over all of it."""
+        """`fingerprints.reader_buckets`: the only pass over all observations."""
         return self._read.result()
 
     @property
     def drill(self) -> Drill:
-        """Ledger against drain."""
+        """The ledger compared with the drain."""
         return self._drill.result()
 
     @property
     def compared(self) -> Compared:
-        """Every other reader against the drain."""
+        """Every other reader compared with the drain."""
         return self._compared.result()
 
 
 @contextmanager
 def side_by_side(spark: SparkSession) -> Iterator[Executor]:
-    """A pool for queries. Left by an exception, Ctrl-C among them, it drops what waits and ends what runs."""
+    """A pool for queries. An exception, also Ctrl-C, cancels queries that wait and those that run."""
     pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="judge")
     try:
         yield pool

@@ -1,4 +1,5 @@
-"""What every check is given: the tables of all bundles, joined with what a transaction and a place are known to be."""
+"""The tables of all bundles as every check gets them: joined with the outcomes of transactions and the state of
+places."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ _PLACES: Final[Columns] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Frames of all bundles, `bundle` first.
+    """Frames of all bundles, with the column `bundle` first.
 
-    ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `deleted`), `promised` (acked,
-    committed if transactional, and its topic not deleted), `due_from_ns` and `due_to_ns` (between which lies the time
-    that the record bears). streams: one row a stream: producer, acks, idempotent, client,
-    place, end_seq; of the ledger its rows and sent_seq, the sequence after the last one. places: a topic-partition
-    after healing each.
+    ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `with_deletions`), `promised`
+    (acknowledged, committed if transactional, and the topic not deleted), `due_from_ns` and `due_to_ns` (the limits of
+    the record's timestamp). streams: one row for each stream: producer, acks, idempotent, client, place, end_seq; from
+    the ledger its rows and sent_seq, the sequence number after the last one. places: one row for each topic-partition
+    after healing.
     """
 
     spark: SparkSession
@@ -63,21 +64,18 @@ class Prepared:
 
     @property
     def complete(self) -> Column:
-        """Whether a row's run came to its end."""
+        """Whether the run of a row finished."""
         return ~F.col(BUNDLE).isin([n for n, case in enumerate(self.cases) if not case.complete])
 
     @property
     def drained(self) -> Column:
-        """Observations that say what is there. Of a run that died half way, everything that anybody read."""
+        """Observations that show the contents of the log. For a run that did not finish: everything that any reader
+        received."""
         return (F.col("kind") == "drain") | ~self.complete
-
-    def places_frame(self, columns: Columns, rows: list[tuple[object, ...]]) -> DataFrame:
-        """A small frame of facts by place."""
-        return frame(self.spark, {"topic": "string", "topic_id": "string", "partition": "int32", **columns}, rows)
 
 
 def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepared:
-    """Joins the tables with each other; nothing is computed yet."""
+    """Joins the tables with each other; computes nothing yet."""
     transactions = frames["transactions"]
     streams = _streams(frames["reservations"], frames["ledger"]).localCheckpoint()
     ledger = with_deletions(_ledger(frames["ledger"], transactions), spark, cases)
@@ -105,29 +103,29 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
 
 
 def is_committed() -> Column:
-    """Observed by a reader that is given committed records only."""
+    """Whether an observation is from a read_committed reader."""
     return F.col("isolation") == COMMITTED
 
 
 def is_own_client() -> Column:
-    """Of a stream: whether the release's own client wrote it."""
+    """Whether the release's own client wrote a stream."""
     return F.coalesce(F.col("client").startswith(JAVA_CLIENTS), F.lit(False))
 
 
 def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
-    """Rows with what is known of their topic-partition; null where nothing is."""
+    """Rows with the facts of their topic-partition; null where nothing is known."""
     return rows.join(F.broadcast(places), PLACE, "left")
 
 
 def _observations(read: DataFrame) -> DataFrame:
-    """What a read from anywhere was given must be there as what a live reader was given: it counts as one."""
+    """Reads from arbitrary offsets count as live readers, because the log must contain what they received."""
     probed = F.when(F.col("kind") == "probe", F.lit("live")).otherwise(F.col("kind"))
     return read.withColumn("kind", probed)
 
 
 def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
     ended = transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("_ended"))
-    # A transaction whose row was lost in a crash ended nobody knows how.
+    # A transaction whose row was lost in a crash has an unknown outcome.
     unknown = F.when(F.col("txn_id").isNotNull(), F.lit(TxnOutcome.UNKNOWN.value))
     promised = (F.col("outcome") == Outcome.ACKED.value) & (
         F.col("txn_id").isNull() | F.col("txn").eqNullSafe(TxnOutcome.COMMITTED.value)
@@ -137,8 +135,8 @@ def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
 
 
 def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
-    """From the call to the answer; of producers that date their records back, so long before, unless the topic bears
-    the log's own times."""
+    """The ledger with the limits of each timestamp: call and acknowledgement, minus the producer's backdating unless
+    the topic uses LogAppendTime."""
     back = [
         (n, name, producer.backdated_ms)
         for n, case in enumerate(cases)
@@ -157,7 +155,7 @@ def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequ
 
 
 def _own_times(spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
-    """Topics whose records bear the time at which their leader got them."""
+    """Topics with LogAppendTime."""
     rows = [
         (n, name)
         for n, case in enumerate(cases)
@@ -168,9 +166,9 @@ def _own_times(spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
 
 
 def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
-    """A stream is what was reserved for it. By hand, reservations may be lacking: then what the ledger says."""
+    """One row for each stream, from its reservations. Evidence by other clients may lack them: then from the ledger."""
     reserved = (
-        reservations.where(F.col("stream").isNotNull())  # a torn last line
+        reservations.where(F.col("stream").isNotNull())  # the last line may be incomplete
         .groupBy(BUNDLE, "stream")
         .agg(
             F.max("producer").alias("producer"),

@@ -1,4 +1,4 @@
-"""The form in which every check hands over what it found: one row a record."""
+"""The form in which every check returns what it found: one row for each record."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from harness.model.schemas import Columns
 from harness.verify.engine.tables import BUNDLE
 
-# `reason`: a word for the circumstances, of which sentences.py makes a text. `other`: a second place or figure, such as
-# the offset of the first copy; its meaning follows from kind and `reason`. Of what a coordinator told: when, when the
-# commit was done that it should have told, and when the first one that replaced what it told.
+# `reason`: a word for the circumstances, from which sentences.py makes the text. `other`: a second place or figure,
+# such as the offset of the first copy; kind and `reason` determine its meaning. For an offset that a coordinator
+# reported: when it was reported, when the commit that it should have reported was done, and when the first commit that
+# replaced the reported one was done.
 COLUMNS: Final[Columns] = {
     "kind": "string",
     "reason": "string",
@@ -31,19 +32,19 @@ COLUMNS: Final[Columns] = {
     "replaced_ns": "int64?",
 }
 
-# Kinds that are not findings: the judge makes notes and doubts of them.
-WRONG_ACK_OFFSET: Final = "displaced_by_client"  # where the client may have told a wrong offset
+# Kinds of rows that are not findings: the judge makes notes and doubts of them.
+WRONG_ACK_OFFSET_NOTE: Final = "wrong_ack_offset_note"  # the client may have reported a wrong offset
 NOT_READ: Final = "not_read"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
-AFTERTHOUGHTS: Final = (WRONG_ACK_OFFSET, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
+NOT_FINDINGS: Final = (WRONG_ACK_OFFSET_NOTE, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 
 
 def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **columns: str | Column | None) -> DataFrame:
-    """Rows in the common form. `columns` replace those of the same name; what a frame lacks is null."""
+    """Rows in the common form. `columns` replace those of the same name; columns that the frame lacks are null."""
     given: dict[str, str | Column | None] = {"kind": _literal(kind), "reason": _literal(reason), **columns}
     out: list[Column] = []
     for name, declared in COLUMNS.items():
@@ -54,7 +55,7 @@ def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **colu
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """All rows of frames of one form; there must be at least one."""
+    """All rows of frames of one form; there must be at least one frame."""
     return reduce(DataFrame.unionByName, frames)
 
 

@@ -1,4 +1,4 @@
-"""From rows to findings: contiguous offsets with one fate become one run, and only runs come to the driver."""
+"""Ranges of contiguous offsets with the same defect: only these come to the driver, not the records."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pyspark.sql import functions as F
 
 from harness.verify.engine.tables import BUNDLE
 
-# Rows of findings that a verdict holds, a bundle and kind; the rest is counted. findings.parquet has every record.
+# Findings of a bundle and kind in a verdict; the others are only counted. findings.parquet has every record.
 RUNS_MAX: Final = 200
 _FATE: Final = ["kind", "reason", "topic", "topic_id", "partition", "reader", "producer", "excused_by", "explained_by"]
 
 
 def runs_of(rows: DataFrame) -> DataFrame:
-    """One row a run of contiguous offsets with one fate; without offsets, of contiguous sequences of one stream.
+    """One row for each range of contiguous offsets with the same defect; without offsets, of contiguous sequence
+    numbers of one stream.
 
-    Per bundle and kind at most RUNS_MAX, condemning ones first. `all_records` and `all_runs` count the whole fate
-    (bundle, kind, excused_by, explained_by).
+    At most RUNS_MAX for each bundle and kind, condemning ones first. `all_records` and `all_runs` count everything with
+    the same bundle, kind, excused_by and explained_by.
     """
     fate = [BUNDLE, *_FATE]
     at = rows.withColumn("at", F.coalesce("offset", "seq")).withColumn(
         "lane", F.when(F.col("offset").isNull(), F.col("stream"))
     )
-    # A record may stand in a fate more than once (two readers saw it): the dense rank counts places, not rows.
+    # A record may be in a range more than once (two readers received it): the dense rank counts places, not rows.
     rank = F.dense_rank().over(Window.partitionBy(*fate, "lane").orderBy("at"))
     islands = at.withColumn("island", F.col("at") - rank)
     runs = islands.groupBy(*fate, "lane", "island").agg(
@@ -57,6 +58,6 @@ def runs_of(rows: DataFrame) -> DataFrame:
 
 
 def collected(runs: DataFrame) -> list[dict[str, Any]]:
-    """The runs on the driver, ordered as a person reads them."""
+    """The ranges on the driver, in the order of the verdict."""
     order = [BUNDLE, "kind", "nth"]
     return [row.asDict() for row in runs.orderBy(*order).collect()]

@@ -1,4 +1,4 @@
-"""Which step of a run a moment belongs to."""
+"""Assigns times to the steps of a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Steps = Sequence[Mapping[str, Any]]
 
 
 def episodes_of(steps: Steps) -> list[str]:
-    """Names of the faults that bit."""
+    """Names of the faults that had an effect."""
     return [step["name"] for step in steps if step["is_fault"] and (step["effect"] or {}).get("held")]
 
 
 def step_at(steps: Steps, at_ns: int | None) -> str | None:
-    """The step during which something happened: of the faults that were open then the latest, else any other step."""
+    """The step during which something happened: the most recent fault that was active then, else any other step."""
     if at_ns is None:
         return None
     running = open_during(steps, at_ns, at_ns)
@@ -23,8 +23,8 @@ def step_at(steps: Steps, at_ns: int | None) -> str | None:
 
 
 def open_during(steps: Steps, from_ns: int, to_ns: int) -> list[Mapping[str, Any]]:
-    """The steps of which any part falls between two moments, these included: a fault is open until it is healed, and
-    what never ended is open for good."""
+    """The steps that overlap a time span, limits included. A fault is active until it is healed; a step that never
+    ended is active for ever."""
     begun = [s for s in steps if s["started_ns"] is not None and s["started_ns"] <= to_ns]
     ends = [s["healed_ns"] or s["ended_ns"] for s in begun]
     return [s for s, end_ns in zip(begun, ends, strict=True) if end_ns is None or from_ns <= end_ns]

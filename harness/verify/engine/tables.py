@@ -1,4 +1,4 @@
-"""Tables of the evidence as Spark frames, shared by all bundles of a judgement: each row says whose it is."""
+"""Tables of the evidence as Spark frames, one for all bundles of a judgement; each row has the number of its bundle."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
+from harness.verify.engine.case import INT64_LIMIT
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
 RECORD: Final = [BUNDLE, "stream", "seq"]
+# An offset or time (ns) beyond all others, with room to add something to it.
+UNBOUNDED: Final = 2**62
 
 Frames = dict[str, DataFrame]
 
@@ -28,15 +32,16 @@ _TYPES: Final[dict[str, T.DataType]] = {
 
 
 def spark_schema(columns: Mapping[str, str]) -> T.StructType:
-    """The Spark schema of columns as harness.model.schemas writes them; everything may be null to Spark."""
+    """The Spark schema of columns as in harness.model.schemas; every column is nullable for Spark."""
     return T.StructType([T.StructField(name, _TYPES[kind.removesuffix("?")]) for name, kind in columns.items()])
 
 
 def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
-    """A small frame from Python rows: facts of documents, never records. Its first column is the bundle.
+    """A small frame from Python rows: facts from documents, never records. The first column is the bundle. BadEvidence
+    for an integer beyond 64 bits, which Spark would have to replace by null.
 
-    As constants of the query: createDataFrame would start Python workers for a handful of rows, and the optimizer would
-    not know that most of these are empty.
+    The rows are constants of the query: createDataFrame would start Python workers, and the optimizer would not know
+    that most of these frames are empty.
     """
     schema = spark_schema({BUNDLE: "int32", **columns})
     lines = [f"({', '.join(_literal(value) for value in row)})" for row in rows]
@@ -52,10 +57,12 @@ def _literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
-        return f"{value}L" if abs(value) < 1 << 63 else "NULL"
+        if abs(value) >= INT64_LIMIT:  # as NULL it would mean "unknown" or "any"
+            raise BadEvidence(f"the evidence has the number {value}, which does not fit into 64 bits; correct it")
+        return f"{value}L"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    raise TypeError(f"{type(value).__name__} cannot stand in a frame of facts")
+    raise TypeError(f"a frame of facts cannot hold a {type(value).__name__}")
 
 
 def read_tables(spark: SparkSession, files: Mapping[str, Mapping[int, Sequence[Path]]], scratch: Path) -> Frames:
@@ -67,7 +74,8 @@ def read_tables(spark: SparkSession, files: Mapping[str, Mapping[int, Sequence[P
 
 
 def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]], links: Path) -> DataFrame:
-    """One scan over the files of all bundles. The bundle's number is a partition column, which costs nothing a row."""
+    """One scan over the files of all bundles. The bundle's number is a partition column, which costs nothing for
+    each row."""
     if not any(files.values()):
         return frame(spark, TABLES[name], [])
     schema = spark_schema({**TABLES[name], BUNDLE: "int32"})
@@ -79,7 +87,7 @@ def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]], l
             for nth, part in enumerate(parts):
                 (folder / f"{nth}{part.suffix}").symlink_to(part.resolve())
         return _parts(reader, name, [str(links)]).select(BUNDLE, *TABLES[name])
-    # Elsewhere the workers see the bundles, and not our links.
+    # On a cluster the workers see the bundles, but not our links.
     bundles = [
         _parts(reader, name, [str(part.resolve()) for part in parts]).withColumn(BUNDLE, F.lit(number))
         for number, parts in files.items()

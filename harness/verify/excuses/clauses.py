@@ -1,4 +1,4 @@
-"""A clause of an excuse: which findings, of which records, it is about. Rows of one table, matched in one place."""
+"""Clauses of excuses: which findings about which records a clause covers. Rows of one table, matched in one place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
+from harness.verify.engine.tables import UNBOUNDED
 
 EXCUSES: Final[Columns] = {
     "kind": "string",
@@ -20,33 +21,33 @@ EXCUSES: Final[Columns] = {
     "of_reader": "string?",
     "from_offset": "int64",
     "before_offset": "int64?",
-    "since_ns": "int64",  # acked at that time or later
-    "until_ns": "int64?",  # the ack, or the send of what was never acked, came before this
-    "took_ns": "int64",  # as long at least from the send to the ack
-    "of_reason": "string?",  # how it shows, and of no record in particular, so of no time; null = any, of records
+    "since_ns": "int64",  # acknowledged at that time or later
+    "until_ns": "int64?",  # acknowledged, or sent if never acknowledged, before this
+    "took_ns": "int64",  # at least this long from the send to the acknowledgement
+    # for findings without a record, and so without a time: their reason; null = for findings with a record
+    "of_reason": "string?",
     "why": "string",
 }
-ANY_TIME: Final = 2**62
 
 
 def holds(clause: Column) -> Column:
-    """Whether a clause of EXCUSES is about a finding: True or False for every row."""
+    """Whether a clause of EXCUSES covers a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
     when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
-    made_of = F.coalesce(F.col("reason").startswith("processed in "), F.lit(False))
+    by_application = F.coalesce(F.col("reason").startswith("processed in "), F.lit(False))
     in_time = (~acked | (when_ns >= clause["since_ns"])) & (
-        (clause["until_ns"] >= ANY_TIME) | (when_ns <= clause["until_ns"])
+        (clause["until_ns"] >= UNBOUNDED) | (when_ns <= clause["until_ns"])
     )
     long_enough = ~acked | (F.col("returned_ns") - F.col("called_ns") >= clause["took_ns"])
     of_no_record = F.col("outcome").isNull() & (clause["of_reason"] == F.col("reason"))
     permitted = (
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
-        # What an application made of a record is not what its producer may do to it.
-        & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~made_of))
+        # An excuse of a producer does not cover what an application did with its records.
+        & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~by_application))
         & (clause["of_reader"].isNull() | (clause["of_reader"] == F.col("reader")))
         & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
-        # An ack that told no offset may have stood there.
+        # A record acknowledged without an offset may have been there.
         & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
         & F.when(clause["of_reason"].isNull(), in_time & long_enough).otherwise(of_no_record)
     )
@@ -63,10 +64,10 @@ def clauses(
     producer: str | None = None,
     reader: str | None = None,
     offsets: tuple[int, int | None] = (0, None),
-    acked_ns: tuple[int, int] = (0, ANY_TIME),
+    acked_ns: tuple[int, int] = (0, UNBOUNDED),
     took_ns: int = 0,
     reason: str | None = None,
 ) -> Iterator[tuple[Any, ...]]:
-    """A row of `EXCUSES` for each kind; what is left out is any."""
+    """One row of `EXCUSES` for each kind; arguments that are left out match anything."""
     for kind in kinds:
         yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, took_ns, reason, why

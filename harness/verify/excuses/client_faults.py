@@ -1,14 +1,14 @@
-"""Whose second copy is it? The headers of both copies' batches say.
+"""Whether the release or the client caused a second copy: the headers of both batches decide.
 
-A broker takes a batch for a repetition by producer id, epoch and sequence (KIP-98). librdkafka, after a gap in its
-sequences, starts a new producer epoch and sends batches in doubt once more, which no broker can recognise; seen on
-brokers that did nothing wrong. So a copy is the release's when both carry one producer id and epoch.
+A broker recognises a repeated batch by producer id, epoch and sequence (KIP-98). librdkafka, after a gap in its
+sequence numbers, starts a new producer epoch and sends uncertain batches again, which no broker can recognise; this was
+observed with correct brokers. So the release caused a copy when both batches have the same producer id and epoch.
 
-The release's own client has no such excuse. It too starts a new epoch after a gap (KIP-360), and numbers the batches of
-that partition anew: but only where the leader has refused the first of them for its sequence, so that none of them is
-in its log, or where nothing of the partition is in flight any more. What it has given up on it never sends again. A
-record of one of its streams that stands twice, or before an earlier one, is a defect of the release's, be it of its
-brokers or of its client.
+The release's own client has no such excuse. It too starts a new epoch after a gap (KIP-360) and renumbers the batches
+of that partition, but only if the leader refused the first of them for its sequence number, so that none of them is in
+the log, or if nothing of the partition is in flight any more. It never sends again what it has given up. A record of
+its streams that is there twice, or before an earlier one, is a defect of the release, either of its brokers or of its
+client.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from harness.verify.engine.prepared import Prepared, is_own_client
 from harness.verify.engine.tables import BUNDLE, PLACE
 
 _BITS: Final = 8
-BY_CLIENT: Final = "the client sent it again under a new producer epoch, which no broker can recognise (librdkafka)"
+BY_CLIENT: Final = "librdkafka sent it again with a new producer epoch, so no broker could recognise the duplicate"
 
 
 def explained(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `explained_by`: for copies and turned-round records that the client wrote under two identities.
+    """Rows with `explained_by`, for copies and reordered records that the client wrote with two identities.
 
-    The row's own copy stands at `offset`, the one that it is compared with at `other`. Without batch headers nothing is
-    explained, and nothing that the release's own client has sent.
+    The row's own copy is at `offset`, the one that it is compared with at `other`. Without batch headers nothing is
+    explained, and nothing that the release's own client sent.
     """
     own_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
     rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
-    # An application that processes twice is no client that sends twice: that one's `other` is an offset elsewhere.
+    # An application that processes twice is not a client that sends twice: its `other` is an offset elsewhere.
     ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("reason").startswith("processed")
     twice = rows.where(ours)
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
@@ -43,15 +43,15 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     identified = (
         within(headers, wanted)
         .groupBy(*PLACE, "offset")
-        # Replicas that disagree on who wrote it explain nothing.
-        .agg(F.min(_who()).alias("who"), F.max(_who()).alias("who_else"))
-        .where("who = who_else")
-        .drop("who_else")
+        # If replicas disagree on the identity, nothing is explained.
+        .agg(F.min(_identity()).alias("identity"), F.max(_identity()).alias("other_identity"))
+        .where("identity = other_identity")
+        .drop("other_identity")
     )
-    own = identified.withColumnRenamed("who", "own")
-    others = identified.withColumnsRenamed({"who": "others", "offset": "other"})
+    own = identified.withColumnRenamed("identity", "own")
+    others = identified.withColumnsRenamed({"identity": "others", "offset": "other"})
     joined = rows.join(own, [*PLACE, "offset"], "left").join(others, [*PLACE, "other"], "left")
-    # The copy further up was written later.
+    # The copy at the higher offset was written later.
     later = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("own")).otherwise(F.col("others"))
     earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
@@ -60,12 +60,12 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def within(headers: DataFrame, wanted: DataFrame) -> DataFrame:
-    """Headers with each of the wanted offsets that lie in their batch, by place."""
+    """Headers joined with each wanted offset that their batch covers, by place."""
     near = F.explode(F.sequence(F.shiftright("base_offset", _BITS), F.shiftright("last_offset", _BITS)))
     wanted = wanted.withColumn("near", F.shiftright("offset", _BITS))
     joined = headers.withColumn("near", near).join(wanted, [*PLACE, "near"])
     return joined.where("offset BETWEEN base_offset AND last_offset").drop("near")
 
 
-def _who() -> Column:
+def _identity() -> Column:
     return F.struct("producer_id", "producer_epoch")

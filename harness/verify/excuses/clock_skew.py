@@ -1,4 +1,4 @@
-"""Clocks of brokers that steps set wrong: what the log's own timestamps, and retention by time, may then go by."""
+"""Broker clocks that steps set wrong: their effect on LogAppendTime timestamps and on retention by time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pyspark.sql import functions as F
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 
-# Until a broker goes by a clock that was set, right or wrong; and what clocks of one machine may differ by.
+# Delay until a broker uses a changed clock, plus the difference between clocks of one machine.
 _TAKES_MS: Final = 2500
-_END_OF_TIME_NS: Final = 2**62
 _WRONG: Final[Columns] = {
     "topic": "string",
     "from_ns": "int64",
@@ -28,7 +27,7 @@ _WRONG: Final[Columns] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongClock:
-    """Of some broker, from when until when, and how far at most it was behind and ahead."""
+    """For some broker: from when until when, and how far at most its clock was behind and ahead."""
 
     from_ns: int
     until_ns: int
@@ -37,10 +36,10 @@ class WrongClock:
 
 
 def wrong_clocks(case: Case) -> Iterator[WrongClock]:
-    """Every one that a step has set, by the events that it left."""
+    """Every wrong clock that a step set, from its events."""
     for event, step in case.events("clock"):
         from_ns = min(step["started_ns"] or event["at_ns"], event["at_ns"])
-        set_right_ns = step["healed_ns"] or case.run.get("ended_ns") or _END_OF_TIME_NS
+        set_right_ns = step["healed_ns"] or case.run.get("ended_ns") or UNBOUNDED
         gained_ms = (event["rate"] - 1) * (set_right_ns - from_ns) / 10**6
         off_ms = (event["jump_ms"], round(event["jump_ms"] + gained_ms))
         yield WrongClock(
@@ -57,10 +56,10 @@ def ahead_ms(case: Case, at_ns: int) -> int:
 
 
 def without_wrong_clocks(records: DataFrame, given: Prepared) -> DataFrame:
-    """Records with `oldest_ms`, `newest_ms`, `called_ns`, `returned_ns`, less those that such a clock explains.
+    """Records with `oldest_ms`, `newest_ms`, `called_ns` and `returned_ns`, without those that a wrong clock explains.
 
-    It explains timestamps of the log's own (LogAppendTime, KIP-32), of what was written while it was wrong, that are no
-    farther off than it was. Those of clients (CreateTime) it does not touch.
+    It explains LogAppendTime timestamps (KIP-32) that were written while it was wrong and are no farther off than it
+    was. It does not explain CreateTime timestamps of clients.
     """
     rows = [
         (number, name, clock.from_ns, clock.until_ns, clock.back_ms + _TAKES_MS, clock.ahead_ms + _TAKES_MS)

@@ -1,10 +1,10 @@
-"""What compaction may take, on each replica at its own time: what was written again, and tombstones that are old.
+"""Records that compaction may remove, on each replica at its own time: superseded ones and expired tombstones.
 
-Of each key the visible record of the highest offset stays: one of unknown outcome replaces what is below it when it
-landed, one of an aborted transaction replaces nothing. A tombstone, a null value, deletes its key. It goes itself when
-delete.retention.ms is over, and never before the values that it deletes: else these would be there again. Each replica
-compacts its own copy, so that is held against every copy that was read. What a cleaner cannot have reached it did not
-take (see `uncleaned`).
+For each key the visible record with the highest offset stays. A record of unknown outcome replaces what is below it if
+it was written; a record of an aborted transaction replaces nothing. A tombstone (null value) deletes its key. It may
+itself be removed after delete.retention.ms, and never before the values that it deletes: these would be visible again.
+Each replica compacts its own copy, so every copy that was read is judged by these rules. Records that a cleaner cannot
+have reached are not excused (see `not_yet_compacted`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
-from harness.verify.excuses.config_history import compacted_until, regimes
+from harness.verify.excuses.config_history import compacted_until, config_history
 from harness.verify.excuses.not_yet_compacted import LEADERS, not_cleaned
 
 _KINDS: Final = (
@@ -32,17 +32,18 @@ _KINDS: Final = (
     Kind.SKIPPED_READ,
     Kind.REPLICA_DIVERGENCE,
 )
-# Argued from what a copy shows of the log as it is in the end.
+# Kinds that compare a copy with the log at the end.
 _GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
-# Another record than the leader's in its place is no work of a cleaner, nor the same one in a batch of a later leader.
-_TAKEN: Final = ("missing", "extra")
+# Only missing records: another record at the same offset, or the same one in a later leader's batch, is not the work of
+# a cleaner.
+_LACKING: Final = ("missing", "extra")
 _WRITTEN_AGAIN: Final = "written_again"
 _TOPICS: Final[Columns] = {
     "topic": "string",
     "until_ns": "int64",
-    # Sent by then, it may have been compacted away, and as a tombstone have gone.
-    "old_ns": "int64",
-    "dead_ns": "int64",
+    # Records sent by then may have been compacted away, and tombstones removed.
+    "compactable_ns": "int64",
+    "tombstone_expiry_ns": "int64",
 }
 _COPIES: Final[Columns] = {"reader": "string", "of_reader": "int32"}
 _KEY: Final = [*PLACE, "key_hash"]
@@ -50,7 +51,7 @@ _TOMBSTONE: Final = "null"
 
 
 def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by` where compaction may have taken the record."""
+    """Rows with `excused_by` where compaction may have removed the record."""
     topics = [(n, *row) for n, case in enumerate(given.cases) for row in _topics(case)]
     if not topics:
         return rows
@@ -59,22 +60,22 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     for known, on in (
         (_newest(given, compacted), _KEY),
         (_tombstones(given, compacted), [*RECORD, *PLACE[1:]]),
-        (_there(given, compacted), [*_KEY, "copy"]),
+        (_still_there(given, compacted), [*_KEY, "copy"]),
         (_unknown(given, compacted), _KEY),
     ):
         joined = joined.join(known, on, "left")
-    ghost = F.coalesce(F.col("returned_ns") <= F.col("ghost_ns"), F.lit(False))
+    by_unknown_tombstone = F.coalesce(F.col("returned_ns") <= F.col("unknown_tombstone_ns"), F.lit(False))
     what = F.concat(F.lit(COMPACTION_OF), F.col("topic"))
     why = (
-        F.when(_superseded() & ~_stale(), F.concat(what, F.lit(": the key was written again later")))
-        .when(_dead(), F.concat(what, F.lit(": it deleted its key, and delete.retention.ms is over")))
+        F.when(_superseded() & ~_nothing_newer(), F.concat(what, F.lit(": a later record has the same key")))
+        .when(_expired_tombstone(), F.concat(what, F.lit(": it is a tombstone, and delete.retention.ms has passed")))
         .when(
-            ghost & ~_stale(),
-            F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and gone")),
+            by_unknown_tombstone & ~_nothing_newer(),
+            F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and been removed")),
         )
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
-    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_TAKEN))
+    possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_LACKING))
     possible &= ~F.col("reason").eqNullSafe(_WRITTEN_AGAIN)
     joined = joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)).localCheckpoint()
     perhaps = joined.where("why IS NOT NULL")
@@ -83,8 +84,8 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with the `copy` that lacks the record: of a follower's that misses one its own, else the leader's. `extra`:
-    that of a follower that has it alone."""
+    """Rows with the `copy` that lacks the record: the follower's, if a follower lacks it, else the leader's.
+    `extra`: only this follower's copy has the record."""
     reads = {
         (n, read["reader"]): read["replica"]
         for n, case in enumerate(given.cases)
@@ -94,33 +95,34 @@ def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
     copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
     missing, extra = (
         (F.col("kind") == Kind.REPLICA_DIVERGENCE.value) & (F.col("reason") == reason) & F.col("of_reader").isNotNull()
-        for reason in _TAKEN
+        for reason in _LACKING
     )
     joined = rows.join(copies, [BUNDLE, "reader"], "left")
     copy = F.when(missing | extra, F.col("of_reader")).otherwise(F.lit(LEADERS))
     return joined.withColumns({"copy": copy, "extra": F.coalesce(extra, F.lit(False))}).drop("of_reader")
 
 
-def _stale() -> Column:
-    """Of what a follower has alone: whether it has nothing that came after it, which cannot have gone before it."""
+def _nothing_newer() -> Column:
+    """For a record that only a follower has: whether the follower has nothing newer of the key, which cannot have
+    been removed before it."""
     return F.col("extra") & ~F.coalesce(F.col("last") > F.col("offset"), F.lit(False))
 
 
 def _superseded() -> Column:
     newest = F.col("newest.offset")
-    # Without an offset: it was acknowledged before the newest one was sent.
+    # Without an offset: it was acknowledged before the newest record was sent.
     earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
     acked = F.col("outcome") == Outcome.ACKED.value
-    old = F.col("called_ns") <= F.col("old_ns")
+    old = F.col("called_ns") <= F.col("compactable_ns")
     return F.coalesce(earlier & (F.col("offset").isNotNull() | acked) & old, F.lit(False))
 
 
-def _dead() -> Column:
-    """A tombstone of which time has passed, and of which no value that it deletes is there."""
+def _expired_tombstone() -> Column:
+    """A tombstone whose time has passed, and whose deleted values are not visible any more."""
     older = F.coalesce(F.col("first.offset") < F.col("offset"), F.col("first.called_ns") < F.col("called_ns"))
     back = F.col("kind").isin([kind.value for kind in _GONE]) & ~F.col("extra") & F.coalesce(older, F.lit(False))
-    old = F.col("called_ns") <= F.least("dead_ns", "until_ns")
-    return F.coalesce(F.col("buried") & old & ~back, F.lit(False))
+    old = F.col("called_ns") <= F.least("tombstone_expiry_ns", "until_ns")
+    return F.coalesce(F.col("is_tombstone") & old & ~back, F.lit(False))
 
 
 def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
@@ -130,33 +132,33 @@ def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
         until_ns = compacted_until(case, name)
         if until_ns is not None:
             lag_ms = _least(case, name, MIN_COMPACTION_LAG, contract.compaction_lag_ms)
-            dead_ms = _least(case, name, DELETE_RETENTION, contract.delete_retention_ms)
-            yield name, until_ns, seen_ns - lag_ms * 10**6, seen_ns - dead_ms * 10**6
+            tombstone_ms = _least(case, name, DELETE_RETENTION, contract.delete_retention_ms)
+            # Kafka accepts delays beyond the epoch (2**63 - 1 ms = never).
+            yield name, until_ns, max(0, seen_ns - lag_ms * 10**6), max(0, seen_ns - tombstone_ms * 10**6)
 
 
 def _least(case: Case, topic: str, key: str, declared: int) -> int:
-    return min(declared if regime.value is None else int(regime.value) for regime in regimes(case, topic, key))
+    return min(declared if period.value is None else int(period.value) for period in config_history(case, topic, key))
 
 
 def _newest(given: Prepared, compacted: DataFrame) -> DataFrame:
-    """By place and key, where the last record of it stood: as promised, or as read_committed shows it, which may be of
-    unknown outcome or may have been acknowledged without an offset. What was sent when compaction was over replaced
-    nothing."""
+    """By place and key: where the last record was, as promised or as read_committed returns it, which may have an
+    unknown outcome or no acknowledged offset. Records sent after compaction was over replaced nothing."""
     keyed = _keyed(given, compacted).where("called_ns <= until_ns")
     keyed = keyed.select(*RECORD, *PLACE[1:], "key_hash", "called_ns", "offset", "promised")
     both = keyed.where("promised AND offset IS NOT NULL").unionByName(_shown(keyed, given, compacted))
-    # Numbers alone: to keep rows as they are, Spark would sort all records instead of hashing their keys.
+    # Only numbers are aggregated: to keep whole rows Spark would sort all records instead of hashing their keys.
     newest = F.struct(F.max("offset").alias("offset"), F.max_by("called_ns", "offset").alias("called_ns"))
     return both.groupBy(*PLACE, "key_hash").agg(newest.alias("newest"))
 
 
 def _tombstones(given: Prepared, compacted: DataFrame) -> DataFrame:
     keyed = _keyed(given, compacted).where(F.col("value").eqNullSafe(_TOMBSTONE))
-    return keyed.select(*RECORD, *PLACE[1:], F.lit(True).alias("buried"))
+    return keyed.select(*RECORD, *PLACE[1:], F.lit(True).alias("is_tombstone"))
 
 
-def _there(given: Prepared, compacted: DataFrame) -> DataFrame:
-    """By key and copy, the first value that is still there, and the offset of the last record."""
+def _still_there(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """By key and copy: the first value that is still there, and the offset of the last record."""
     value = ~F.col("value").eqNullSafe(_TOMBSTONE)
     there = _on_copies(_keyed(given, compacted), given, compacted).withColumn("at", F.when(value, F.col("offset")))
     first = F.struct(F.min("at").alias("offset"), F.min_by("called_ns", "at").alias("called_ns"))
@@ -164,13 +166,14 @@ def _there(given: Prepared, compacted: DataFrame) -> DataFrame:
 
 
 def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
-    """By place and key, the last tombstone that may have landed, deleted its key, and gone before anybody was asked."""
+    """By place and key: the last tombstone of unknown outcome that may have been written, deleted its key, and been
+    removed before the reads."""
     perhaps = (F.col("outcome") == Outcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
     aborted = F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value)
     in_doubt = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value) & F.col("value").eqNullSafe(_TOMBSTONE)
     rows = _keyed(given, compacted).where((perhaps & ~aborted) | in_doubt)
-    rows = rows.where(F.col("called_ns") <= F.least("dead_ns", "until_ns"))
-    return rows.groupBy(*PLACE, "key_hash").agg(F.max("called_ns").alias("ghost_ns"))
+    rows = rows.where(F.col("called_ns") <= F.least("tombstone_expiry_ns", "until_ns"))
+    return rows.groupBy(*PLACE, "key_hash").agg(F.max("called_ns").alias("unknown_tombstone_ns"))
 
 
 def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
@@ -178,12 +181,12 @@ def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
 
 
 def _shown(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
-    """Of these sends, those that the read_committed drain shows, with the offsets at which it does."""
+    """Those of these sends that the read_committed drain returns, with their offsets there."""
     return _on_copies(keyed, given, compacted).where(F.col("copy") == LEADERS).drop("copy")
 
 
 def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataFrame:
-    """Of these sends, those that read_committed shows of each copy, with the offsets at which it does."""
+    """Those of these sends that read_committed returns from each copy, with their offsets there."""
     read = given.observations.where(F.col("kind").isin("drain", "replica") & is_committed() & F.col("intact"))
     copy = F.when(F.col("kind") == "drain", F.lit(LEADERS)).otherwise(F.col("replica"))
     shown = read.join(compacted, [BUNDLE, "topic"], "left_semi").select(

@@ -1,8 +1,8 @@
-"""Which settings of a topic were in force, and when: the declared ones, and those that declared steps set under way.
+"""Which topic settings were in force, and when: the declared ones, and those that declared steps set during the run.
 
-A setting may be in force as soon as the step that sets it begins; the one before it is over when every broker has the
-new one, which the step waits for. A broker that a fault keeps from learning it goes on as before until it is healed. So
-a setting permits what it permits from its first possible moment to its last, and nothing before or after.
+A setting may be in force as soon as the step that sets it begins; the one before it ends when every broker has the new
+one, which the step waits for. A broker that a fault keeps from learning it uses the old one until the fault is healed.
+So a setting permits what it permits from its first possible moment to its last, and nothing before or after.
 """
 
 from __future__ import annotations
@@ -13,54 +13,56 @@ from typing import Any, Final
 
 from harness.model.contract.contract import ALTER_TOPIC
 from harness.verify.engine.case import Case
+from harness.verify.engine.tables import UNBOUNDED
 
-# A look at retention that had begun, or a broker that was slow to answer when it was asked for the new setting.
+# For a retention check that had begun, or a broker that was slow to report the new setting.
 PROPAGATION_NS: Final = 5 * 10**9
-ALWAYS_NS: Final = 2**62
 _POLICY: Final = "cleanup.policy"
 _UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True)
-class Regime:
-    """value: None = what the contract declares."""
+class SettingPeriod:
+    """One value of a setting and when it was in force. value: None = what the contract declares."""
 
     value: str | None
     from_ns: int
     until_ns: int
 
 
-def regimes(case: Case, topic: str, key: str) -> list[Regime]:
+def config_history(case: Case, topic: str, key: str) -> list[SettingPeriod]:
     """All values that a setting of a topic had, in order."""
     steps = [(step, config[key]) for step, config in _changes(case, topic) if key in config]
-    over = [_over_ns(case, step) for step, _ in steps]
+    over = [_replaced_ns(case, step) for step, _ in steps]
     values = [(None, 0), *((value, step["started_ns"]) for step, value in steps)]
-    return [Regime(value, from_ns, min(over[n:], default=ALWAYS_NS)) for n, (value, from_ns) in enumerate(values)]
+    return [
+        SettingPeriod(value, from_ns, min(over[n:], default=UNBOUNDED)) for n, (value, from_ns) in enumerate(values)
+    ]
 
 
 def compacted_until(case: Case, topic: str) -> int | None:
-    """Until when compaction may have taken records of a topic; None = never."""
+    """Until when compaction may have removed records of a topic; None = never."""
     contract = case.contract.topics.get(topic)
     return None if contract is None else _policy_until(case, topic, "compact", declared=contract.compacted)
 
 
 def deletes_until(case: Case, topic: str) -> int | None:
-    """Until when retention may have taken segments of a topic, by size or by age; None = never."""
+    """Until when retention may have deleted segments of a topic, by size or by age; None = never."""
     contract = case.contract.topics.get(topic)
     return _policy_until(case, topic, "delete", declared=contract is None or contract.deletes)
 
 
 def _policy_until(case: Case, topic: str, word: str, *, declared: bool) -> int | None:
     until = [
-        regime.until_ns
-        for regime in regimes(case, topic, _POLICY)
-        if (declared if regime.value is None else word in regime.value)
+        period.until_ns
+        for period in config_history(case, topic, _POLICY)
+        if (declared if period.value is None else word in period.value)
     ]
     return max(until, default=None)
 
 
 def unclean_permitted(case: Case, topic: str, at_ns: int) -> bool:
-    """Whether the contract lets a topic have had an unclean election then."""
+    """Whether the contract permits that a topic had an unclean election at that time."""
     contract = case.contract.topics.get(topic)
     if contract is None:
         return False
@@ -68,36 +70,37 @@ def unclean_permitted(case: Case, topic: str, at_ns: int) -> bool:
 
 
 def in_force(case: Case, topic: str, key: str, value: str, at_ns: int) -> bool:
-    """Whether declared steps may have had a setting of a topic at a value then."""
-    return any(r.value == value and r.from_ns <= at_ns <= r.until_ns for r in regimes(case, topic, key))
+    """Whether declared steps may have set a setting of a topic to a value at that time."""
+    return any(r.value == value and r.from_ns <= at_ns <= r.until_ns for r in config_history(case, topic, key))
 
 
 def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
-    """Steps that set something, with what. In a negative control a step may be the very thing that is not permitted."""
+    """Steps that set something, with what they set. In a negative control a step may be the very thing that is not
+    permitted."""
     declared = case.contract.changes
-    wanted = None if declared is None else {c.step: _texts(c.config) for c in declared if c.topic == topic}
+    wanted = None if declared is None else {c.step: _as_kafka_writes(c.config) for c in declared if c.topic == topic}
     for step in case.steps:
         if step["do"] != ALTER_TOPIC or step["args"].get("topic") != topic or step["started_ns"] is None:
             continue
-        config = _texts(step["args"].get("config") or {})
+        config = _as_kafka_writes(step["args"].get("config") or {})
         permitted = not case.run.get("negative_control") if wanted is None else wanted.get(step["name"]) == config
         if permitted:
             yield step, config
 
 
-def _over_ns(case: Case, step: Mapping[str, Any]) -> int:
-    """When nobody goes by the setting any more that this step replaces."""
+def _replaced_ns(case: Case, step: Mapping[str, Any]) -> int:
+    """When no broker uses the setting any more that this step replaces."""
     if step.get("error") or step["ended_ns"] is None:
-        return ALWAYS_NS
+        return UNBOUNDED
     healed = [
-        row["healed_ns"] or row["ended_ns"] or ALWAYS_NS
+        row["healed_ns"] or row["ended_ns"] or UNBOUNDED
         for row in case.steps
         if row["is_fault"] and row["started_ns"] is not None and row["started_ns"] <= step["ended_ns"]
     ]
     open_then = [at_ns for at_ns in healed if at_ns >= step["started_ns"]]
-    return int(min(ALWAYS_NS, max([step["ended_ns"], *open_then]) + PROPAGATION_NS))
+    return int(min(UNBOUNDED, max([step["ended_ns"], *open_then]) + PROPAGATION_NS))
 
 
-def _texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """As Kafka writes them."""
+def _as_kafka_writes(config: Mapping[str, Any]) -> dict[str, str]:
+    """Values as Kafka writes them."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}

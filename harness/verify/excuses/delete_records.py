@@ -1,8 +1,8 @@
-"""What DeleteRecords took (KIP-107): it stays away, but where nobody is left who knows at which offset the log began.
+"""Records deleted by DeleteRecords (KIP-107): they stay deleted, unless no surviving broker knows the new log start.
 
-DeleteRecords is answered when every replica that is alive knows the new start of the log. A broker writes the starts of
-its logs to disk every log.flush.start.offset.checkpoint.interval.ms, and when it ends in good order. Who is killed
-before that comes back with the old start, and has the new one again as soon as it follows anybody who knows it.
+DeleteRecords is acknowledged when every live replica knows the new log start. A broker writes its log starts to disk
+every log.flush.start.offset.checkpoint.interval.ms, and at a controlled shutdown. A broker that is killed before that
+returns with the old start, and learns the new one as soon as it follows a leader that knows it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.finding import Finding, Kind
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import NO_BROKER, Case
+from harness.verify.engine.tables import UNBOUNDED
 
 # Steps that end brokers without a controlled shutdown, whatever their arguments.
 _UNCLEAN: Final = frozenset(
     {"kill", "crash_loop", "disk_full", "disk_filled", "disk_failed", "disk_read_only", "disk_stalled", "power_loss"}
     | {"out_of_memory", "oom_killed", "kill_cleaning", "kill_deleting", "lose_tail"}
 )
-# Those of them that have ended who they end when the step is through, and not only when it is healed.
+# Steps that have ended the broker when the step is over, not only when it is healed.
 _AT_ONCE: Final = frozenset({"kill", "kill_cleaning", "kill_deleting"})
-# How late a broker on a starved machine may be to write what it is to write at regular intervals.
+# How late a broker on an overloaded machine may write its checkpoint.
 _LATE_NS: Final = 30 * 10**9
-_LATER_NS: Final = 2**62
-_NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Back:
-    """Brokers of a place in sync whose logs start below an offset up to which records were deleted, and where."""
+class _Returned:
+    """In-sync brokers of a place whose logs start below an offset up to which records were deleted, with these
+    starts."""
 
     place: Mapping[str, Any]
     before: int
@@ -42,15 +42,15 @@ class _Back:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A broker's, without a controlled shutdown: at some time between these."""
+    """The end of a broker without a controlled shutdown, at some time between these two."""
 
     from_ns: int
     to_ns: int
 
 
-def came_back(case: Case) -> Iterator[Finding]:
-    """Records below an answered DeleteRecords that a replica in sync still has, or has again."""
-    for back in _back(case, by_design=False):
+def deleted_records_returned(case: Case) -> Iterator[Finding]:
+    """Findings: records below an acknowledged DeleteRecords offset that an in-sync replica still has, or has again."""
+    for back in _returned(case, by_design=False):
         first, place = min(back.starts.values()), back.place
         yield Finding(
             kind=Kind.LOG_START,
@@ -61,31 +61,31 @@ def came_back(case: Case) -> Iterator[Finding]:
             offset_last=back.before - 1,
             count=back.before - first,
             reader=back.brokers,
-            detail=f"DeleteRecords up to {back.before} was answered, and the log starts at {first}",
-            contract="what DeleteRecords took stays away (KIP-107)",
+            detail=f"DeleteRecords up to {back.before} was acknowledged, and the log starts at {first}",
+            contract="records that DeleteRecords deleted stay deleted (KIP-107)",
         )
 
 
-def back_after_kill(case: Case) -> list[str]:
-    """Notes on what DeleteRecords took and the death of all who knew it brought back."""
+def returned_by_design(case: Case) -> list[str]:
+    """Notes on deleted records that returned because every broker that knew the new log start was killed."""
     every_s = case.contract.start_checkpoint_ms / 1000
     return [
-        f"{back.place['topic']}/{back.place['partition']}: DeleteRecords up to {back.before} was answered, and after a "
-        f"SIGKILL the log of {back.brokers} starts at {min(back.starts.values())} again: by design, its start is "
-        f"written to disk every {every_s:g} s"
-        for back in _back(case, by_design=True)
+        f"{back.place['topic']}/{back.place['partition']}: DeleteRecords up to {back.before} was acknowledged, and "
+        f"after a SIGKILL the log of {back.brokers} starts at {min(back.starts.values())} again: by design, brokers "
+        f"write log starts to disk only every {every_s:g} s"
+        for back in _returned(case, by_design=True)
     ]
 
 
 def returned(case: Case) -> dict[str, int]:
-    """By "topic/partition", how many deleted offsets are in the log again by design."""
+    """By "topic/partition": how many deleted offsets are in the log again by design."""
     return {
         f"{back.place['topic']}/{back.place['partition']}": back.before - min(back.starts.values())
-        for back in _back(case, by_design=True)
+        for back in _returned(case, by_design=True)
     }
 
 
-def _back(case: Case, *, by_design: bool) -> Iterator[_Back]:
+def _returned(case: Case, *, by_design: bool) -> Iterator[_Returned]:
     last = case.last_snapshot
     for place in last["partitions"] if last else ():
         kept = {log["broker"]: log["log_start"] for log in place["logs"] if log["broker"] in place["isr"]}
@@ -95,36 +95,37 @@ def _back(case: Case, *, by_design: bool) -> Iterator[_Back]:
             if last and here and event["at_ns"] <= last["at_ns"]:
                 before = event["before_offset"]
                 below = {broker: start for broker, start in kept.items() if start < before}
-                starts = {b: s for b, s in below.items() if _may_forget(case, event, place, b) is by_design}
-                found += [_Back(place, before, starts)] if starts else []
+                starts = {b: s for b, s in below.items() if _may_lack(case, event, place, b) is by_design}
+                found += [_Returned(place, before, starts)] if starts else []
         yield from sorted(found, key=lambda back: -back.before)[:1]
 
 
-def _may_forget(case: Case, deletion: Mapping[str, Any], place: Mapping[str, Any], broker: int) -> bool:
-    """Whether a broker may have come back without knowing of a deletion, and followed nobody since who did."""
+def _may_lack(case: Case, deletion: Mapping[str, Any], place: Mapping[str, Any], broker: int) -> bool:
+    """Whether a broker may have returned without knowing of a deletion, and followed no leader since that knew of
+    it."""
     at_ns = deletion["at_ns"]
     until_ns = at_ns + case.contract.start_checkpoint_ms * 10**6 + _LATE_NS
     ends = {b: [end for end in _ends(case, b) if end.to_ns >= at_ns] for b in place["replicas"]}
     if not any(end.from_ns <= until_ns for end in ends.get(broker, [])):
         return False
     contract = case.contract.topics.get(place["topic"])
-    if contract is None or contract.unclean_election:  # then it may lead without having followed
+    if contract is None or contract.unclean_election:  # then it may lead without having followed another leader
         return True
     over_ns = max(end.to_ns for of_one in ends.values() for end in of_one)
     return all(ends.get(leader, [None]) for leader in _leaders_since(case, place, over_ns))
 
 
 def _leaders_since(case: Case, place: Mapping[str, Any], since_ns: int) -> set[int]:
-    """Who led a partition then and later, as far as anybody saw: whoever is in sync has heard of each where the log
-    begins, with every fetch."""
+    """The known leaders of a partition at that time and later: an in-sync replica learned the log start from each of
+    them, with every fetch."""
     here = (place["topic"], place["partition"])
     seen = [event for event, _ in case.events("leader_change") if (event["topic"], event["partition"]) == here]
     changes = sorted(seen, key=lambda change: change["at_ns"])
     later = [change for change in changes if change["at_ns"] > since_ns]
     led = [change["new_leader"] for change in changes if change["at_ns"] <= since_ns][-1:]
     if not led:
-        led = [later[0].get("old_leader", _NOBODY) if later else place.get("leader", _NOBODY)]
-    return {leader for leader in (*led, *(change["new_leader"] for change in later)) if leader != _NOBODY}
+        led = [later[0].get("old_leader", NO_BROKER) if later else place.get("leader", NO_BROKER)]
+    return {leader for leader in (*led, *(change["new_leader"] for change in later)) if leader != NO_BROKER}
 
 
 def _ends(case: Case, broker: int) -> Iterator[_End]:
@@ -132,7 +133,7 @@ def _ends(case: Case, broker: int) -> Iterator[_End]:
         nodes = (step.get("resolved") or {}).get("nodes")
         if _unclean(step) and step["started_ns"] is not None and (nodes is None or broker in nodes):
             over_ns = step.get("ended_ns") if step["do"] in _AT_ONCE else step.get("healed_ns")
-            yield _End(step["started_ns"], over_ns or _LATER_NS)
+            yield _End(step["started_ns"], over_ns or UNBOUNDED)
 
 
 def _unclean(step: Mapping[str, Any]) -> bool:

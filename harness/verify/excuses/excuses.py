@@ -1,7 +1,7 @@
-"""What the declared contract permits: predicates over records, each tied to an event that the evidence shows.
+"""Excuses: what the declared contract permits. Predicates over records, each tied to an event in the evidence.
 
-A finding outside every predicate condemns. Nothing here looks at how the run was weakened: an event that the declared
-contract does not permit excuses nothing.
+A finding outside every predicate condemns. A negative control changes nothing here: an event that the declared contract
+does not permit excuses nothing.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, frame
-from harness.verify.excuses.clauses import ANY_TIME, EXCUSES, clauses, holds
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
+from harness.verify.excuses.clauses import EXCUSES, clauses, holds
 from harness.verify.excuses.compaction import compacted_away
 from harness.verify.excuses.config_history import unclean_permitted
 from harness.verify.excuses.last_replica_standing import leads_empty, lost_tails
 from harness.verify.excuses.late_transaction_ends import KINDS as OF_LATE_ENDS
 from harness.verify.excuses.late_transaction_ends import late_ends
-from harness.verify.excuses.lost_markers import by_hand, hidden_by_hand
+from harness.verify.excuses.lost_markers import hidden_by_operator, operator_aborts
 from harness.verify.excuses.offset_loss import offsets_excused
 from harness.verify.excuses.offset_resets import reset_clauses
 from harness.verify.excuses.power_loss import outages
 from harness.verify.excuses.producer_expiry import written_after_expiry
-from harness.verify.excuses.retries import come_late, retry_clauses
+from harness.verify.excuses.retries import late_retries, retry_clauses
 from harness.verify.excuses.share_archived import archived
 from harness.verify.excuses.tier_metadata_lost import orphaned_clauses
 from harness.verify.excuses.tier_objects_deleted import deleted_clauses
 
-# An unclean election replaces the end of a log: what stood there, and who saw it there, goes with it (KIP-966).
+# An unclean election replaces the end of a log, and with it what readers received from there (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
-# The last replica in sync replaces the end of everybody's log with its own.
+# The last in-sync replica replaces the end of every log with its own.
 _OF_LAST_REPLICA: Final = _OF_ELECTION
-# acks=1 answers before any follower has the record; a follower that was in sync may lead without it. What a reader was
-# given lay below the high watermark, so that never goes: VANISHED is not permitted by it.
+# acks=1 is acknowledged before any follower has the record, and an in-sync follower may lead without it. A record that
+# a reader received was below the high watermark, so VANISHED is not permitted.
 _OF_ACKS: Final = (Kind.LOST,)
-# What no replica in sync had on its disk when all of them lost power goes, and who saw it has seen it in vain.
+# Records that no in-sync replica had on disk are lost when all of them lose power, also if a reader received them.
 _OF_POWER: Final = _OF_ELECTION
 _OF_APPLICATIONS: Final = frozenset({"processor_dies", "reader_dies"})
-# Of a processor by when it commits; and by that and the moment at which it died.
+# Findings that a processor may cause, by when it commits; and by that and the moment at which it was killed.
 _OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}
 _OF_DEATHS: Final = {
     ("after", "produced"): Kind.DUPLICATED,
@@ -54,7 +54,7 @@ _OF_DEATHS: Final = {
 
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    named = written_after_expiry(compacted_away(come_late(_by_clauses(rows, given), given), given), given)
+    named = written_after_expiry(compacted_away(late_retries(_by_clauses(rows, given), given), given), given)
     return archived(offsets_excused(named, given), given)
 
 
@@ -71,16 +71,18 @@ def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     holding = F.filter("clauses", holds)
     why = F.when(F.size(holding) > 0, F.array_min(F.transform(holding, lambda c: c["why"])))
     by_clauses = joined.withColumn("excused_by", why).drop("clauses")
-    return _within_exact_numbers(_hidden_by_hand(by_clauses, given), given)
+    return _within_exact_numbers(_hidden_by_operator(by_clauses, given), given)
 
 
-def _hidden_by_hand(rows: DataFrame, given: Prepared) -> DataFrame:
-    aborted = [(n, one) for n, case in enumerate(given.cases) for one in by_hand(case, _permitted_elections(case))]
-    return hidden_by_hand(rows, given, aborted) if aborted else rows
+def _hidden_by_operator(rows: DataFrame, given: Prepared) -> DataFrame:
+    aborted = [
+        (n, one) for n, case in enumerate(given.cases) for one in operator_aborts(case, _permitted_elections(case))
+    ]
+    return hidden_by_operator(rows, given, aborted) if aborted else rows
 
 
 def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Where physics gives the exact number of losses, no more than that are excused; the surplus condemns."""
+    """Where the exact number of losses is known, no more than that number is excused; the surplus condemns."""
     numbers = [
         (n, Kind.LOST.value, exact.topic, exact.partition, exact.count)
         for n, case in enumerate(given.cases)
@@ -122,12 +124,12 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for topic, partition, log_end, until_ns, epoch in _permitted_elections(case):
         why = (
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
-            f"what was acked before it at offset {log_end} and above"
+            f"it may lose what was acknowledged before it at offset {log_end} and above"
         )
         yield from clauses(
             number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
         )
-        yield from _displaced(number, why, topic, partition, (0, until_ns))
+        yield from _wrong_ack_offsets(number, why, topic, partition, (0, until_ns))
 
 
 def _permitted_elections(case: Case) -> Iterator[tuple[str, int, int, int, int]]:
@@ -138,13 +140,13 @@ def _permitted_elections(case: Case) -> Iterator[tuple[str, int, int, int, int]]
 
 
 def lost_marker(case: Case, topic: str, partition: int, began: int) -> str | None:
-    """Why nobody ends a transaction that began at an offset: a permitted unclean election cut its marker off with the
-    end of the log, and left the beginning (KAFKA-20716). None where no election explains it."""
+    """Why a transaction that began at an offset never ends: a permitted unclean election truncated its end marker
+    and kept its beginning (KAFKA-20716). None if no election explains it."""
     for at_topic, at_partition, log_end, _, epoch in _permitted_elections(case):
         if (at_topic, at_partition) == (topic, partition) and began < log_end:
             return (
                 f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: its log ended "
-                f"at {log_end}, and what ended the transaction went with the rest; mend it by kafka-transactions.sh "
+                f"at {log_end}, before the transaction's end marker; end it with kafka-transactions.sh "
                 f"abort --topic {topic} --partition {partition} --start-offset {began} (KIP-664)"
             )
     return None
@@ -153,9 +155,9 @@ def lost_marker(case: Case, topic: str, partition: int, began: int) -> str | Non
 def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for lost in lost_tails(case):
         why = (
-            f"broker {lost.broker}, the last replica in sync of {lost.topic}/{lost.partition}, came back with a log "
-            f"that ends at {lost.log_end}, and leads by design where ELR is off (KIP-966): what was acked before at "
-            f"{lost.log_end} and above"
+            f"broker {lost.broker}, the last in-sync replica of {lost.topic}/{lost.partition}, returned with a log "
+            f"that ends at {lost.log_end}, and leads by design without ELR (KIP-966): it may lose what was "
+            f"acknowledged before at offset {lost.log_end} and above"
         )
         yield from clauses(
             number,
@@ -166,24 +168,23 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(lost.log_end, None),
             acked_ns=(0, lost.until_ns),
         )
-        yield from _displaced(number, why, lost.topic, lost.partition, (0, lost.until_ns))
+        yield from _wrong_ack_offsets(number, why, lost.topic, lost.partition, (0, lost.until_ns))
 
 
-def _displaced(
+def _wrong_ack_offsets(
     number: int, why: str, topic: str, partition: int, acked_ns: tuple[int, int]
 ) -> Iterator[tuple[Any, ...]]:
-    """The copy that was acknowledged may go, and an earlier one of the same send stay, which was cut off elsewhere."""
+    """The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may
+    stay."""
     yield from clauses(number, [Kind.WRONG_ACK_OFFSET], why, topic=topic, partition=partition, acked_ns=acked_ns)
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """What an application skipped that commits before it processes. The records are there: nobody lost them."""
+    """Records that an application skipped because it commits before it processes. The records are in the log."""
     for event, _ in case.events("reader_died"):
         for reader in case.contract.readers.values():
             if reader.group == event["group"] and reader.at_most_once:
-                why = (
-                    f"skipped by the application: {reader.reader} commits before it has processed, and died in between"
-                )
+                why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
                 yield from clauses(
                     number,
                     [Kind.SKIPPED_READ],
@@ -196,19 +197,17 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """All of a partition goes with the only disk that it is on, or with that of the last replica in sync: where one was
-    enough, that one leads when it is back, and the others cut their logs to its empty one."""
+    """A partition is lost with the only disk that has it, or with the disk of the last in-sync replica: where one
+    in-sync replica was enough, it leads again when it returns, and the others truncate their logs to its empty one."""
     for event, _ in case.events("only_disk_lost"):
         contract = case.contract.topics.get(event["topic"])
         if contract is None:
             continue
-        place, alone = f"{event['topic']}/{event['partition']}", f"on the disk of broker {event['broker']} alone"
+        place, disk = f"{event['topic']}/{event['partition']}", f"the disk of broker {event['broker']}, which was lost"
         if contract.replicas == 1:
-            why = f"replication factor 1: {place} was {alone}, which was lost"
+            why = f"replication factor 1: the only copy of {place} was on {disk}"
         elif contract.min_insync_replicas == 1 and leads_empty(case, event):
-            why = (
-                f"min.insync.replicas=1: {place} was in sync {alone}, which was lost, and it leads by design (KIP-966)"
-            )
+            why = f"min.insync.replicas=1: the only in-sync copy of {place} was on {disk}; it leads by design (KIP-966)"
         else:
             continue
         yield from clauses(
@@ -222,8 +221,8 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """What an application did twice, or never, that does not commit its offsets in the transaction of what it makes:
-    what it worked on when a step let it die, and where brokers failed, whatever it was then."""
+    """Records that an application processed twice or never because it does not commit its offsets in its output's
+    transactions: those in progress when a step killed it, and any while brokers failed."""
     disturbed = any(step["is_fault"] and step["do"] not in _OF_APPLICATIONS for step in case.steps)
     for processor in case.contract.processors.values() if disturbed else ():
         if processor.commits in _OF_COMMITS:
@@ -247,9 +246,9 @@ def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for out in outages(case):
         why = (
-            f"power loss of brokers {', '.join(map(str, out.brokers))}, all that were in sync of {out.topic}/"
-            f"{out.partition}, which the contract lets hold records in memory alone (flush.messages, flush.ms): "
-            f"what was acked before it at offset {out.from_offset} and above"
+            f"power loss of brokers {', '.join(map(str, out.brokers))}, all in-sync replicas of "
+            f"{out.topic}/{out.partition}, whose contract permits records in memory only (flush.messages, flush.ms): "
+            f"it may lose what was acknowledged before it at offset {out.from_offset} and above"
         )
         yield from clauses(
             number,
@@ -260,25 +259,25 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(out.from_offset, None),
             acked_ns=(out.since_ns, out.until_ns),
         )
-        yield from _displaced(number, why, out.topic, out.partition, (out.since_ns, out.until_ns))
+        yield from _wrong_ack_offsets(number, why, out.topic, out.partition, (out.since_ns, out.until_ns))
 
 
 def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:
-    """(topic, partition, surviving log end, before when, epoch, when seen) of every election seen to be unclean."""
-    choreographed = set()
+    """(topic, partition, surviving log end, before when, epoch, when seen) of every unclean election that was seen."""
+    by_step = set()
     for event, step in case.events("unclean_election"):
         place = (event["topic"], event["partition"])
-        choreographed.add(place)
+        by_step.add(place)
         end = event.get("log_end")
         end = _epoch_start(case, *place, event["leader_epoch"]) if end is None else end
-        # The step begins while the partition has no leader: nothing is acked between then and the election.
+        # The step begins while the partition has no leader: nothing is acknowledged between then and the election.
         until_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
         yield *place, end, until_ns, event["leader_epoch"], event["at_ns"]
     for event, _ in case.events("leader_change"):
         place = (event["topic"], event["partition"])
-        # Told from the ISR alone, so an election out of the ELR (KIP-966) looks unclean too; where a step made the
-        # unclean election, that one is measured and this adds nothing.
-        if event.get("clean") is False and event["new_leader"] >= 0 and place not in choreographed:
+        # Derived from the ISR alone, so an election from the ELR (KIP-966) looks unclean, too. Where a step made the
+        # unclean election, that event is exact, and this one adds nothing.
+        if event.get("clean") is False and event["new_leader"] >= 0 and place not in by_step:
             start = _epoch_start(case, *place, event["leader_epoch"])
             yield *place, start, event["at_ns"], event["leader_epoch"], event["at_ns"]
 
@@ -287,10 +286,10 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
     changes = _leader_changes(case)
     for (topic, partition), epochs in _lineages(case).items():
         seen = changes.get((topic, partition), [])
-        ended_ns = case.run.get("ended_ns") or ANY_TIME - 1
+        ended_ns = case.run.get("ended_ns") or UNBOUNDED - 1
         for epoch, start in epochs[1:]:
             until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
-            why = f"acks=1 (producer {producer}): the leader of epoch {epoch} began at offset {start} without it"
+            why = f"acks=1 (producer {producer}): the leader of epoch {epoch} started at offset {start} without it"
             yield from clauses(
                 number,
                 _OF_ACKS,
@@ -303,7 +302,7 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
             )
     for topic, partition in without_lineage(case):
         until_ns = max(at_ns for _, at_ns in changes[topic, partition])
-        why = f"acks=1 (producer {producer}): the leader changed, and nobody told at which offset the next one began"
+        why = f"acks=1 (producer {producer}): the leader changed, and the start offset of the next one is unknown"
         yield from clauses(
             number,
             _OF_ACKS,
@@ -317,9 +316,9 @@ def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple
 
 
 def without_lineage(case: Case) -> list[tuple[str, int]]:
-    """Partitions whose leader changed and of whose leader epochs nothing is told, where an acks=1 producer wrote.
+    """Partitions with a new leader and unknown leader epochs, to which an acks=1 producer wrote.
 
-    What such a producer may have lost there ends nowhere, so it is excused, and leaves the run in doubt.
+    Its losses there have no limit, so they are excused, and cause a doubt.
     """
     if not any(producer.acks == "1" for producer in case.contract.producers.values()):
         return []
@@ -328,7 +327,7 @@ def without_lineage(case: Case) -> list[tuple[str, int]]:
 
 
 def _leader_changes(case: Case) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """(leader epoch, when it was seen) of every change of leader, by place."""
+    """(leader epoch, when seen) of every leader change, by place."""
     out: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for event, _ in case.events("leader_change"):
         out.setdefault((event["topic"], event["partition"]), []).append((event["leader_epoch"], event["at_ns"]))
@@ -341,7 +340,7 @@ def _epoch_start(case: Case, topic: str, partition: int, epoch: int) -> int | No
 
 
 def _lineages(case: Case) -> Mapping[tuple[str, int], Sequence[tuple[int, int]]]:
-    """Leader epochs with their first offset, by place, as the last leader has them; else as any replica has them."""
+    """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
     last = case.last_snapshot
     leaders = {(p["topic"], p["partition"]): p["leader"] for p in (last["partitions"] if last else [])}
     out: dict[tuple[str, int], list[tuple[int, int]]] = {}

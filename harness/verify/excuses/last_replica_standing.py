@@ -1,9 +1,10 @@
-"""What goes when the last replica in sync returns without the end of its log, on a cluster without ELR.
+"""Losses when the last in-sync replica returns without the end of its log, on a cluster without ELR.
 
-A replica of the ISR is believed whatever became of its disk, so one that was alone in it leads again by a clean
-election, and the others cut off what it lacks: by design until ELR (KIP-966, "Motivation"). That is all that is
-excused: the leader was alone when it died, its log ended there when it was started again, ELR was finalized at level 0,
-it is the next leader, and nobody led between the two. Whatever the harness does not know of these excuses nothing.
+Brokers trust an ISR member whatever happened to its disk, so a replica that was alone in the ISR leads again by a clean
+election, and the others truncate their logs to its log: by design until ELR (KIP-966, "Motivation"). Only this is
+excused: the leader was alone in the ISR when it died, its log ended there when it was started again, ELR was finalized
+at level 0, it is the next leader, and no other broker led in between. Anything that the harness does not know excuses
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _EPOCHS_BETWEEN = 2
 
 @dataclass(frozen=True, slots=True)
 class LostTail:
-    """Acked before `until_ns` at `log_end` or above: gone, by design."""
+    """Records acknowledged before `until_ns` at `log_end` or above, lost by design."""
 
     topic: str
     partition: int
@@ -30,7 +31,7 @@ class LostTail:
 
 
 def lost_tails(case: Case) -> Iterator[LostTail]:
-    """Every end of a log that the last replica in sync lost, and nobody else could have been elected with."""
+    """Every log end that the last in-sync replica lost while no other replica could have been elected."""
     for event, _ in case.events("lost_tail"):
         contract = case.contract.topics.get(event["topic"])
         if contract is None or not contract.last_replica:
@@ -40,10 +41,10 @@ def lost_tails(case: Case) -> Iterator[LostTail]:
 
 
 def leads_empty(case: Case, lost: Mapping[str, Any]) -> bool:
-    """Whether a broker that was alone in sync leads again without the disk that it had (`only_disk_lost`).
+    """Whether a broker that was alone in the ISR leads again without its disk (`only_disk_lost`).
 
-    With ELR an unclean shutdown takes it out of the ISR; as the last known leader it is elected all the same, and no
-    election is to be called clean then (KIP-966, "Unclean recovery"; `PartitionChangeBuilder.canElectLastKnownLeader`).
+    With ELR, an unclean shutdown removes it from the ISR; it is elected all the same as the last known leader, and that
+    election need not be called clean (KIP-966, "Unclean recovery"; `PartitionChangeBuilder.canElectLastKnownLeader`).
     """
     known = lost.get("isr") == [lost["broker"]] and lost.get("leader_epoch") is not None
     return known and _led_next(case, lost, unclean=True)
@@ -52,7 +53,7 @@ def leads_empty(case: Case, lost: Mapping[str, Any]) -> bool:
 def _led_next(case: Case, lost: Mapping[str, Any], *, unclean: bool = False) -> bool:
     place = (lost["topic"], lost["partition"])
     if any((e["topic"], e["partition"]) == place for e, _ in case.events("unclean_election")):
-        return False  # which of the two took what is not told apart
+        return False  # it is unknown which of the two caused the loss
     after = [
         change
         for change, _ in case.events("leader_change")

@@ -1,6 +1,6 @@
-"""Which committed offsets may go back or go: where the log that keeps them was replaced, as the contract permits.
+"""Committed offsets that may be lost or reset: if the log that stores them was replaced, as the contract permits.
 
-A group's commits are records of one partition of __consumer_offsets, so what happens to that one happens to them.
+A group's commits are records of one partition of __consumer_offsets, so they share the fate of that partition.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuses.config_history import in_force
 
-# What brokers tell of an ISR may be older than what its leader goes by.
+# The ISR that brokers report may be older than the one that its leader uses.
 _METADATA_NS: Final = 2 * 10**9
 _MINUTE_NS: Final = 60 * 10**9
 _UNCLEAN: Final = "unclean.leader.election.enable"
-# Told by its coordinator what it had committed before, or nothing. What nobody ever committed no election brings.
+# Reasons of an older offset, or none. No election produces an offset that was never committed.
 _BACK: Final = ("behind", "gone", "deleted")
 _CLAUSES: Final[Columns] = {
     "reader": "string",
-    "hows": "string",
-    "from_ns": "int64",  # told at that time or later
-    "until_ns": "int64",  # the commit that is missed was done before
-    "kept_ns": "int64",  # none that was done before this is missed
+    "reasons": "string",
+    "from_ns": "int64",  # reported at that time or later
+    "until_ns": "int64",  # the missing commit was done before
+    "kept_ns": "int64",  # commits done before this are not excused
     "why": "string",
 }
 
 
 def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by` set for what groups were told that goes by the contract of __consumer_offsets."""
+    """Rows with `excused_by` set for group offsets that the contract of __consumer_offsets permits to be lost."""
     clauses = [(n, *clause) for n, case in enumerate(given.cases) for clause in _clauses(case)]
     if not clauses:
         return rows
     table = frame(given.spark, _CLAUSES, clauses).groupBy(BUNDLE, "reader")
-    of_group = table.agg(F.collect_list(F.struct("hows", "from_ns", "until_ns", "kept_ns", "why")).alias("clauses"))
+    of_group = table.agg(F.collect_list(F.struct("reasons", "from_ns", "until_ns", "kept_ns", "why")).alias("clauses"))
     joined = rows.join(F.broadcast(of_group), [BUNDLE, "reader"], "left")
     holding = F.filter(
         "clauses",
@@ -72,7 +72,7 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
         alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
         why = (
             f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
-            "what groups that are kept there committed before it"
+            "it may lose what its groups committed before it"
         )
         for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
@@ -80,50 +80,51 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
 
 
 def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
-    """Of groups that nobody was in for longer than offsets stay (KIP-211). From when it is left a group's offsets all
-    go together; those of a group with members stay, however old."""
+    """Groups without members for longer than offsets.retention.minutes (KIP-211). All offsets of an empty group
+    expire together; those of a group with members stay, however old they are."""
     for event, _ in case.events("group_away"):
         due_ns = event["from_ns"] + offsets.retention_minutes * _MINUTE_NS
         if event["to_ns"] >= due_ns:
             why = (
-                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: nobody was in group {event['group']} for "
-                f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, and what it had committed expired (KIP-211)"
+                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event['group']} had no members for "
+                f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
             yield event["group"], "gone", due_ns, event["left_ns"], 0, why
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
-    """Whether a group may have been told that it has no offset. done_ns: of its last commit; first_ns: of its first."""
+    """Whether a group may have had no offset. done_ns: of its last commit; first_ns: of its first."""
     return any(
         of_group == group
-        and "gone" in hows.split(",")
+        and "gone" in reasons.split(",")
         and reported_ns >= from_ns
         and done_ns <= until_ns
         and first_ns > kept_ns
-        for of_group, hows, from_ns, until_ns, kept_ns, _ in _clauses(case)
+        for of_group, reasons, from_ns, until_ns, kept_ns, _ in _clauses(case)
     )
 
 
 def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
-    """(reader, its row of `group_resets`, why) of each that began by auto.offset.reset where it could not go on."""
+    """(reader, its row of `group_resets`, why) of each reader that used auto.offset.reset where it could not
+    continue."""
     readers = case.contract.readers
     for row in case.cluster.get("group_resets") or []:
         reader = readers.get(row["reader"])
         if reader is None or not reader.reset:
             continue
         if row["committed"] is None:
-            yield reader, row, "the group had no offset any more"
+            yield reader, row, "the group had no committed offset"
         elif row["committed"] < (start := _log_start(case, row)):
-            yield reader, row, f"its offset {row['committed']} was below the log start {start} by then"
+            yield reader, row, f"its offset {row['committed']} was below the log start {start} at that time"
 
 
 def stopped(case: Case) -> dict[str, int]:
-    """By "topic/partition", how many readers refused to begin anywhere else than where they had committed."""
+    """By "topic/partition": how many readers refused to start anywhere but at their committed offset."""
     return dict(Counter(f"{topic}/{partition}" for _, topic, partition in refusals(case)))
 
 
 def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
-    """(reader, topic, partition) of each that did so as it was to."""
+    """(reader, topic, partition) of each reader that refused as configured (auto.offset.reset=error)."""
     return [
         (reader, row["topic"], row["partition"])
         for reader, row, _ in skipped_by_reset(case)
@@ -132,18 +133,18 @@ def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
 
 
 def _log_start(case: Case, row: Mapping[str, Any]) -> int:
-    """As far as steps have seen it by the time of a reset."""
+    """The highest log start that steps saw by the time of the reset."""
     place = row["topic"], row["partition"]
     seen = [event for event, _ in case.events("log_start_seen") if (event["topic"], event["partition"]) == place]
     return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
 
 
 def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, int, int]]:
-    """(partition of a topic of Kafka's own, leader epoch, after when, until when, when it was in sync at last) of
-    leaders that were not in sync then; 0 = nobody saw it so."""
+    """(partition of an internal topic, leader epoch, after when, until when, when it was last in sync) of leaders
+    that were not in sync when elected; 0 = never seen in sync."""
     for event, step in case.events("unclean_election"):
         if event["topic"] == topic:
-            # The step begins while the partition has no leader, and nobody takes a record.
+            # The step begins while the partition has no leader, so no record is accepted until the election.
             began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
             yield event["partition"], event["leader_epoch"], began_ns, began_ns, 0
     for event, _ in case.events("internal_leader_change"):
@@ -153,7 +154,7 @@ def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, i
 
 
 def groups_reported(case: Case) -> list[str]:
-    """Groups that the contract or any coordinator speaks of."""
+    """Groups that the contract or any coordinator names."""
     contract = case.contract
     declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
     reported = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}

@@ -1,8 +1,9 @@
-"""What an application skipped that begins at the end where its group has no offset (auto.offset.reset=latest).
+"""Records that an application skipped because it starts at the end when its group has no offset
+(auto.offset.reset=latest).
 
-It may where it never had one, or where the one that it had is gone as the contract permits: then what it had not
-committed before is skipped, up to where it began. An offset that goes by itself excuses nothing, and what lies below it
-the group had been given.
+It may skip them if it never had an offset, or if the contract permits that its offset was lost: then records from its
+last commit up to where it started are skipped. An offset that disappears without permission excuses nothing, and
+records below it had been received by the group.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _RESETS: Final[Columns] = {
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """Those of a group at a place that were acknowledged before a reset: the last one's offset, when that was asked for
-    and done, and when the first one was done."""
+    """Commits of a group at a place that were acknowledged before a reset: offset, request and acknowledgement of
+    the last one, and acknowledgement of the first one."""
 
     offset: int
     called_ns: int
@@ -43,7 +44,7 @@ class _Commits:
 
 
 def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for what was there when a member began at the end, and no more."""
+    """Rows of `EXCUSES` for the records that existed when a member started at the end, and no others."""
     resets = [
         (n, reader, row, why)
         for n, case in enumerate(given.cases)
@@ -86,7 +87,7 @@ def _may_be_gone(case: Case, row: Mapping[str, Any], last: _Commits) -> bool:
 
 
 def _committed(given: Prepared, resets: list[tuple[int, Mapping[str, Any]]]) -> dict[int, _Commits]:
-    """By the number of the reset; nothing where nobody had committed."""
+    """By the number of the reset; nothing when there was no commit."""
     rows = [(n, nth, *(row[c] for c in tuple(_RESETS)[1:])) for nth, (n, row) in enumerate(resets)]
     asked = F.broadcast(frame(given.spark, _RESETS, rows))
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")

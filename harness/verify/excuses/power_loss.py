@@ -1,8 +1,8 @@
-"""What power that failed may have taken: of which partition, from which offset, acknowledged when.
+"""Records that a power loss may destroy: in which partition, from which offset on, and acknowledged when.
 
-Kafka acknowledges what its replicas have in memory, and writes it to disk by flush.messages and flush.ms, which by
-default leave that to the operating system. So a record survives as long as one replica that has it keeps its power. It
-may go only when every replica that was in sync has lost its power, with none of them back before the last one went.
+Kafka acknowledges records that replicas have in memory, and flushes them by flush.messages and flush.ms; by default the
+operating system decides. So a record survives as long as one replica that has it keeps its power. It may be lost only
+if every in-sync replica lost its power, and none of them was back before the last one lost it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from harness.model.contract.contract import TopicContract
 from harness.verify.engine.case import Case
 
 Row = Mapping[str, Any]
-# From when a flush is due until it is done, on a disk that others use, too.
+# Time that a due flush may take on a disk that others use, too.
 _FLUSHING_NS: Final = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """Acked records from `from_offset` on, acked between the two times (epoch nanoseconds), may be gone."""
+    """Records from `from_offset` on, acknowledged between the two times (epoch ns), may be lost."""
 
     topic: str
     partition: int
@@ -32,7 +32,7 @@ class Outage:
 
 
 def outages(case: Case) -> Iterator[Outage]:
-    """Of each partition whose contract lets replicas have a record in memory alone."""
+    """Power losses of partitions whose contract permits replicas to have a record in memory only."""
     for (topic, partition), losses in _by_place(case).items():
         contract = case.contract.topics.get(topic)
         if contract is None or 0 <= contract.flush_messages <= 1:
@@ -40,7 +40,8 @@ def outages(case: Case) -> Iterator[Outage]:
         for event, _ in losses:
             dead = _dead_at(event["at_ns"], losses)
             holders = set(event["isr"])
-            # An answer told that so many replicas had the record: fewer that lose power do not explain its loss.
+            # The acknowledgement means that this many replicas had the record: a power loss of fewer does not explain
+            # its loss.
             if not holders or holders - dead.keys() or len(dead) < contract.min_insync_replicas:
                 continue
             yield Outage(
@@ -54,19 +55,19 @@ def outages(case: Case) -> Iterator[Outage]:
 
 
 def _by_place(case: Case) -> dict[tuple[str, int], list[tuple[Row, Row]]]:
-    """The losses of power of each partition's replicas, each with its step, oldest first.
+    """Power losses of each partition's replicas, each with its step, oldest first.
 
-    A disk that pretended to have flushed is none of them: no setting of Kafka's has anything to do with that.
+    Disks that pretended to flush are left out: no setting of Kafka covers them.
     """
     out: dict[tuple[str, int], list[tuple[Row, Row]]] = {}
-    for event, step in sorted(case.events("power_loss"), key=lambda reported: reported[0]["at_ns"]):
+    for event, step in sorted(case.events("power_loss"), key=lambda found: found[0]["at_ns"]):
         if not event.get("pretended"):
             out.setdefault((event["topic"], event["partition"]), []).append((event, step))
     return out
 
 
 def _dead_at(at_ns: int, losses: list[tuple[Row, Row]]) -> dict[int, Row]:
-    """Brokers without power at that time, with reason each lost it; healed, a broker is up, in sync or out of it."""
+    """Brokers without power at that time, each with its event. A healed broker is up, in sync or not."""
     return {
         event["broker"]: event
         for event, step in losses
@@ -75,13 +76,14 @@ def _dead_at(at_ns: int, losses: list[tuple[Row, Row]]) -> dict[int, Row]:
 
 
 def _due_ns(contract: TopicContract, at_ns: int) -> int:
-    """What was acked before had to be on every disk by then, as far as time goes."""
-    return at_ns - contract.flush_ms * 1_000_000 - _FLUSHING_NS if contract.flush_ms >= 0 else 0
+    """Records acknowledged before this time had to be on every disk by flush.ms."""
+    # flush.ms may reach beyond the epoch: 2**63 - 1 means never.
+    return max(0, at_ns - contract.flush_ms * 1_000_000 - _FLUSHING_NS) if contract.flush_ms >= 0 else 0
 
 
 def _flushed(contract: TopicContract, replicas: list[Row]) -> int:
-    """What lies below was on every one of these disks: by what they noted, what they still had when the power was back,
-    or what the contract promises. Whoever leads next has it."""
+    """Records below this offset were on each of these disks: by the recovery points, by what the disks still had
+    when the power returned, or by flush.messages. Any next leader has them."""
     noted = min(replica["recovery_point"] for replica in replicas)
     flushed: int = max(noted, min(replica.get("sound_end", 0) for replica in replicas))
     if contract.flush_messages > 1:

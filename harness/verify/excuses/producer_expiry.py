@@ -1,8 +1,9 @@
-"""What brokers forget by configuration: the sequences of a producer that has not written for too long (KIP-854).
+"""Duplicates because brokers forget, by configuration, the sequence numbers of a producer that did not write for too
+long (KIP-854).
 
-A broker takes whatever sequence comes next from a producer that it has forgotten (KIP-360), so what was written, not
-answered and sent again after that time is there twice. It goes by the time of the producer's last batch on the
-partition, which the headers of the batches tell.
+A broker accepts any next sequence number from a producer whose state has expired (KIP-360), so a record that was
+written, not acknowledged and sent again after that time is there twice. The time counts from the producer's last batch
+on the partition, which batch headers show.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuses.client_faults import within
 
-# The broker's clock and ours are one machine's, ours without steps: allowed between them.
+# The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500
 
 
 def written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by` set for second copies that may have been appended when their producer was forgotten.
+    """Rows with `excused_by` set for second copies that may have been appended after their producer's state had
+    expired.
 
-    The copy was appended before its send was reported, and the producer's batch before it bears a time that was then
-    producer.id.expiration.ms ago. Without batch headers nothing is excused.
+    The copy was appended before its send was acknowledged, and the timestamp of the producer's previous batch was at
+    least producer.id.expiration.ms older. Without batch headers nothing is excused.
     """
     twice = rows.where((F.col("kind") == Kind.DUPLICATED.value) & F.col("returned_ns").isNotNull())
     wanted = twice.select(*PLACE, "offset").distinct()
-    # One row a batch, of whichever replica; of what they disagree about the youngest excuses least.
+    # One row for each batch, from any replica; if they disagree, the youngest timestamp excuses least.
     headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")
     headers = headers.groupBy(*PLACE, "base_offset", "last_offset", "producer_id").agg(
         F.max("max_timestamp_ms").alias("max_timestamp_ms")
@@ -41,13 +43,13 @@ def written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
     limit = F.broadcast(frame(given.spark, {"expiration_ms": "int64"}, limits))
     joined = rows.join(last, [*PLACE, "offset"], "left").join(limit, BUNDLE, "left")
     old_ms = F.expr("returned_ns DIV 1000000") - F.col("last_ms")
-    forgotten = (F.col("kind") == Kind.DUPLICATED.value) & (old_ms >= F.col("expiration_ms") - _CLOCKS_MS)
+    expired = (F.col("kind") == Kind.DUPLICATED.value) & (old_ms >= F.col("expiration_ms") - _CLOCKS_MS)
     why = F.concat(
         F.lit("producer.id.expiration.ms="),
         F.col("expiration_ms").cast("string"),
-        F.lit(": brokers had forgotten producer "),
+        F.lit(": the state of producer "),
         F.col("producer"),
-        F.lit(" when it sent this again, which had not been answered"),
+        F.lit(" had expired when it sent this record again, which had not been acknowledged"),
     )
-    excused = F.coalesce("excused_by", F.when(F.coalesce(forgotten, F.lit(False)), why))
+    excused = F.coalesce("excused_by", F.when(F.coalesce(expired, F.lit(False)), why))
     return joined.withColumn("excused_by", excused).drop("last_ms", "expiration_ms")

@@ -1,6 +1,6 @@
-"""Records of aborted transactions that a group was given because it asked for read_uncommitted.
+"""Records of aborted transactions that a group received because it reads with read_uncommitted.
 
-Figures alone: such a group is promised no less (KIP-98), so nothing here decides a verdict.
+Figures only: nothing else is promised to such a group (KIP-98), so nothing here decides a verdict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _UNCOMMITTED: Final = "read_uncommitted"
 
 
 def shown_undecided(given: Prepared) -> list[dict[str, int]]:
-    """For each bundle, by "topic/partition", how many records of aborted transactions groups of that isolation got."""
+    """For each bundle, by "topic/partition": how many records of aborted transactions read_uncommitted groups
+    received."""
     rows = [
         (n, reader["name"])
         for n, case in enumerate(given.cases)

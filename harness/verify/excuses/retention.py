@@ -1,4 +1,5 @@
-"""How much of a topic may be deleted, and when: the contract's limits, and those that a step set during the run."""
+"""How much of a topic retention may delete, and when: the contract's limits, and those that a step set during the
+run."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import frame
 from harness.verify.excuses.clock_skew import ahead_ms
-from harness.verify.excuses.config_history import compacted_until, deletes_until, regimes
+from harness.verify.excuses.config_history import compacted_until, config_history, deletes_until
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """So much must be kept of what was there until then; None = until now."""
+    """This many bytes must be kept of what was there until then; None = until now."""
 
     keep_bytes: int
     until_ms: int | None
@@ -26,16 +27,16 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """sizes: any of them explains what is gone; none = no limit by size. young_ms: what is as young must be there;
-    None = no limit by time."""
+    """sizes: any of them explains a deletion; empty = no limit by size. young_ms: records with this timestamp or a
+    younger one must be there; None = no limit by time."""
 
     sizes: tuple[Size, ...]
     young_ms: int | None
 
 
 def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
-    """What the settings that were in force until then have let go. One that is over explains nothing younger, and
-    while cleanup.policy is not "delete" nothing goes by size or age."""
+    """Limits of the settings that were in force until then. A setting that has ended explains no deletion of younger
+    records; while cleanup.policy is not "delete" nothing is deleted by size or age."""
     contract = case.contract.topics.get(topic)
     until_ns = deletes_until(case, topic)
     if until_ns is None:
@@ -44,22 +45,22 @@ def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
     by_time = _in_force(case, topic, "retention.ms", contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
     over_ns = [(value, min(ends_ns, until_ns)) for value, ends_ns in by_size]
     sizes = tuple(Size(value, None if end_ns >= at_ns else end_ns // 10**6) for value, end_ns in over_ns)
-    # By the broker's clock, which a step may have set.
-    ends_ns = [(value, min(at_ns, until_ns, regime_ns)) for value, regime_ns in by_time]
+    # By the broker's clock, which a step may have changed.
+    ends_ns = [(value, min(at_ns, until_ns, period_ns)) for value, period_ns in by_time]
     young = [end_ns // 10**6 + ahead_ms(case, end_ns) - value for value, end_ns in ends_ns]
     return Limits(sizes=sizes, young_ms=max(young, default=None))
 
 
 def _in_force(case: Case, topic: str, key: str, declared: int, at_ns: int) -> Iterator[tuple[int, int]]:
-    """Limits that a setting has been, each with its end."""
-    for regime in regimes(case, topic, key):
-        value = declared if regime.value is None else int(regime.value)
-        if value >= 0 and regime.from_ns <= at_ns:
-            yield value, regime.until_ns
+    """Values that a setting had, each with its end."""
+    for period in config_history(case, topic, key):
+        value = declared if period.value is None else int(period.value)
+        if value >= 0 and period.from_ns <= at_ns:
+            yield value, period.until_ns
 
 
 def may_delete(case: Case, topic: str) -> bool:
-    """Whether retention may have moved the log's start between two looks at it."""
+    """Whether retention may have moved the log start between two snapshots."""
     contract = case.contract.topics.get(topic)
     if contract is None:
         return False
@@ -71,8 +72,8 @@ def may_delete(case: Case, topic: str) -> bool:
     return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)
 
 
-def where_all_stays(given: Prepared) -> DataFrame:
-    """Topics of runs that ended, of which nothing goes: no retention, compaction, DeleteRecords or tier_off."""
+def topics_that_keep_all(given: Prepared) -> DataFrame:
+    """Topics of finished runs that lose nothing: no retention, compaction, DeleteRecords or tier_off."""
     stays = [
         (n, name)
         for n, case in enumerate(given.cases)

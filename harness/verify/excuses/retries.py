@@ -1,9 +1,9 @@
-"""What a producer that is not idempotent may have sent again: which of its records, and acknowledged when.
+"""Records that a producer without idempotence may have sent again: which of its records, and acknowledged when.
 
-A record is sent again when an answer fails to come or tells of an error, and a copy may stand in the log by then. So
-one that may be in the log twice was on its way while something was broken or being changed, or for long. Its requests
-overtake each other if several are underway and one of them is sent again, or one comes late that nobody waits for any
-more. (Kafka documentation of `retries`, `enable.idempotence` and `max.in.flight.requests.per.connection`; KIP-98.)
+A record is sent again when an answer does not arrive or reports an error, although a copy may already be in the log. So
+a record that may be there twice was in flight during a disturbance, or for a long time. Requests overtake each other if
+several are in flight and one of them is sent again, or if a late one arrives that the client has given up. (Kafka
+documentation of `retries`, `enable.idempotence` and `max.in.flight.requests.per.connection`; KIP-98.)
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE, frame
-from harness.verify.excuses.clauses import ANY_TIME, clauses
+from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
+from harness.verify.excuses.clauses import clauses
 
 _NS: Final = 10**9
-# For so long after its end clients may feel what was broken: a delivery timeout, and what a client needs to come back.
+# How long after its end clients may feel a fault: a delivery timeout, and the time that a client needs to reconnect.
 _AFTERMATH_NS: Final = 30 * _NS
-# A client that nothing disturbs waits for an answer as long as its request.timeout.ms, seconds in any configuration.
+# An undisturbed client waits for an answer up to its request.timeout.ms, which is seconds in any configuration.
 _UNANSWERED_NS: Final = _NS
-_UNTOUCHED: Final = frozenset({"hold", "heal", "produce"})  # steps that leave a cluster as it is, as waits do
+_UNTOUCHED: Final = frozenset({"hold", "heal", "produce"})  # steps that do not disturb a cluster; neither do waits
 
 
 def retry_clauses(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for each producer of a case that is not idempotent, and sends again."""
+    """Rows of `EXCUSES` for each producer of a case that retries without idempotence."""
     times = list(_disturbed(case))
     for name, producer in case.contract.producers.items():
         if producer.idempotent or not producer.retries:
             continue
         kinds = [Kind.DUPLICATED] if _in_order(producer) else [Kind.DUPLICATED, Kind.REORDERED]
-        why = f"producer {name} is not idempotent: a retry may write twice, and out of order"
+        why = f"producer {name} is not idempotent: a retry may write a record twice and out of order"
         for acked_ns in times:
             yield from clauses(number, kinds, why, producer=name, acked_ns=acked_ns)
         yield from clauses(number, kinds, why, producer=name, took_ns=_UNANSWERED_NS)
 
 
-def come_late(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Records excused that stand before an earlier one which got no answer, where nothing else turns any round."""
+def late_retries(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Excuses records that are before an earlier one without an acknowledgement, where nothing else reorders
+    records."""
     producers = [
         (n, name)
         for n, case in enumerate(given.cases)
@@ -62,21 +63,23 @@ def come_late(rows: DataFrame, given: Prepared) -> DataFrame:
     joined = rows.join(of, [BUNDLE, "producer"], "left").join(late, [*PLACE, "other", "stream"], "left")
     holds = (F.col("kind") == Kind.REORDERED.value) & F.col("in_order") & F.col("late")
     why = F.concat(
-        F.lit("the earlier one came late: producer "), F.col("producer"), F.lit(" is not idempotent, and got no answer")
+        F.lit("a late retry of the earlier record: producer "),
+        F.col("producer"),
+        F.lit(" is not idempotent, and got no answer for it"),
     )
     named = F.coalesce(F.col("excused_by"), F.when(holds, why))
     return joined.withColumn("excused_by", named).drop("in_order", "late")
 
 
 def _in_order(producer: ProducerContract) -> bool:
-    """Whether no retry of its turns anything round."""
+    """Whether no retry of this producer reorders records."""
     return not producer.retries or producer.one_in_flight
 
 
 def _disturbed(case: Case) -> Iterator[tuple[int, int]]:
-    """From when to when answers may have failed to come; without end where a fault was never healed."""
+    """Times in which answers may have been lost; without an end if a fault was never healed."""
     for step in case.steps:
         untouched = step["do"] in _UNTOUCHED or step["do"].startswith("wait_")
         if step["started_ns"] is not None and not untouched:
             ended_ns = step["healed_ns"] or step["ended_ns"]
-            yield step["started_ns"], ANY_TIME if ended_ns is None else ended_ns + _AFTERMATH_NS
+            yield step["started_ns"], UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS

@@ -1,4 +1,4 @@
-"""Records that a share group has given up on: given as often as its limit allows, and accepted by nobody (KIP-932)."""
+"""Records that a share group archived: delivered as often as its limit permits, and never accepted (KIP-932)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMITS: Final = {"reader": "string", "limit": "int64"}
 
 
 def archived(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by` where a group was given them so often."""
+    """Rows with `excused_by` where a group had as many deliveries as its limit."""
     limits = [(n, s.group, s.limit) for n, case in enumerate(given.cases) for s in case.contract.shares.values()]
     if not limits:
         return rows

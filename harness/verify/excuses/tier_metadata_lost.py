@@ -1,8 +1,8 @@
-"""Records in the remote tier that nobody tells of any more: an unclean election of __remote_log_metadata took the word.
+"""Remote segments without metadata, because an unclean election of __remote_log_metadata lost it.
 
-Brokers delete what is copied, and what is copied they know from that topic alone, which each reads anew when it starts
-(KIP-405). A leader that acknowledged alone that a copy was finished takes that with it when it dies, as its
-min.insync.replicas lets it: the objects are there, and no broker looks for them.
+Brokers delete segments locally once they are copied, and know remote segments only from that topic, which each broker
+reads again when it starts (KIP-405). If the only replica that acknowledged the end of a copy dies, as
+min.insync.replicas=1 permits, the metadata is lost: the objects exist, and no broker looks for them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from harness.verify.excuses.offset_loss import unclean_elections
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
-# What brokers tell of an ISR may be older than what its leader goes by; nor is a copy finished when its object is seen.
+# The ISR that brokers report may be older than the one that its leader uses; and a copy is not yet finished when its
+# object is seen.
 _METADATA_NS: Final = 2 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Orphaned:
-    """Offsets from `low` on and below `high`, of records that were acknowledged by `until_ns`."""
+    """Offsets [low, high) of records that were acknowledged by `until_ns`."""
 
     place: Place
     low: int
@@ -41,7 +42,7 @@ class Orphaned:
 
 
 def orphaned_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` of records that went so, and of reads that were told that these are out of range."""
+    """Rows of `EXCUSES` for such records, and for reads that were answered with OFFSET_OUT_OF_RANGE there."""
     if not any(list(_elections(case)) for case in given.cases):
         return []
     tiers = tiers_of(given)
@@ -49,19 +50,21 @@ def orphaned_clauses(given: Prepared) -> list[tuple[Any, ...]]:
 
 
 def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of the seam, those excused that say no more than that nobody tells of such offsets."""
+    """The findings about the seam; gaps that consist only of orphaned offsets are excused."""
     spans = list(orphaned(case, tier))
     return [_gap_excused(finding, spans) if finding.kind is Kind.TIER_GAP else finding for finding in findings]
 
 
 def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
-    """Holes in what was drained that are not excused whole: whatever was in them, no reader comes by."""
+    """Doubts about holes in a drain that are not excused completely: no reader returned these offsets."""
     for read in case.reads:
         for hole in read.get("holes") or []:
             low, high = hole["from_offset"], hole["to_offset"]
             if not _within([span for span in spans if span.place == place_of(read)], low, high):
                 where = f"{read['topic']}/{read['partition']}, read as {read['isolation']}"
-                yield Doubt("hole", f"offsets {low} to {high - 1} of {where} could not be read and are not excused")
+                yield Doubt(
+                    "hole", f"offsets {low} to {high - 1} of {where} could not be read, and no excuse covers them"
+                )
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:
@@ -74,7 +77,7 @@ def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:
 
 
 def _within(spans: Sequence[Orphaned], low: int, high: int) -> list[Orphaned]:
-    """Those of one partition that together have all of [low, high); none where they have not."""
+    """The spans of one partition that together cover [low, high); empty if they do not."""
     used = []
     for span in sorted(spans, key=lambda span: span.low):
         if span.low <= low < span.high and low < high:
@@ -91,15 +94,15 @@ def _clauses(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
 
 
 def orphaned(case: Case, tier: Tier) -> Iterator[Orphaned]:
-    """What the evidence shows to have gone so, as far as the contract permits it.
+    """Orphaned offsets that the evidence shows, as far as the contract permits them.
 
-    A step saw it in the tier before the election, and not while the elected replica was in sync: whatever was said to
-    be copied by then it has. Whole objects of it lie in the tier, of which no metadata says that they are finished or
-    go. No copy that was ever finished has the offsets, nor does a replica.
+    A step saw them in the tier before the election, and not while the elected replica was in sync, which would know
+    every copy finished by then. Complete objects of them are in the tier, without metadata that they are finished or
+    deleted. No finished copy and no replica has the offsets.
     """
-    for told_by, at_ns, in_sync_ns, why in _elections(case):
+    for metadata_partition_id, at_ns, in_sync_ns, why in _elections(case):
         for place, partition in sorted(tier.partitions.items()):
-            if _reported_by(case, place) == told_by:
+            if _metadata_partition_of(case, place) == metadata_partition_id:
                 known_ns = in_sync_ns - _METADATA_NS
                 known, seen = _seen_below(case, place, known_ns), _seen_below(case, place, at_ns)
                 for low, high in _unclaimed(partition, known_ns):
@@ -108,15 +111,15 @@ def orphaned(case: Case, tier: Tier) -> Iterator[Orphaned]:
 
 
 def _elections(case: Case) -> Iterator[tuple[int, int, int, str]]:
-    """(partition of __remote_log_metadata, when it had its leader, when that was in sync at last, why) of those that
-    the contract permits to have taken what one replica acknowledged."""
+    """(partition of __remote_log_metadata, when elected, when last in sync, why) of elections that the contract
+    permits to lose what a single replica acknowledged."""
     contract = case.contract.tier
     if contract is None or contract.min_insync_replicas > 1:
         return
     for partition, epoch, _, at_ns, in_sync_ns in unclean_elections(case, TIER_METADATA):
         if _permitted(case, contract, at_ns):
             alone = f"with min.insync.replicas={contract.min_insync_replicas}"
-            what = "what brokers had deleted that one replica alone knew to be in the tier"
+            what = "it may lose the only metadata of segments that brokers had deleted locally"
             why = f"{ORPHANED_OF}{partition} in epoch {epoch}, which the contract permits {alone}: {what}"
             yield partition, at_ns, in_sync_ns, why
 
@@ -125,34 +128,34 @@ def _permitted(case: Case, contract: InternalContract, at_ns: int) -> bool:
     return contract.unclean_election or in_force(case, TIER_METADATA, _UNCLEAN, "true", at_ns)
 
 
-def _reported_by(case: Case, place: Place) -> int | None:
-    """The partition of __remote_log_metadata that tells of a place; None where it is in no tier."""
+def _metadata_partition_of(case: Case, place: Place) -> int | None:
+    """The partition of __remote_log_metadata with the metadata of a place; None if the place is not tiered."""
     topic, contract = case.contract.topics.get(place[0]), case.contract.tier
     if topic is None or not topic.tiered or contract is None:
         return None
     try:
         return 0 if contract.partitions == 1 else metadata_partition(place[1], place[2], contract.partitions)
-    except ValueError:  # evidence that names no topic id
+    except ValueError:  # evidence without topic ids
         return None
 
 
 def _seen_below(case: Case, place: Place, by_ns: int) -> int:
-    """Up to where brokers had said by a time that the tier has it."""
+    """Offset up to which brokers had reported the place as tiered by that time."""
     seen = [event for event, _ in case.events("tiered_seen") if event["at_ns"] <= by_ns]
     return max((e["below"] for e in seen if (e["topic"], e["partition"]) == (place[0], place[2])), default=0)
 
 
 def _unclaimed(partition: Partition, known_ns: int) -> Iterator[tuple[int, int]]:
-    """From and to without the last, of objects that were first seen after `known_ns` and of which nobody tells."""
+    """Ranges [low, high) of objects that were first seen after `known_ns` and have no metadata."""
     replicas = last_look(partition.replicas)
     begins = min((row["local_log_start"] for row in replicas), default=0)
     finished = [segment for segment in partition.segments.values() if segment.finished_ms is not None]
     lineages = {lineage_of(row["epochs"]) for row in replicas}
     if () in lineages:
-        return  # what a replica has of which copy is not known
+        return  # which offsets that replica shares with a copy is unknown
     for segment_id, rows in partition.objects.items():
-        log = _whole(rows)
-        if log is None or min(row["looked_ns"] for row in rows) <= known_ns or _said(partition, segment_id):
+        log = _complete_log(rows)
+        if log is None or min(row["looked_ns"] for row in rows) <= known_ns or _has_metadata(partition, segment_id):
             continue
         spans = [(log["first_offset"], min(log["last_offset"] + 1, begins))]
         for lineage in sorted(lineages):
@@ -160,8 +163,8 @@ def _unclaimed(partition: Partition, known_ns: int) -> Iterator[tuple[int, int]]
         yield from spans
 
 
-def _whole(rows: Sequence[Row]) -> Row | None:
-    """The log of a copy that is there whole at the end; None = it is not, and was never finished."""
+def _complete_log(rows: Sequence[Row]) -> Row | None:
+    """The log object of a copy that is complete at the end; None = it is not, or is damaged."""
     last = {row["kind"]: row for row in last_look(rows)}
     log = last.get("log")
     if log is None or not last.keys() >= set(OBJECTS) or log["faulty"] or log["last_offset"] is None:
@@ -169,7 +172,7 @@ def _whole(rows: Sequence[Row]) -> Row | None:
     return log
 
 
-def _said(partition: Partition, segment_id: str) -> bool:
-    """Whether anything is told of it but that it began."""
+def _has_metadata(partition: Partition, segment_id: str) -> bool:
+    """Whether the metadata has more than the start of the copy."""
     segment = partition.segments.get(segment_id)
     return segment is not None and any(state != STARTED for state, _, _ in segment.reported)

@@ -1,7 +1,7 @@
-"""Records that the remote tier alone had, and whose objects a step deleted there, past the brokers (KIP-405).
+"""Records that only the remote tier had, and whose objects a step deleted there without the brokers (KIP-405).
 
-Brokers go by what they wrote in __remote_log_metadata: they look for such objects for good, and fail whoever reads
-there. What is excused is what the step is seen to have deleted, segment by segment, and no record beside it.
+Brokers rely on __remote_log_metadata: they keep looking for such objects, and fail reads there. Excused are the
+segments that the step deleted, and no other record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAILED: Final = "UNKNOWN_SERVER_ERROR"
 
 
 def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` of records that went so."""
+    """Rows of `EXCUSES` for such records."""
     if not any(list(_events(case)) for case in given.cases):
         return []
     tiers = tiers_of(given)
@@ -49,7 +49,7 @@ def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
 
 
 def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of the seam, those excused that say no more than that such an object is not there."""
+    """The findings about the seam; those that only report such an object as missing are excused."""
     why = {
         (event["topic"], event["partition"], name_of(event["base_offset"], event["segment_id"])): _why(event, step)
         for event, step in _events(case)
@@ -58,12 +58,12 @@ def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
-    """Questions by time without those that a leader fails to answer because it looks into such a copy: the first whose
-    newest timestamp is no earlier (RemoteLogManager.findOffsetByTimestamp)."""
+    """Lookups by time without those that the leader cannot answer because it searches such a copy: the first copy
+    whose newest timestamp is not older (RemoteLogManager.findOffsetByTimestamp)."""
     if not any(list(_events(case)) for case in given.cases):
         return lookups
     tiers = tiers_of(given)
-    rows = [(n, *span) for n, case in enumerate(given.cases) for span in _times(case, tiers[n])]
+    rows = [(n, *span) for n, case in enumerate(given.cases) for span in _unanswerable_times(case, tiers[n])]
     columns = {"topic": "string", "topic_id": "string", "partition": "int32", "after_ms": "int64", "until_ms": "int64"}
     spans = F.broadcast(frame(given.spark, columns, rows).alias("span"))
     same = [F.col(f"asked.{c}") == F.col(f"span.{c}") for c in PLACE]
@@ -73,19 +73,19 @@ def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
 
 
 def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
-    """What the evidence shows to have gone so, as far as the contract knows of it: below where each replica had it
-    itself, just before and at the end, of copies whose log is not there, where no other copy that is has it."""
+    """Deleted offset ranges that the evidence shows, as far as the contract knows them: below every local log start,
+    just before the deletion and at the end, of copies without a log object, and in no other existing copy."""
     for event, step in _events(case):
         for place, partition in sorted(tier.partitions.items()):
             segment = partition.segments.get(event["segment_id"])
             if (place[0], place[2]) != (event["topic"], event["partition"]) or segment is None:
                 continue
-            for low, high in _gone(segment, partition, event):
+            for low, high in _lost_ranges(segment, partition, event):
                 yield Orphaned(place, low, high, event["at_ns"], _why(event, step))
 
 
-def _times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
-    """Place, and after which and until which time the first record is to be found in a copy that is gone."""
+def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+    """Place, and the limits of the times whose first record would be in a deleted copy."""
     for span in deleted(case, tier):
         finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
         times = [(s.base_offset or 0, s.max_timestamp_ms or 0) for s in finished]
@@ -95,7 +95,7 @@ def _times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
 
 
 def _events(case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Of steps that the declared scenario has, on topics that it has in the tier."""
+    """Deletions by declared steps, of tiered topics."""
     for event, step in case.events("objects_deleted"):
         topic = case.contract.topics.get(event["topic"])
         if topic is not None and topic.tiered and step["name"] in case.contract.object_deletions:
@@ -105,7 +105,7 @@ def _events(case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]
 def _why(event: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     where = f"{event['topic']}/{event['partition']}"
     span = f"offsets {event['base_offset']} to {event['last_offset']}"
-    return f"{BY_HAND}: the step {step['name']} deleted the copy of {span} of {where}, and Kafka makes no other"
+    return f"{BY_HAND}: the step {step['name']} deleted the copy of {span} of {where}, and Kafka does not copy it again"
 
 
 def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) -> Finding:
@@ -115,23 +115,23 @@ def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) 
     return replace(finding, excused_by=why[here]) if absent and here in why else finding
 
 
-def _gone(segment: Segment, partition: Partition, event: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """From and to without the last."""
+def _lost_ranges(segment: Segment, partition: Partition, event: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """Ranges [low, high) of one deleted copy that nothing else has."""
     lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
-    if segment.base_offset is None or segment.finished_ms is None or _there(segment, partition):
+    if segment.base_offset is None or segment.finished_ms is None or _log_exists(segment, partition):
         return
     if not lineages or () in lineages:
-        return  # what a replica has of which copy is not known
+        return  # which offsets that replica shares with a copy is unknown
     begins = min(row["local_log_start"] for row in last_look(partition.replicas))
     low = max(segment.base_offset, event["base_offset"])
     high = min(segment.end_offset or 0, event["last_offset"]) + 1
-    others = [s for s in partition.segments.values() if s.copied and _there(s, partition)]
+    others = [s for s in partition.segments.values() if s.copied and _log_exists(s, partition)]
     spans = [(low, min(high, event["local_start"], begins))]
     for lineage in sorted(lineages):
         spans = [gap for one in spans for gap in uncovered(others, lineage, *one)]
     yield from spans
 
 
-def _there(segment: Segment, partition: Partition) -> bool:
-    """Whether its log is, at the end."""
+def _log_exists(segment: Segment, partition: Partition) -> bool:
+    """Whether the log object of a copy exists at the end."""
     return any(row["kind"] == "log" for row in last_look(partition.objects.get(segment.id, [])))

@@ -1,4 +1,5 @@
-"""Topics that an operator deleted: their records are promised no more, and stand in no topic that came after them."""
+"""Topics that an operator deleted: their records are no longer promised, and must not be in a later topic of the
+same name."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ _TOPIC: Final = [BUNDLE, "topic", "topic_id"]
 
 
 def deleted(case: Case) -> dict[tuple[str, str], int]:
-    """(topic, topic id) -> when its deletion was asked for, of those that a declared step deleted."""
+    """(topic, topic id) -> when the deletion was requested, for topics that a declared step deleted."""
     permitted = set(case.contract.deletions)
     events = [event for event, step in case.events("topic_deleted") if step["name"] in permitted]
     return {(event["topic"], event["topic_id"]): event["at_ns"] for event in events}
 
 
 def with_deletions(rows: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
-    """Rows of the ledger with `deleted_ns` (null = the topic is there), and nothing promised where it is gone.
+    """Rows of the ledger with `deleted_ns` (null = the topic exists); records of deleted topics are not promised.
 
-    A client names topics by their names. Whatever was not answered when the deletion was asked for may have reached
-    the old topic or the new one, and neither is known to have it: it may be in the new one and need not.
+    Clients address topics by name. A send that was not answered when the deletion was requested may have reached the
+    old topic or the new one: it may be in the new one, and need not be.
     """
     gone = [(n, topic, id_, at_ns) for n, case in enumerate(cases) for (topic, id_), at_ns in deleted(case).items()]
     if not gone:
@@ -37,7 +38,7 @@ def with_deletions(rows: DataFrame, spark: SparkSession, cases: Sequence[Case]) 
     return joined.withColumn("promised", F.col("promised") & F.col("deleted_ns").isNull())
 
 
-def underway(sent: DataFrame) -> DataFrame:
-    """Sends that had no answer yet when the deletion of their topic was asked for."""
+def in_progress(sent: DataFrame) -> DataFrame:
+    """Sends without an answer when the deletion of their topic was requested."""
     answered = (F.col("outcome") == Outcome.ACKED.value) & (F.col("returned_ns") < F.col("deleted_ns"))
     return sent.where(F.col("deleted_ns").isNotNull() & ~answered & (F.col("outcome") != Outcome.REFUSED.value))

@@ -1,4 +1,4 @@
-"""Committed offsets that go by what an operator or a configuration says. Beside each what just does not."""
+"""Committed offsets that an operator or the configuration may remove, each with a near miss."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.model.contract.internal_topics import OFFSETS
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 S = 1000 * MS
 
 
 def stands(built: Built, offset: int | None) -> Built:
-    """What the coordinator tells at the end; None = nothing."""
+    """The offset that the coordinator reports at the end; None = nothing."""
     built.drained["groups"] = [row | {"offset": offset} for row in built.drained["groups"] if offset is not None]
     return built
 
@@ -28,7 +28,7 @@ def committed(built: Built) -> list[dict[str, Any]]:
 
 
 def deleted(built: Built, *, group: str = "g", after: int = 1, outcome: str = "acked", declared: bool = True) -> Built:
-    """A step deletes a group, right after its first or second commit was answered."""
+    """A step deletes a group right after its first or second commit was acknowledged."""
     asked_ns = committed(built)[after]["returned_ns"] + 1
     built.event("group_deleted", group=group, outcome=outcome, asked_ns=asked_ns, at_ns=asked_ns + MS // 4)
     built.run["contract"]["group_deletions"] = [built.steps[0]["name"]] if declared else []
@@ -45,8 +45,8 @@ def elected(
     leader: int = 2,
     in_sync_s: int = -3600,
 ) -> Built:
-    """Right after the first or second commit the partition that keeps a group's offsets has another leader, which was
-    in sync so long after that."""
+    """Right after the first or second commit the partition of __consumer_offsets gets another leader, which was last
+    in sync `in_sync_s` seconds after that."""
     since_ns = committed(built)[after]["returned_ns"] + 1
     event = {"topic": OFFSETS, "partition": partition, "leader_epoch": 5, "old_leader": 1, "new_leader": leader}
     built.event("internal_leader_change", **event, clean=clean, since_ns=since_ns, at_ns=since_ns + MS // 4)
@@ -58,7 +58,7 @@ def elected(
 
 
 def unclean_for_a_while(built: Built, *, value: bool = True) -> Built:
-    """A declared step sets it on the topic, before all."""
+    """A declared step sets unclean.leader.election.enable on the topic, before everything else."""
     config = {"unclean.leader.election.enable": value}
     step = built.steps[0] | {"name": "set", "do": "alter_topic", "args": {"topic": OFFSETS, "config": config}}
     built.steps.append(step | {"is_fault": False, "events": []})
@@ -66,8 +66,8 @@ def unclean_for_a_while(built: Built, *, value: bool = True) -> Built:
     return built
 
 
-def told_before(built: Built, offset: int) -> Built:
-    """The coordinator tells an offset right after the last commit, and at the end what was committed."""
+def reported_before(built: Built, offset: int) -> Built:
+    """The coordinator reports an offset right after the last commit, and the committed one at the end."""
     asked_ns = committed(built)[-1]["returned_ns"]
     answer = {"group": "g", "topic": "t", "partition": 0, "offset": offset, "asked_ns": asked_ns, "at_ns": asked_ns}
     built.cluster["group_answers"] = [answer]
@@ -75,7 +75,7 @@ def told_before(built: Built, offset: int) -> Built:
 
 
 def away(built: Built, *, group: str = "g", after: int = 1, away_s: int = 61, minutes: int = 1) -> Built:
-    """Nobody is in a group from right after its first or second commit on; the run is asked about after 62 s."""
+    """A group has no members from right after its first or second commit on; the last snapshot is taken after 62 s."""
     from_ns = committed(built)[after]["returned_ns"] + 1
     built.event("group_away", group=group, from_ns=from_ns, left_ns=from_ns + 1, to_ns=from_ns + away_s * S)
     offsets = {"partitions": 10, "replicas": 3, "min_insync_replicas": 2, "unclean_election": False}
@@ -84,7 +84,7 @@ def away(built: Built, *, group: str = "g", after: int = 1, away_s: int = 61, mi
 
 
 def asked(built: Built, after_s: int) -> Built:
-    """The last snapshot is so long after the last commit."""
+    """The last snapshot is this long after the last commit."""
     at_ns = committed(built)[-1]["returned_ns"] + after_s * S
     built.drained["at_ns"] = at_ns
     built.drained["groups"] = [row | {"at_ns": at_ns} for row in built.drained["groups"]]
@@ -94,7 +94,7 @@ def asked(built: Built, after_s: int) -> Built:
 def reset(
     built: Built, *, committed: int | None = None, began: int = 3, reset: str = "latest", reader: str = "grouped"
 ) -> Built:
-    """A member that was given offset 0 and then 3 began there by itself."""
+    """A member that received offset 0 and then 3 started there by auto.offset.reset."""
     for offset in (1, 2):
         built.drop("observations", reader="grouped", offset=offset)
     row = {"group": "g", "reader": reader, "topic": "t", "partition": 0, "committed": committed, "began": began}
@@ -105,7 +105,7 @@ def reset(
 
 
 def resumed(built: Built) -> Built:
-    """The member had committed offset 2 before all, begins anew by itself after 100 s, and then commits again."""
+    """The member had committed offset 2 before, starts by auto.offset.reset after 100 s, and then commits again."""
     first, last = committed(built)
     first |= {"called_ns": START_NS, "returned_ns": START_NS + 1}
     last |= {"called_ns": START_NS + 101 * S, "returned_ns": START_NS + 101 * S}
@@ -114,181 +114,209 @@ def resumed(built: Built) -> Built:
 
 
 def unanswered(built: Built) -> Built:
-    """Its first commit had no answer."""
+    """Its first commit got no answer."""
     return built.change("offset_commits", {"outcome": "unknown"}, offset=2)
 
 
 def too_early(built: Built) -> Built:
-    """The member began before the third record was acknowledged, so that it has to be given that."""
+    """The member started before the third record was acknowledged, so it must receive that record."""
     built.cluster["group_resets"][0]["at_ns"] = built.rows("ledger")[1]["returned_ns"]
     return built
 
 
-def below_the_start(built: Built, log_start: int) -> Built:
-    """A step has seen where the log started, as retention lets it."""
+def below_log_start(built: Built, log_start: int) -> Built:
+    """A step saw the log start, which retention permits."""
     return contract(built.event("log_start_seen", log_start=log_start), retention_bytes=100)
 
 
-def here(text: str = "AAAA") -> Built:
+def plain(text: str = "AAAA") -> Built:
     return History(text).build()
 
 
 # name -> (history, what condemns, number of places that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
-    "a group is deleted and has nothing": (stands(deleted(here()), None), [], 0),
-    "a group is deleted and has its offset again": (stands(deleted(here()), 4), ["commit_regressed 1"], 0),
-    "a group is deleted and has an older offset again": (stands(deleted(here()), 2), ["commit_regressed 1"], 0),
-    "a group is deleted by no declared step": (
-        stands(deleted(here(), declared=False), None),
+    "a group is deleted and has nothing": (stands(deleted(plain()), None), [], 0),
+    "a group is deleted and has its offset again": (stands(deleted(plain()), 4), ["commit_regressed 1"], 0),
+    "a group is deleted and has an older offset again": (stands(deleted(plain()), 2), ["commit_regressed 1"], 0),
+    "an undeclared step deletes a group": (
+        stands(deleted(plain(), declared=False), None),
         ["commit_regressed 1"],
         0,
     ),
-    "a group may be deleted or not": (stands(deleted(here(), outcome="unknown"), None), [], 0),
-    "a group may not be deleted and stands": (stands(deleted(here(), outcome="unknown"), 4), [], 0),
-    "a group may be deleted and is behind": (
-        stands(deleted(here(), outcome="unknown"), 2),
+    "a group was perhaps deleted, and has nothing": (stands(deleted(plain(), outcome="unknown"), None), [], 0),
+    "a group was perhaps deleted, and keeps its offset": (stands(deleted(plain(), outcome="unknown"), 4), [], 0),
+    "a group was perhaps deleted, and has an older offset": (
+        stands(deleted(plain(), outcome="unknown"), 2),
         ["commit_regressed 1"],
         0,
     ),
-    "a group commits after it was deleted": (stands(deleted(here(), after=0), 4), [], 0),
+    "a group commits after it was deleted": (stands(deleted(plain(), after=0), 4), [], 0),
     "a group commits after it was deleted and has nothing": (
-        stands(deleted(here(), after=0), None),
+        stands(deleted(plain(), after=0), None),
         ["commit_regressed 1"],
         0,
     ),
-    "a group commits after it was deleted and is where it was before": (
-        stands(deleted(here(), after=0), 2),
+    "a group commits after it was deleted and has an offset from before": (
+        stands(deleted(plain(), after=0), 2),
         ["commit_regressed 1"],
         0,
     ),
-    "another group is deleted": (stands(deleted(here(), group="h"), None), ["commit_regressed 1"], 0),
-    # --- elections of who was not in sync
-    "a log is replaced and a group is back": (stands(elected(here()), 2), [], 1),
-    "a log is replaced and a group has nothing": (stands(elected(here()), None), [], 1),
-    "a log is replaced and a group stands": (stands(elected(here()), 4), [], 0),
-    "a log is replaced and a group is where it never was": (stands(elected(here()), 3), ["commit_regressed 1"], 0),
-    "a log is replaced by one that was in sync a moment ago": (stands(elected(here(), in_sync_s=1), 2), [], 1),
-    "a log is replaced by one that has the last commit": (
-        stands(elected(here(), in_sync_s=3), 2),
+    "another group is deleted": (stands(deleted(plain(), group="h"), None), ["commit_regressed 1"], 0),
+    # --- elections of leaders that were not in sync
+    "the offsets log is replaced and a group has an older offset": (stands(elected(plain()), 2), [], 1),
+    "the offsets log is replaced and a group has nothing": (stands(elected(plain()), None), [], 1),
+    "the offsets log is replaced and a group keeps its offset": (stands(elected(plain()), 4), [], 0),
+    "the offsets log is replaced and a group has an offset that it never committed": (
+        stands(elected(plain()), 3),
         ["commit_regressed 1"],
         0,
     ),
-    "a log is replaced by one that has some commit": (
-        stands(elected(here(), in_sync_s=3), None),
+    "the offsets log is replaced by one that was in sync 1 s ago": (stands(elected(plain(), in_sync_s=1), 2), [], 1),
+    "the offsets log is replaced by one with the last commit": (
+        stands(elected(plain(), in_sync_s=3), 2),
         ["commit_regressed 1"],
         0,
     ),
-    "a log is replaced where it must not": (stands(elected(here(), unclean=False), 2), ["commit_regressed 1"], 0),
-    "a log is replaced where a step has let it": (
-        stands(unclean_for_a_while(elected(here(), unclean=False)), 2),
+    "the offsets log is replaced by one with a commit, and the group has nothing": (
+        stands(elected(plain(), in_sync_s=3), None),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "the offsets log is replaced without permission": (
+        stands(elected(plain(), unclean=False), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "the offsets log is replaced and a step permits it": (
+        stands(unclean_for_a_while(elected(plain(), unclean=False)), 2),
         [],
         1,
     ),
-    "a log is replaced where a step has kept it from that": (
-        stands(unclean_for_a_while(elected(here(), unclean=False), value=False), 2),
+    "the offsets log is replaced and a step forbids it": (
+        stands(unclean_for_a_while(elected(plain(), unclean=False), value=False), 2),
         ["commit_regressed 1"],
         0,
     ),
-    "the log of other groups is replaced": (stands(elected(here(), partition=4), 2), ["commit_regressed 1"], 0),
-    "a leader in sync is elected": (stands(elected(here(), clean=True), 2), ["commit_regressed 1"], 0),
-    "nobody is elected": (stands(elected(here(), leader=-1), 2), ["commit_regressed 1"], 0),
-    "a group is back before a log is replaced": (told_before(elected(here()), 2), ["commit_regressed 1"], 0),
-    "a group is back behind what it committed afterwards": (
-        stands(elected(here(), after=0), 2),
+    "the offsets log of other groups is replaced": (
+        stands(elected(plain(), partition=4), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "a leader in sync is elected": (stands(elected(plain(), clean=True), 2), ["commit_regressed 1"], 0),
+    "no leader is elected": (stands(elected(plain(), leader=-1), 2), ["commit_regressed 1"], 0),
+    "a group has an older offset before the offsets log is replaced": (
+        reported_before(elected(plain()), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "a group is at an older offset than a commit after the replacement": (
+        stands(elected(plain(), after=0), 2),
         ["commit_regressed 1"],
         0,
     ),
     # --- offsets that expire
-    "nobody was in a group for too long": (stands(away(here()), None), [], 1),
-    "nobody was in a group for too long, and it stands": (stands(away(here()), 4), [], 0),
-    "nobody was in a group for too long, and it is behind": (stands(away(here()), 2), ["commit_regressed 1"], 0),
-    "nobody was in a group, and offsets went too early": (
-        stands(asked(away(here()), 59), None),
+    "a group was empty for longer than the retention": (stands(away(plain()), None), [], 1),
+    "a group was empty for longer than the retention, and keeps its offset": (stands(away(plain()), 4), [], 0),
+    "a group was empty for longer than the retention, and has an older offset": (
+        stands(away(plain()), 2),
         ["commit_regressed 1"],
         0,
     ),
-    "nobody was in a group for too short a time": (stands(away(here(), away_s=59), None), ["commit_regressed 1"], 0),
-    "nobody was in a group, whose offsets stay longer": (
-        stands(away(here(), minutes=2), None),
+    "a group was empty, and its offsets expired too early": (
+        stands(asked(away(plain()), 59), None),
         ["commit_regressed 1"],
         0,
     ),
-    "nobody was in another group": (stands(away(here(), group="h"), None), ["commit_regressed 1"], 0),
-    "a group lost what it committed when it was back": (
-        stands(away(here(), after=0), None),
+    "a group was empty for less than the retention": (
+        stands(away(plain(), away_s=59), None),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "a group was empty for less than a longer retention": (
+        stands(away(plain(), minutes=2), None),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "another group was empty": (stands(away(plain(), group="h"), None), ["commit_regressed 1"], 0),
+    "a group lost what it committed after its members returned": (
+        stands(away(plain(), after=0), None),
         ["commit_regressed 1"],
         0,
     ),
     # --- where a member begins
-    "a member without an offset begins at the end": (reset(here()), [], 2),
-    "a member that reads all anew begins at the end": (reset(here(), reset=""), ["skipped_read 2"], 0),
-    "a member that begins at the start begins at the end": (reset(here(), reset="earliest"), ["skipped_read 2"], 0),
-    "a member goes on behind where it began": (reset(here(), began=2), ["skipped_read 1"], 1),
-    "another member begins at the end": (reset(here(), reader="live"), ["skipped_read 2"], 0),
-    "a member leaves out what came after it had begun": (too_early(reset(here())), ["skipped_read 1"], 1),
-    "a member had committed and begins at the end": (resumed(reset(here())), ["skipped_read 2"], 0),
-    "a member's commit had no answer and it begins at the end": (unanswered(resumed(reset(here()))), [], 2),
+    "a member without an offset begins at the end": (reset(plain()), [], 2),
+    "a member without auto.offset.reset begins at the end": (reset(plain(), reset=""), ["skipped_read 2"], 0),
+    "a member with auto.offset.reset=earliest begins at the end": (
+        reset(plain(), reset="earliest"),
+        ["skipped_read 2"],
+        0,
+    ),
+    "a member continues after the offset where it began": (reset(plain(), began=2), ["skipped_read 1"], 1),
+    "another member begins at the end": (reset(plain(), reader="live"), ["skipped_read 2"], 0),
+    "a member leaves out a record from after it began": (too_early(reset(plain())), ["skipped_read 1"], 1),
+    "a member with a commit begins at the end": (resumed(reset(plain())), ["skipped_read 2"], 0),
+    "a member whose commit was unanswered begins at the end": (unanswered(resumed(reset(plain()))), [], 2),
     "a member's offset expired and it begins at the end": (
-        away(resumed(reset(here())), after=0),
+        away(resumed(reset(plain())), after=0),
         ["skipped_read 1"],
         1,
     ),
     "a member's offset expired too early and it begins at the end": (
-        away(resumed(reset(here())), after=0, away_s=59),
+        away(resumed(reset(plain())), after=0, away_s=59),
         ["skipped_read 2"],
         0,
     ),
     "another group's offset expired and a member begins at the end": (
-        away(resumed(reset(here())), after=0, group="h"),
+        away(resumed(reset(plain())), after=0, group="h"),
         ["skipped_read 2"],
         0,
     ),
     "a member's group was deleted and it begins at the end": (
-        deleted(resumed(reset(here())), after=0),
+        deleted(resumed(reset(plain())), after=0),
         ["skipped_read 1"],
         1,
     ),
     "a member's group was not deleted and it begins at the end": (
-        deleted(resumed(reset(here())), after=0, outcome="refused"),
+        deleted(resumed(reset(plain())), after=0, outcome="refused"),
         ["skipped_read 2"],
         0,
     ),
     "a member's group was deleted by no declared step and it begins at the end": (
-        deleted(resumed(reset(here())), after=0, declared=False),
+        deleted(resumed(reset(plain())), after=0, declared=False),
         ["skipped_read 2"],
         0,
     ),
     "the log of a member's offset was replaced and it begins at the end": (
-        resumed(reset(elected(here(), after=0))),
+        resumed(reset(elected(plain(), after=0))),
         ["skipped_read 1"],
         1,
     ),
     "the log of a member's offset was replaced by one that has it and it begins at the end": (
-        resumed(reset(elected(here(), after=0, in_sync_s=3))),
+        resumed(reset(elected(plain(), after=0, in_sync_s=3))),
         ["skipped_read 2"],
         0,
     ),
     "the log of a member's offset was replaced where it must not be and it begins at the end": (
-        resumed(reset(elected(here(), after=0, unclean=False))),
+        resumed(reset(elected(plain(), after=0, unclean=False))),
         ["skipped_read 2"],
         0,
     ),
-    "a member's offset is below the log's start": (below_the_start(reset(here(), committed=1), 2), [], 2),
-    "a member's offset is in the log": (below_the_start(reset(here(), committed=1), 1), ["skipped_read 2"], 0),
-    "a member's offset is in the log, as far as is known": (reset(here(), committed=1), ["skipped_read 2"], 0),
+    "a member's offset is below the log's start": (below_log_start(reset(plain(), committed=1), 2), [], 2),
+    "a member's offset is in the log": (below_log_start(reset(plain(), committed=1), 1), ["skipped_read 2"], 0),
+    "a member's offset is in the log, as far as is known": (reset(plain(), committed=1), ["skipped_read 2"], 0),
 }
 
-ENTERED = Entered(history for history, _, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
     """The verdict on each case."""
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_went_is_excused_by_what_took_it(judged: dict[str, Verdict], name: str) -> None:
+def test_only_permitted_losses_of_offsets_are_excused(judged: dict[str, Verdict], name: str) -> None:
     _, condemns, excused = CASES[name]
     assert reported(judged[name]) == condemns
     assert sum(f.count for f in judged[name].findings if f.excused_by) == excused

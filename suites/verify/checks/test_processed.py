@@ -1,4 +1,4 @@
-"""Applications that read and write, in histories short enough to read aloud: one record of each, once, and no other."""
+"""Applications that read and write: one output for each input record, and no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import Edit, append, lose, start_at
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 Row = dict[str, Any]
 
@@ -26,12 +26,12 @@ def works(
     commits: str = "transaction",
     edit: Edit | None = None,
 ) -> Built:
-    """A worker of group w is given "AAAA" and writes `text`, the n-th record of it from the input at inputs[n].
+    """A worker of group w reads "AAAA" and writes `text`; its n-th record is the output of the input at inputs[n].
 
-    carried: the offsets that it committed, each with the number of its transaction. stands: where the group does after
+    carried: the offsets that it committed, each with the number of its transaction. stands: the group's offset after
     healing.
     """
-    history = _apart(History("AAAA", text, name=text).build(edit))
+    history = _with_output_topic(History("AAAA", text, name=text).build(edit))
     history.tables["processed"] = [
         {"processor": "p", "topic": "t", "topic_id": "T", "partition": 0, "offset": offset, "stream": 2, "seq": seq}
         for seq, offset in enumerate(inputs)
@@ -53,8 +53,8 @@ def works(
     return history
 
 
-def _apart(history: Built) -> Built:
-    """What is of the second partition is of another topic; the group is w's, and has nothing there."""
+def _with_output_topic(history: Built) -> Built:
+    """Moves everything of the second partition to another topic; the group is w and has no offset there."""
     history.tables["offset_commits"] = [r for r in history.tables["offset_commits"] if r["partition"] == 0]
     history.drained["groups"] = [g for g in history.drained["groups"] if g["partition"] == 0]
     _renamed([history.tables, history.cluster, history.reads])
@@ -82,166 +82,172 @@ def died(history: Built, at: str, first: int, end: int) -> Built:
     return history.event("processor_died", group="w", at=at, from_offset=first, before_offset=end)
 
 
-def broken(history: Built) -> Built:
-    """A broker was killed, and no application was let die."""
+def with_a_killed_broker(history: Built) -> Built:
+    """A broker was killed, and no step killed an application."""
     history.steps[0]["do"] = "kill"
     return history
 
 
 def with_sentinel(history: Built) -> Built:
-    """The last record of the input is the drain's own: nobody was there to work on it."""
+    """The last record of the input is the drain's sentinel: it was written after the application had ended."""
     history.change("reservations", {"producer": SENTINEL}, stream=1)
     return history
 
 
 def streams(history: Built) -> Built:
-    """Kafka Streams made it: the release's own client."""
+    """Kafka Streams wrote the output, so the release's own client."""
     history.change("reservations", {"client": "kafka-clients 4.3.1"}, stream=2)
     return history
 
 
 def compacted(history: Built) -> Built:
-    """What was made may go with compaction, and nobody gave it a key."""
+    """The output topic is compacted, and the outputs have no keys."""
     history.run["contract"]["topics"]["made"]["compacted"] = True
     return history
 
 
-def started(history: Built, at: int) -> Built:
-    """The log of what was made starts there: somebody has deleted what lies below."""
+def output_log_starts_at(history: Built, at: int) -> Built:
+    """The log of the output topic starts there, because of DeleteRecords."""
     history.event("delete_records", topic="made", before_offset=at)
     history.run["contract"]["topics"]["made"]["delete_records"] = True
     return history
 
 
-def of_a_careless_producer(history: Built) -> Built:
-    """What is read was written by who may write twice; what is made of it was not."""
+def from_a_non_idempotent_producer(history: Built) -> Built:
+    """A producer without idempotence wrote the input; the output's producer is idempotent."""
     producers = history.run["contract"]["producers"]
     producers["careless"] = producers["p"] | {"producer": "careless", "idempotent": False}
     history.change("reservations", {"producer": "careless", "idempotent": False}, stream=1)
     return history
 
 
-def orphaned(history: Built) -> Built:
-    """Who made the last record was killed before it was told of the ack."""
+def without_last_ack(history: Built) -> Built:
+    """The application was killed before it received the last acknowledgement."""
     history.drop("ledger", stream=2, seq=history.rows("reservations", stream=2)[0]["end_seq"] - 6)
     return history
 
 
-TURNED = ("(AA)(AA)", [0, 2, 1, 3])
+OUT_OF_ORDER = ("(AA)(AA)", [0, 2, 1, 3])
 TWICE = ("(AA)(AAAA)", [0, 1, 0, 1, 2, 3])
 CASES: dict[str, tuple[Built, list[str]]] = {
     # --- legal
-    "one of each": (works("(AA)(AA)", [0, 1, 2, 3]), []),
+    "one output for each input": (works("(AA)(AA)", [0, 1, 2, 3]), []),
     "an aborted attempt": (works("[AA](AAAA)", [0, 1, 0, 1, 2, 3]), []),
-    "a death whose commit was not done": (works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3]), []),
-    "a death whose commit was done": (works("{AA}(AA)", [0, 1, 2, 3]), []),
-    "one that is gone is the loss of that one": (
+    "killed, and its transaction was aborted": (works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3]), []),
+    "killed, and its transaction was committed": (works("{AA}(AA)", [0, 1, 2, 3]), []),
+    "a lost output is reported as that loss": (
         works("(AA)(AA)", [0, 1, 2, 3], edit=lose(1, 1)),
         ["lost 1", "torn_transaction 1"],
     ),
-    "a second copy is a copy": (works("(AA)(AA)", [0, 1, 2, 3], edit=append(2, 1, 1)), ["duplicated 1"]),
-    "a processor that no contract names": (works(*TWICE), []),
+    "a second copy of an output is reported as a duplicate of it": (
+        works("(AA)(AA)", [0, 1, 2, 3], edit=append(2, 1, 1)),
+        ["duplicated 1"],
+    ),
+    "a processor that the contract does not name": (works(*TWICE), []),
     # --- not legal
-    "done twice": (works(*TWICE), ["duplicated 2"]),
-    "done twice, once by a commit that had no answer": (works("{AA}(AAAA)", TWICE[1]), ["duplicated 2"]),
-    "passed over": (works("(AA)(A)", [0, 1, 2]), ["skipped_read 1"]),
-    "tried in vain, and passed over": (
+    "processed twice": (works(*TWICE), ["duplicated 2"]),
+    "processed twice, once in a transaction without an answer": (works("{AA}(AAAA)", TWICE[1]), ["duplicated 2"]),
+    "an input without output": (works("(AA)(A)", [0, 1, 2]), ["skipped_read 1"]),
+    "an aborted output, and the group committed past the input": (
         works("(AA)[AA]", [0, 1, 2, 3], carried=[(2, 1), (4, None)]),
         ["skipped_read 2"],
     ),
-    "offsets of an aborted transaction stand": (
+    "offsets of an aborted transaction count": (
         works("(AA)[AA]", [0, 1, 2, 3]),
         ["commit_regressed 1", "torn_transaction 2"],
     ),
-    "what was made stands, its offsets do not": (
+    "the outputs count and the offsets do not": (
         works("(AA)(AA)", [0, 1, 2, 3], stands=2),
         ["commit_regressed 1", "torn_transaction 2"],
     ),
-    # --- where what was made may go
-    "tried in vain, and passed over, where it is compacted": (
+    # --- outputs that may be lost
+    "an aborted output on a compacted topic, and the group committed past the input": (
         compacted(works("(AA)[AA]", [0, 1, 2, 3], carried=[(2, 1), (4, None)])),
         ["skipped_read 2"],
     ),
-    "offsets of an aborted transaction stand where it is compacted": (
+    "offsets of an aborted transaction count on a compacted topic": (
         compacted(works("(AA)[AA]", [0, 1, 2, 3])),
         ["commit_regressed 1", "torn_transaction 2"],
     ),
-    "one that is gone where it is compacted is the loss of that one": (
+    "a lost output on a compacted topic is reported as that loss": (
         compacted(works("(AA)(AA)", [0, 1, 2, 3], edit=lose(1, 1))),
         ["lost 1", "torn_transaction 1"],
     ),
-    "tried in vain, passed over, and deleted": (
-        started(works("[AA](AA)", [0, 1, 2, 3], carried=[(2, None), (4, 2)], edit=start_at(2, 1)), 2),
+    "an aborted output that was deleted, and the group committed past the input": (
+        output_log_starts_at(works("[AA](AA)", [0, 1, 2, 3], carried=[(2, None), (4, 2)], edit=start_at(2, 1)), 2),
         ["skipped_read 2"],
     ),
-    "done, and deleted": (started(works("(AA)(AA)", [0, 1, 2, 3], edit=start_at(2, 1)), 2), []),
-    # --- of who commits otherwise
-    "after it, and died in between": (
+    "outputs that were deleted": (output_log_starts_at(works("(AA)(AA)", [0, 1, 2, 3], edit=start_at(2, 1)), 2), []),
+    # --- applications that commit outside the output's transaction
+    "commits after the output, killed in between": (
         died(works(*TWICE, carried=[(4, None)], commits="after"), "produced", 0, 2),
         [],
     ),
-    "after it, and died at another place": (
+    "commits after the output, killed at another offset": (
         died(works(*TWICE, carried=[(4, None)], commits="after"), "produced", 1, 4),
         ["duplicated 1"],
     ),
-    "after it, and died at another moment": (
+    "commits after the output, killed at another moment": (
         died(works(*TWICE, carried=[(4, None)], commits="after"), "read", 0, 2),
         ["duplicated 2"],
     ),
-    "after it, while brokers failed": (broken(works(*TWICE, carried=[(4, None)], commits="after")), []),
-    "in it, while brokers failed": (broken(works(*TWICE)), ["duplicated 2"]),
-    "before it, while brokers failed, is not twice": (
-        broken(works(*TWICE, carried=[(4, None)], commits="before")),
+    "commits after the output, while brokers failed": (
+        with_a_killed_broker(works(*TWICE, carried=[(4, None)], commits="after")),
+        [],
+    ),
+    "commits with the output, while brokers failed": (with_a_killed_broker(works(*TWICE)), ["duplicated 2"]),
+    "commits before the output, while brokers failed, and processed twice": (
+        with_a_killed_broker(works(*TWICE, carried=[(4, None)], commits="before")),
         ["duplicated 2"],
     ),
-    "before it, and died in between": (
+    "commits before the output, killed in between": (
         died(works("(AA)", [0, 1], carried=[(2, None), (4, None)], commits="before"), "offsets", 2, 4),
         [],
     ),
-    "before it, and died later": (
+    "commits before the output, killed later": (
         died(works("(AA)", [0, 1], carried=[(2, None), (4, None)], commits="before"), "produced", 2, 4),
         ["skipped_read 2"],
     ),
-    "in it, and died in between": (died(works(*TWICE), "produced", 0, 2), ["duplicated 2"]),
-    # --- of Kafka Streams
-    "streams: one of each": (streams(works("(AA)(AA)", [0, 1, 2, 3])), []),
-    "streams: killed, its transaction timed out": (streams(works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3])), []),
-    "streams: the ack of what it made was never told": (streams(orphaned(works("(AA)(AA)", [0, 1, 2, 3]))), []),
-    "streams: done twice": (streams(works(*TWICE)), ["duplicated 2"]),
-    "streams: passed over": (streams(works("(AA)(A)", [0, 1, 2])), ["skipped_read 1"]),
-    "streams: out of order": (streams(works(*TURNED)), ["reordered 1"]),
-    "streams: out of order in what was aborted": (streams(works("[AA](AAAA)", [1, 0, 0, 1, 2, 3])), []),
-    "librdkafka: out of order by itself": (works(*TURNED), []),
-    "streams: nobody made it": (
+    "commits with the output, killed in between": (died(works(*TWICE), "produced", 0, 2), ["duplicated 2"]),
+    # --- Kafka Streams
+    "streams: one output for each input": (streams(works("(AA)(AA)", [0, 1, 2, 3])), []),
+    "streams: killed, and its transaction timed out": (streams(works("<AA>(AAAA)", [0, 1, 0, 1, 2, 3])), []),
+    "streams: the last acknowledgement was lost": (streams(without_last_ack(works("(AA)(AA)", [0, 1, 2, 3]))), []),
+    "streams: processed twice": (streams(works(*TWICE)), ["duplicated 2"]),
+    "streams: an input without output": (streams(works("(AA)(A)", [0, 1, 2])), ["skipped_read 1"]),
+    "streams: out of order": (streams(works(*OUT_OF_ORDER)), ["reordered 1"]),
+    "streams: out of order in an aborted transaction": (streams(works("[AA](AAAA)", [1, 0, 0, 1, 2, 3])), []),
+    "librdkafka: out of order by its own retries": (works(*OUT_OF_ORDER), []),
+    "streams: an output that was never sent": (
         streams(works("(AA)(AA)", [0, 1, 2, 3], edit=append(2, 1 << 20, 1))),
         ["phantom 1"],
     ),
-    "streams: with at_least_once, killed in between": (
+    "streams: at_least_once, killed in between": (
         streams(died(works(*TWICE, carried=[(4, None)], commits="after"), "produced", 0, 2)),
         [],
     ),
-    "streams: a careless producer is no excuse for who reads": (
-        of_a_careless_producer(streams(works(*TWICE))),
+    "streams: a non-idempotent producer of the input is no excuse": (
+        from_a_non_idempotent_producer(streams(works(*TWICE))),
         ["duplicated 2"],
     ),
     # --- in doubt
-    "streams: nothing was made": (streams(works("", [], stands=None, carried=[])), []),
-    "not done yet": (works("(AA)", [0, 1], stands=2, carried=[(2, 1)]), []),
-    "of the drain's own": (with_sentinel(works("(AA)", [0, 1], stands=2, carried=[(2, 1)])), []),
+    "streams: no output": (streams(works("", [], stands=None, carried=[])), []),
+    "inputs not processed yet": (works("(AA)", [0, 1], stands=2, carried=[(2, 1)]), []),
+    "an unprocessed sentinel of the drain": (with_sentinel(works("(AA)", [0, 1], stands=2, carried=[(2, 1)])), []),
 }
-del CASES["a processor that no contract names"][0].run["contract"]["processors"]
-IN_DOUBT = {"not done yet", "streams: nothing was made"}
+del CASES["a processor that the contract does not name"][0].run["contract"]["processors"]
+IN_DOUBT = {"inputs not processed yet", "streams: no output"}
 
-ENTERED = Entered(history for history, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_was_made_of_each_record(name: str, judged: dict[str, Verdict]) -> None:
+def test_each_case_has_exactly_its_findings(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
     assert reported(verdict) == expected
     doubts = {doubt.name for doubt in verdict.doubts}
@@ -251,24 +257,24 @@ def test_what_was_made_of_each_record(name: str, judged: dict[str, Verdict]) -> 
 
 
 def test_a_finding_names_both_places(judged: dict[str, Verdict]) -> None:
-    (twice,) = judged["done twice"].findings
+    (twice,) = judged["processed twice"].findings
     assert (twice.topic, twice.partition, twice.offset_first, twice.offset_last, twice.count) == ("t", 0, 0, 1, 2)
     assert (twice.stream, twice.seq_first, twice.seq_last, twice.reader) == (1, 0, 1, "p")
-    assert twice.detail == ("processed twice: what was made of it the second time stands in made/0 at offsets 3 to 4")
-    (torn,) = [f for f in judged["what was made stands, its offsets do not"].findings if f.count == 2]
+    assert twice.detail == "the application processed it twice: the second output is in made/0 at offsets 3 to 4"
+    (torn,) = [f for f in judged["the outputs count and the offsets do not"].findings if f.count == 2]
     assert (torn.topic, torn.offset_first, torn.offset_last) == ("t", 2, 3)
     assert torn.detail.endswith("visible in made/0 at offsets 3 to 4")
 
 
-def test_who_is_out_of_order_is_told_where(judged: dict[str, Verdict]) -> None:
-    (turned,) = judged["streams: out of order"].findings
-    assert (turned.topic, turned.offset_first, turned.reader) == ("t", 2, "p")
-    assert turned.detail == (
-        "processed out of order: what was made of it stands in made/0 below what was made of an earlier one, "
-        "at offset 3"
+def test_a_reordering_names_the_place_of_the_outputs(judged: dict[str, Verdict]) -> None:
+    (reordered,) = judged["streams: out of order"].findings
+    assert (reordered.topic, reordered.offset_first, reordered.reader) == ("t", 2, "p")
+    assert reordered.detail == (
+        "the application processed it out of order: its output in made/0 is below the output of an earlier input, "
+        "which is at offset 3"
     )
 
 
-def test_an_excuse_says_why(judged: dict[str, Verdict]) -> None:
-    (excused,) = judged["after it, and died in between"].findings
+def test_an_excuse_gives_its_reason(judged: dict[str, Verdict]) -> None:
+    (excused,) = judged["commits after the output, killed in between"].findings
     assert excused.excused_by == "p commits after it writes, and died in between"

@@ -1,4 +1,4 @@
-"""A run that was to be secure: what lacks of its proof is a doubt, and TLS is covered only where nothing does."""
+"""Runs with secure listeners: missing proof is a doubt, and TLS counts as covered only without such a doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from harness.verify.checks.tls import UNSECURED
 from suites.verify.history import BROKERS, Built, History
-from suites.verify.judging import Entered
+from suites.verify.judging import HistoryBatch
 
 MAP = "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,DIRECT:PLAINTEXT"
 
@@ -43,20 +43,20 @@ def last(built: Built) -> dict[str, Any]:
 CASES: dict[str, tuple[Built, list[str]]] = {
     "plain": (History("AAAA").build(), []),
     "proven": (secure(), []),
-    "nothing told": (secure(lambda b: b.run.pop("secured")), ["nothing tells by which way records went"]),
+    "no report": (secure(lambda b: b.run.pop("secured")), ["nothing tells by which way records went"]),
     "a copy read in plaintext": (
         secure(lambda b: b.run["secured"]["clients"]["replica-2-committed"].update(plaintext=1)),
         ["client replica-2-committed went by plaintext, too"],
     ),
-    "a drain that told nothing": (
+    "a drain without statistics": (
         secure(lambda b: b.run["secured"]["clients"].pop("leader-committed")),
         ["no statistics of client leader-committed tell of sasl_ssl"],
     ),
-    "sentinels that told nothing": (
+    "sentinels without statistics": (
         secure(lambda b: b.run["secured"]["clients"].pop("producer sentinel")),
         ["no statistics of client producer sentinel tell of sasl_ssl"],
     ),
-    "a live reader that told nothing, and a producer of its name that did": (
+    "a live reader without statistics, and a producer of its name with them": (
         secure(
             lambda b: b.run["secured"]["clients"].update(
                 {"producer grouped": b.run["secured"]["clients"].pop("reader grouped")}
@@ -64,34 +64,34 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["no statistics of client reader grouped tell of sasl_ssl"],
     ),
-    "somebody else went by plaintext": (
+    "another client used plaintext": (
         secure(lambda b: b.run["secured"]["clients"].update(replay={"plaintext": 7})),
         ["client replay went by plaintext, too"],
     ),
-    "a listener that answers everybody": (
+    "a listener that answers without TLS": (
         secure(lambda b: b.run["secured"]["listeners"][1].update(plaintext="answered")),
         ["the listener h:2 of broker 2 did not refuse a request without TLS: answered"],
     ),
-    "brokers that copy in plaintext": (
+    "brokers that replicate in plaintext": (
         secure(lambda b: last(b)["3"].update({"listener.security.protocol.map": MAP.replace("SSL", "PLAINTEXT", 1)})),
-        ["broker 3 reaches the others by PLAINTEXT and not by SSL"],
+        ["broker 3 connects to the others with PLAINTEXT, not with SSL"],
     ),
-    "a broker that did not tell": (
+    "a broker that did not report its protocol": (
         secure(lambda b: last(b)["3"].clear()),
-        ["broker 3 reaches the others by nobody knows what and not by SSL"],
+        ["broker 3 connects to the others with an unknown protocol, not with SSL"],
     ),
 }
 
-ENTERED = Entered(history for history, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_not_proven_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
+def test_missing_proof_of_tls_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
     verdict, said = judged[name], CASES[name][1]
     assert [(doubt.name, doubt.text) for doubt in verdict.doubts] == [("not_secured", text) for text in said]
     assert verdict.status is (Status.INCONCLUSIVE if said else Status.PASS)

@@ -1,4 +1,4 @@
-"""Times to the millisecond, and how batches stand on disk: whatever differs from what was told or declared is named."""
+"""Timestamps to the millisecond, and the batches on disk, compared with what was reported and declared."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 TEXT: Final = "AAAAAA"
 
 
 def timed(kind: str = "create", *, of: str = "create", by_ms: Mapping[int, int] | None = None) -> Built:
-    """Every record's time was reported as being of a kind, exactly, but for these; the topic has times `of` a kind."""
+    """Every record's exact timestamp was reported with a type, except for these; the topic's type is `of`."""
     built = contract(History(TEXT).build(), timestamp_type=of)
     built.run["timestamps"] = "send"
     for row in built.tables["batches"]:
@@ -28,8 +28,8 @@ def timed(kind: str = "create", *, of: str = "create", by_ms: Mapping[int, int] 
     return built
 
 
-def packed(declared: str, found: str = "gzip", *, offset: int | None = 3, steps: tuple[str, ...] = ()) -> Built:
-    """A topic whose batches stand in a codec, but for one."""
+def with_codec(declared: str, found: str = "gzip", *, offset: int | None = 3, steps: tuple[str, ...] = ()) -> Built:
+    """A topic whose batches have one codec, except for one batch."""
     built = contract(History(TEXT).build(), codec=declared)
     for row in built.tables["batches"]:
         row["codec"] = found if row["base_offset"] == offset else "zstd"
@@ -40,8 +40,8 @@ def packed(declared: str, found: str = "gzip", *, offset: int | None = 3, steps:
     return built
 
 
-def own_times(*at_ms: int, epoch: Mapping[int, int] | None = None, of: str = "append", **event: Any) -> Built:
-    """The log's own times of its batches, in order, as milliseconds after the start."""
+def with_append_times(*at_ms: int, epoch: Mapping[int, int] | None = None, of: str = "append", **event: Any) -> Built:
+    """The LogAppendTime of its batches, in order, in ms after the start."""
     built = contract(History(TEXT).build(), timestamp_type=of)
     for row in built.tables["batches"]:
         at = row["base_offset"]
@@ -55,47 +55,57 @@ BACK: Final = (1000, 2000, 3000, 1500, 3001, 3002)
 CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "as reported": (timed(), []),
     "one millisecond off": (timed(by_ms={2: 1}), ["corrupt 1"]),
-    "two of them": (timed(by_ms={2: 1, 4: -1}), ["corrupt 1", "corrupt 1"]),
-    "as the leader told": (timed("append", of="append"), []),
-    "otherwise than the leader told": (timed("append", of="append", by_ms={5: 1}), ["corrupt 1"]),
-    "the leader told none": (timed("create", of="append", by_ms={5: 100}), []),
-    "some were not reported": (timed(by_ms={2: 1}).change("ledger", {"timestamp_ms": None}, offset=2), []),
-    "another codec": (packed("zstd"), ["corrupt 1"]),
-    "the codec": (packed("gzip", offset=None).change("batches", {"codec": "gzip"}), []),
-    "as it came": (packed("producer"), []),
-    "not at all": (packed("uncompressed", "none").change("batches", {"codec": "none"}), []),
-    "uncompressed": (packed("zstd", "none"), ["corrupt 1"]),
-    "an older one": (packed("zstd", steps=("compression.type",)), []),
-    "another setting was changed": (packed("zstd", steps=("flush.ms",)), ["corrupt 1"]),
-    "a control batch": (packed("zstd", "none").change("batches", {"control": "commit"}, base_offset=3), []),
-    "times go back": (own_times(*BACK), ["corrupt 1"]),
-    "times go on": (own_times(*sorted(BACK)), []),
-    "times go back a little": (own_times(1000, 2000, 3000, 2600, 3001, 3002), []),
-    "of another leader": (own_times(*BACK, epoch={3: 1, 4: 1, 5: 1}), []),
-    "times of clients": (own_times(*BACK, of="create"), []),
-    "a clock was set": (own_times(*BACK, jump_ms=-2000, rate=1.0), []),
+    "two records one millisecond off": (timed(by_ms={2: 1, 4: -1}), ["corrupt 1", "corrupt 1"]),
+    "as the leader reported": (timed("append", of="append"), []),
+    "one millisecond off the leader's report": (timed("append", of="append", by_ms={5: 1}), ["corrupt 1"]),
+    "the leader reported no time": (timed("create", of="append", by_ms={5: 100}), []),
+    "a record without a reported time": (timed(by_ms={2: 1}).change("ledger", {"timestamp_ms": None}, offset=2), []),
+    "another codec": (with_codec("zstd"), ["corrupt 1"]),
+    "the declared codec": (with_codec("gzip", offset=None).change("batches", {"codec": "gzip"}), []),
+    "the producer's codec": (with_codec("producer"), []),
+    "uncompressed as declared": (
+        with_codec("uncompressed", "none").change("batches", {"codec": "none"}),
+        [],
+    ),
+    "uncompressed, and another codec is declared": (with_codec("zstd", "none"), ["corrupt 1"]),
+    "an older codec, and a step changed it": (with_codec("zstd", steps=("compression.type",)), []),
+    "another codec, and a step changed another setting": (with_codec("zstd", steps=("flush.ms",)), ["corrupt 1"]),
+    "an uncompressed control batch": (
+        with_codec("zstd", "none").change("batches", {"control": "commit"}, base_offset=3),
+        [],
+    ),
+    "times that go back": (with_append_times(*BACK), ["corrupt 1"]),
+    "times that increase": (with_append_times(*sorted(BACK)), []),
+    "times that go back by less than clocks differ": (with_append_times(1000, 2000, 3000, 2600, 3001, 3002), []),
+    "times of another leader that go back": (with_append_times(*BACK, epoch={3: 1, 4: 1, 5: 1}), []),
+    "client times that go back": (with_append_times(*BACK, of="create"), []),
+    "times that go back after a clock was set": (with_append_times(*BACK, jump_ms=-2000, rate=1.0), []),
 }
 
-ENTERED = Entered(history for history, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_is_named_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
+def test_each_difference_is_found_and_nothing_else(name: str, judged: dict[str, Verdict]) -> None:
     verdict, expected = judged[name], CASES[name][1]
     assert reported(verdict) == expected
     assert verdict.status is (Status.FAIL if expected else Status.PASS), verdict.doubts
 
 
-def test_findings_say_what_was_there(judged: dict[str, Verdict]) -> None:
-    names = ("one millisecond off", "another codec", "times go back")
-    (off,), (packing,), (back,) = (judged[name].findings for name in names)
+def test_findings_report_the_difference(judged: dict[str, Verdict]) -> None:
+    names = ("one millisecond off", "another codec", "times that go back")
+    (off,), (codec,), (back,) = (judged[name].findings for name in names)
     assert (off.offset_first, off.seq_first) == (2, 2)
-    assert off.detail == f"not of the time that it was sent with, timestamp {START_NS // MS + 4} ms"
-    assert packing.offset_first == back.offset_first == 3
-    assert packing.detail == "batches on disk are packed otherwise than the topic's compression.type says"
-    assert back.detail == f"of before a batch in front of it, timestamp {START_NS // MS + 3000} ms"
+    assert off.detail == (
+        f"its timestamp is not the one that the client set or the leader reported: timestamp {START_NS // MS + 4} ms"
+    )
+    assert codec.offset_first == back.offset_first == 3
+    assert codec.detail == "its batch on disk has another codec than the topic's compression.type"
+    assert back.detail == (
+        f"its batch is older than a batch before it in the log, which has timestamp {START_NS // MS + 3000} ms"
+    )

@@ -1,4 +1,4 @@
-"""What a Spark session is not started for, and no Java process stays behind, whatever ends us while it comes up."""
+"""Starting a Spark session: refused masters, and no Java process that outlives us."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.commands.exit_codes import guarded
 from harness.verify.engine.session import open_session
 raise SystemExit(int(guarded(open_session)))
 """
-# As spark-submit before its Java listens: reads nothing, and is replaced by exec more than once.
+# Like spark-submit before its Java listens: reads nothing, and is replaced by exec more than once.
 SUBMIT = """#!/bin/bash
 exec bash -c 'echo $$ > "$SPARK_HOME/pid.tmp"; mv "$SPARK_HOME/pid.tmp" "$SPARK_HOME/pid"; exec sleep 120'
 """
@@ -34,7 +34,7 @@ exec bash -c 'echo $$ > "$SPARK_HOME/pid.tmp"; mv "$SPARK_HOME/pid.tmp" "$SPARK_
 
 @pytest.fixture
 def spark_home(tmp_path: Path) -> Path:
-    """A Spark that never comes up."""
+    """A Spark that never starts."""
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text(SUBMIT)
@@ -52,7 +52,7 @@ def spark_home(tmp_path: Path) -> Path:
         (signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_what_ends_us_while_spark_starts_ends_its_java(
+def test_java_ends_with_us_while_spark_starts(
     spark_home: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:
     work = spark_home / "tmp"
@@ -62,19 +62,19 @@ def test_what_ends_us_while_spark_starts_ends_its_java(
     with subprocess.Popen([sys.executable, "-c", STARTS], env=environment, preexec_fn=_default_signals) as harness:
         java = _pid(spark_home / "pid")
         try:
-            assert _lives(java)
+            assert _runs(java)
             harness.send_signal(number)
             assert harness.wait(30) == code
-            assert _gone(java), "an orphan stayed behind"
-            assert set(work.iterdir()) == set(forsaken()), "a file stayed behind that nobody sweeps"
+            assert _ended(java), "the Java process is still running"
+            assert set(work.iterdir()) == set(forsaken()), "a file is left that no cleanup removes"
         finally:
             harness.kill()
-            if _lives(java):
+            if _runs(java):
                 os.kill(java, signal.SIGKILL)
 
 
 def _default_signals() -> None:
-    """A runner that was started with nohup, or in the background of a shell, hands on ignored signals."""
+    """A runner started with nohup, or in the background of a shell, passes on ignored signals."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -87,8 +87,8 @@ def _pid(file: Path) -> int:
     return int(file.read_text())
 
 
-def _lives(pid: int) -> bool:
-    """Whether it runs; one that nobody has reaped yet, as in a container without an init, does not."""
+def _runs(pid: int) -> bool:
+    """Whether it runs; a zombie, as in a container without an init process, does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -96,9 +96,9 @@ def _lives(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def _gone(pid: int) -> bool:
+def _ended(pid: int) -> bool:
     limit_s = time.monotonic() + 10
-    while _lives(pid):
+    while _runs(pid):
         if time.monotonic() > limit_s:
             return False
         time.sleep(0.05)
@@ -106,13 +106,13 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("master", ["", " "])
-def test_an_empty_master_is_not_taken_for_none(master: str) -> None:
+def test_an_empty_master_is_refused(master: str) -> None:
     with pytest.raises(BadInput, match=r"names no Spark master: give one such as spark://host:7077, or leave --master"):
         open_session(master)
 
 
-def test_what_plans_compile_to_has_room(spark: SparkSession) -> None:
-    """A few hundred bundles judged at once fill 48 MiB; a Java with no room for code left throws at random places."""
+def test_java_has_room_for_compiled_plans(spark: SparkSession) -> None:
+    """Judging a few hundred bundles at once fills 48 MiB; a Java without room for code throws at random places."""
     pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     room_bytes = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
     assert room_bytes >= 240 << 20

@@ -1,4 +1,4 @@
-"""A broker's clock that a step set wrong excuses the log's own timestamps, as far as it was wrong and while it was."""
+"""A broker clock that a step set wrong excuses LogAppendTime timestamps, as far as it was wrong and while it was."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 TEN_MINUTES_MS = 600_000
 
 
 def off(by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: float = 1.0, **step: Any) -> Built:
-    """Two records whose timestamps are so far off; a clock was set by `jump_ms` meanwhile, unless that is None."""
+    """Two records with timestamps that are off by this much; meanwhile a clock was set by `jump_ms`, unless that is
+    None."""
     built = contract(History("AA").build(), timestamp_type=kind)
     built.run["timestamps"] = "send"
     for row in built.tables["observations"]:
@@ -30,15 +31,15 @@ def off(by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: f
     return built
 
 
-def dated(by_ms: int, built: Built) -> Built:
-    """Its producers date their records back by so much."""
+def backdated(by_ms: int, built: Built) -> Built:
+    """Its producers backdate their records by this much."""
     for producer in built.run["contract"]["producers"].values():
         producer["backdated_ms"] = by_ms
     return built
 
 
-def young(ahead_ms: int) -> Built:
-    """The log begins behind its first record, which is younger than the topic's retention, by the harness's clock."""
+def deleted_young(ahead_ms: int) -> Built:
+    """The log starts after its first record, which is younger than the topic's retention by the harness's clock."""
     built = History("A.A").build(lambda history: history.starts.__setitem__(0, 1))
     built = contract(built, retention_ms=TEN_MINUTES_MS)
     built.event("clock", nodes=[1], jump_ms=ahead_ms, rate=1.0)
@@ -50,39 +51,42 @@ LONG = {"healed_ns": START_NS + 100_000 * MS}
 
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {
-    "the log's own time by a right clock": (off(0), []),
-    "the log's own time by a clock that is ahead": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS), []),
-    "the log's own time by a clock that is behind": (off(-TEN_MINUTES_MS, jump_ms=-TEN_MINUTES_MS), []),
-    "the log's own time by the clock of another broker": (off(0, jump_ms=TEN_MINUTES_MS), []),
-    "the log's own time by a clock that gains": (off(9_000, jump_ms=0, rate=1.1, **LONG), []),
+    "LogAppendTime of a correct clock": (off(0), []),
+    "LogAppendTime of a clock that is ahead": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS), []),
+    "LogAppendTime of a clock that is behind": (off(-TEN_MINUTES_MS, jump_ms=-TEN_MINUTES_MS), []),
+    "LogAppendTime of another broker's correct clock": (off(0, jump_ms=TEN_MINUTES_MS), []),
+    "LogAppendTime of a clock that is too fast": (off(9_000, jump_ms=0, rate=1.1, **LONG), []),
     "farther ahead than the clock was": (off(TEN_MINUTES_MS + 5_000, jump_ms=TEN_MINUTES_MS), ["corrupt 2"]),
     "behind where the clock was ahead": (off(-TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS), ["corrupt 2"]),
-    "gained more than the clock did": (off(15_000, jump_ms=0, rate=1.1, **LONG), ["corrupt 2"]),
+    "farther ahead than the fast clock": (off(15_000, jump_ms=0, rate=1.1, **LONG), ["corrupt 2"]),
     "ahead without any step": (off(TEN_MINUTES_MS), ["corrupt 2"]),
-    "ahead after the clock was set right": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS, **BEFORE), ["corrupt 2"]),
-    "the client's own time is none of the broker's": (
+    "ahead after the clock was corrected": (off(TEN_MINUTES_MS, jump_ms=TEN_MINUTES_MS, **BEFORE), ["corrupt 2"]),
+    "CreateTime does not come from the broker's clock": (
         off(TEN_MINUTES_MS, kind="create", jump_ms=TEN_MINUTES_MS),
         ["corrupt 2"],
     ),
-    "dated back by its producer": (dated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS, kind="create")), []),
-    "dated back by its producer, and further": (dated(5_000, off(-TEN_MINUTES_MS, kind="create")), ["corrupt 2"]),
-    "dated back by its producer, and not any more": (dated(TEN_MINUTES_MS, off(0, kind="create")), ["corrupt 2"]),
-    "dated back by its producer, and the log bears its own times": (dated(TEN_MINUTES_MS, off(0)), []),
-    "dated back by its producer, and so is the log": (dated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS)), ["corrupt 2"]),
-    "retention by a clock that is ahead": (young(2 * TEN_MINUTES_MS), []),
-    "retention by a clock that is not ahead enough": (young(1_000), ["log_start 1"]),
-    "retention by a clock that is behind": (young(-TEN_MINUTES_MS), ["log_start 1"]),
+    "backdated by its producer": (backdated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS, kind="create")), []),
+    "farther back than its producer backdates": (backdated(5_000, off(-TEN_MINUTES_MS, kind="create")), ["corrupt 2"]),
+    "not backdated, although its producer backdates": (backdated(TEN_MINUTES_MS, off(0, kind="create")), ["corrupt 2"]),
+    "backdated by its producer, with correct LogAppendTime": (backdated(TEN_MINUTES_MS, off(0)), []),
+    "backdated by its producer, and LogAppendTime is as old": (
+        backdated(TEN_MINUTES_MS, off(-TEN_MINUTES_MS)),
+        ["corrupt 2"],
+    ),
+    "retention by a clock that is ahead": (deleted_young(2 * TEN_MINUTES_MS), []),
+    "retention by a clock that is not ahead enough": (deleted_young(1_000), ["log_start 1"]),
+    "retention by a clock that is behind": (deleted_young(-TEN_MINUTES_MS), ["log_start 1"]),
 }
 
 
-ENTERED = Entered(built for built, _ in CASES.values())
+BATCH = HistoryBatch(built for built, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, list[str]]:
-    return {name: reported(verdict) for name, verdict in zip(CASES, ENTERED.verdicts(spark), strict=True)}
+    return {name: reported(verdict) for name, verdict in zip(CASES, BATCH.verdicts(spark), strict=True)}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_wrong_clock_explains_no_more_than_it_did(judged: dict[str, list[str]], name: str) -> None:
+def test_a_wrong_clock_excuses_only_its_own_error(judged: dict[str, list[str]], name: str) -> None:
     assert judged[name] == CASES[name][1]

@@ -1,4 +1,4 @@
-"""Settings that steps change under way permit what they permit while they are in force, and nothing before or after."""
+"""Settings that steps change during the run permit what they permit while in force, and nothing before or after."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Verdict
-from harness.verify.excuses.config_history import ALWAYS_NS, PROPAGATION_NS, Regime, regimes
+from harness.verify.engine.tables import UNBOUNDED
+from harness.verify.excuses.config_history import PROPAGATION_NS, SettingPeriod, config_history
 from harness.verify.excuses.retention import Size, limits_of
 from suites.verify.edits import contract, cut, start_at, taken
 from suites.verify.history import MS, START_NS, Built, History
-from suites.verify.judging import Entered, case_of_history, reported
+from suites.verify.judging import HistoryBatch, case_of_history, reported
 
 SECOND_NS = 1000 * MS
-LONG = "............"  # longer than the new value of a setting may take to arrive
+LONG = "............"  # longer than a new value may take to reach the brokers
 Config = dict[str, Any]
 
 
 def changed(built: Built, *steps: tuple[float, Config], declared: list[Config] | None = None) -> Built:
-    """Steps that set something of the topic, by seconds; the contract declares them, or what `declared` says."""
+    """Steps that change topic settings at these seconds; the contract declares them, or the values in `declared`."""
     built.steps[0].update(ended_ns=START_NS, healed_ns=START_NS)
     for number, (at_s, config) in enumerate(steps):
         at_ns = START_NS + int(at_s * SECOND_NS)
@@ -45,17 +46,17 @@ def changed(built: Built, *steps: tuple[float, Config], declared: list[Config] |
 
 
 def for_a_second(built: Built, key: str, value: Any, back: Any, **more: Any) -> Built:
-    """A setting at the third second, and its first value again at the fourth."""
+    """A setting from second 3 on, and its first value again from second 4 on."""
     return changed(built, (3, {key: value}), (4, {key: back}), **more)
 
 
-def seen_early(built: Built, at_s: float, start: int) -> Built:
-    """A step saw where the log began."""
+def log_start_seen(built: Built, at_s: float, start: int) -> Built:
+    """A step saw the log start."""
     return built.event("log_start_seen", log_start=start, at_ns=START_NS + int(at_s * SECOND_NS))
 
 
-def cut_off(built: Built, until_s: float) -> Built:
-    """A fault is open until then: whoever it kept from the controllers had not heard of the new setting."""
+def cut_until(built: Built, until_s: float) -> Built:
+    """A fault is active until then: a broker cut off by it had not learned the new setting."""
     built.steps[0].update(ended_ns=START_NS, healed_ns=START_NS + int(until_s * SECOND_NS))
     return built
 
@@ -78,7 +79,7 @@ def with_keys(built: Built) -> Built:
 
 
 def overtaken(end: int) -> History:
-    """A leader of a new epoch that begins at `end`, where the older one had gone on."""
+    """A leader of a new epoch starts at `end`, where the older leader had continued."""
     history = History("AAA." + LONG + "|A")
     history.lineage[0][1] = [1, end]
     for offset in range(end, 3):
@@ -88,27 +89,27 @@ def overtaken(end: int) -> History:
 
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
-    "time took what was old while it was short": (
+    "retention by time deleted an old record while it was short": (
         for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1),
         [],
         0,
     ),
-    "time took what was sent long after": (
+    "retention by time deleted a record sent long after": (
         for_a_second(History("A" + LONG + "A" + LONG + "A").build(start_at(2)), **MS_1),
         ["log_start 1"],
         0,
     ),
-    "time took it before it was short": (
-        seen_early(for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1), 2, 1),
+    "retention by time deleted a record before it was short": (
+        log_start_seen(for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1), 2, 1),
         ["log_start 1"],
         0,
     ),
-    "time took it, and no declared step made it short": (
+    "retention by time deleted a record, and no declared step shortened it": (
         for_a_second(History("A" + LONG + "A").build(start_at(1)), **MS_1, declared=[]),
         ["log_start 1"],
         0,
     ),
-    "time took it, and the declared step makes it less short": (
+    "retention by time deleted a record, and the declared step shortens it less": (
         for_a_second(
             History("A" + LONG + "A").build(start_at(1)),
             **MS_1,
@@ -117,27 +118,27 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["log_start 1"],
         0,
     ),
-    "time took it where a broker was cut off from what had changed": (
-        cut_off(for_a_second(History("A" + LONG + "A" + LONG + "A").build(start_at(2)), **MS_1), 20),
+    "retention by time deleted a record on a broker that was cut off from the change": (
+        cut_until(for_a_second(History("A" + LONG + "A" + LONG + "A").build(start_at(2)), **MS_1), 20),
         [],
         0,
     ),
-    "size took all but what had to be kept": (
+    "retention by size deleted all but the required bytes": (
         for_a_second(History("AAA" + LONG + "AAA").build(start_at(2)), **BYTES),
         [],
         0,
     ),
-    "size took one that had to be kept, and later records fill its place": (
+    "retention by size deleted one record too many, and later records make up for it": (
         for_a_second(History("AAA" + LONG + "AAA").build(start_at(2)), "retention.bytes", 200, -1),
         ["log_start 1"],
         0,
     ),
-    "size took all, and later records fill its place": (
+    "retention by size deleted everything, and later records make up for it": (
         for_a_second(History("AAA" + LONG + "AAA").build(start_at(3)), **BYTES),
         ["log_start 3"],
         0,
     ),
-    "size took what a second, smaller limit let go": (
+    "retention by size deleted what a second, smaller limit permits": (
         changed(
             History("AAA" + LONG + "AAA").build(start_at(5)),
             (3, {"retention.bytes": 100}),
@@ -147,12 +148,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         [],
         0,
     ),
-    "compaction took what was written again meanwhile": (
+    "compaction removed a record that was superseded while it was permitted": (
         with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(0)), **POLICY)),
         [],
         1,
     ),
-    "compaction took what was written again when it was over": (
+    "compaction removed a record that was superseded when it was over": (
         with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(1)), **POLICY)),
         ["lost 1"],
         0,
@@ -162,7 +163,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         [],
         2,
     ),
-    "an unclean election when it was permitted no more": (
+    "an unclean election when it was no longer permitted": (
         elected(for_a_second(overtaken(1).build(), **UNCLEAN), 12, 1),
         ["lost 2"],
         0,
@@ -172,20 +173,20 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 2"],
         0,
     ),
-    "a loss while fewer had to be in sync": (
+    "a loss while min.insync.replicas was lower": (
         for_a_second(History("AAA").build(cut(2)), "min.insync.replicas", 1, 2),
         ["lost 1"],
         0,
     ),
 }
 
-ENTERED = Entered(history for history, _, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
     """The verdict on each case."""
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,30 +196,30 @@ def test_a_setting_excuses_what_happened_while_it_was_in_force(name: str, judged
     assert sum(f.count for f in judged[name].findings if not f.condemns) == excused
 
 
-def test_a_finding_tells_all_that_the_setting_was(judged: dict[str, Verdict]) -> None:
-    (finding,) = judged["a loss while fewer had to be in sync"].findings
+def test_a_finding_lists_all_values_of_the_setting(judged: dict[str, Verdict]) -> None:
+    (finding,) = judged["a loss while min.insync.replicas was lower"].findings
     assert "min.insync.replicas=2, then 1, then 2" in finding.contract
 
 
-def test_a_setting_is_over_when_the_next_one_has_arrived() -> None:
+def test_a_setting_ends_when_every_broker_has_the_next_one() -> None:
     case = case_of_history(for_a_second(History("AA").build(), **MS_1))
     first, second = (START_NS + at_s * SECOND_NS for at_s in (3, 4))
-    assert regimes(case, "t", "retention.ms") == [
-        Regime(None, 0, first + MS + PROPAGATION_NS),
-        Regime("1000", first, second + MS + PROPAGATION_NS),
-        Regime("-1", second, ALWAYS_NS),
+    assert config_history(case, "t", "retention.ms") == [
+        SettingPeriod(None, 0, first + MS + PROPAGATION_NS),
+        SettingPeriod("1000", first, second + MS + PROPAGATION_NS),
+        SettingPeriod("-1", second, UNBOUNDED),
     ]
-    assert regimes(case, "t", "retention.bytes") == [Regime(None, 0, ALWAYS_NS)]
+    assert config_history(case, "t", "retention.bytes") == [SettingPeriod(None, 0, UNBOUNDED)]
 
 
-def test_a_step_that_failed_may_have_done_it_or_not() -> None:
+def test_a_failed_step_leaves_both_settings_possible() -> None:
     built = for_a_second(History("AA").build(), **MS_1)
     built.steps[-1]["error"] = "waited 20 s for new settings of t"
-    *_, short, back = regimes(case_of_history(built), "t", "retention.ms")
-    assert (short.until_ns, back.until_ns) == (ALWAYS_NS, ALWAYS_NS)
+    *_, short, back = config_history(case_of_history(built), "t", "retention.ms")
+    assert (short.until_ns, back.until_ns) == (UNBOUNDED, UNBOUNDED)
 
 
-def test_limits_by_size_have_their_ends() -> None:
+def test_limits_by_size_have_an_end() -> None:
     built = contract(for_a_second(History("AA").build(), **BYTES), retention_bytes=500)
     late_ns = START_NS + 60 * SECOND_NS
     until = [(START_NS + at_s * SECOND_NS + MS + PROPAGATION_NS) // MS for at_s in (3, 4)]

@@ -1,4 +1,4 @@
-"""Each excuse beside the record just outside its predicate, which condemns."""
+"""Each excuse, and the record just outside its predicate, which condemns."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from harness.model.finding import Finding
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import append, contract, cut, lose, only_live
 from suites.verify.history import START_NS, Built, Entry, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 LATER_NS = START_NS + 10**9
-# Of a partition that broker 9 has no replica of, told by mistake.
+# A power loss of broker 9, which has no replica of the partition.
 ELSEWHERE = {"broker": 9, "isr": [1, 2, 3], "log_end": 4, "recovery_point": 0, "at_ns": LATER_NS}
 
 
 def election(built: Built, log_end: int | None, **settings: Any) -> Built:
-    """An unclean election that the contract permits, after every ack."""
+    """An unclean election that the contract permits, after every acknowledgement."""
     built.steps[0]["started_ns"] = LATER_NS
     built.event("unclean_election", topic_id="T", leader=2, leader_epoch=1, log_end=log_end, at_ns=LATER_NS + 10**9)
     return contract(built, **{"unclean_election": True, **settings})
 
 
-def hangs(built: Built) -> Built:
-    """The last stable offset stays at 2, of 5."""
+def hanging(built: Built) -> Built:
+    """The last stable offset stays at 2 of 5."""
     built.drained["partitions"][0]["last_stable_offset"] = 2
     built.run["transactions_settled"] = {"ok": False, "waited_s": 75.0, "last_seen": "t-0"}
     return built
@@ -37,8 +37,8 @@ def exactly(built: Built, count: int) -> Built:
     return built
 
 
-def early(built: Built) -> Built:
-    """The election step began before the last record was acked."""
+def before_last_ack(built: Built) -> Built:
+    """The election step started before the last record was acknowledged."""
     last = max(row["returned_ns"] for row in built.tables["ledger"])
     built.steps[0]["started_ns"] = last - 1
     return built
@@ -53,31 +53,31 @@ def without_lineages(built: Built) -> Built:
     return built
 
 
-def unacked(built: Built) -> Built:
-    """What another declared contract says of the same run: acks=all, idempotent."""
+def judged_as_acks_all(built: Built) -> Built:
+    """Another declared contract for the same run: acks=all, idempotent."""
     built.run["contract"]["producers"]["p"].update(acks="all", idempotent=True)
     return built
 
 
 def second_epoch(built: Built, **batch: Any) -> Built:
-    """The last batch was written under another producer epoch, or id."""
+    """The last batch was written with another producer epoch or id."""
     last = max(row["base_offset"] for row in built.tables["batches"])
     return built.change("batches", batch, base_offset=last)
 
 
-def ones(*texts: str) -> History:
+def acks_one(*texts: str) -> History:
     return History(*texts, acks="1", idempotent=False)
 
 
-def turned(history: History) -> None:
-    """An earlier record is sent again under a new epoch and stands behind a later one; the first copy never landed."""
+def resent_reordered(history: History) -> None:
+    """An earlier record is sent again with a new epoch and is after a later one; the first copy was not written."""
     history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, 0, producer_epoch=1)]
 
 
 def power(
     built: Built, *brokers: int, isr: tuple[int, ...] = (1, 2, 3), at_ns: int = LATER_NS, **reported: Any
 ) -> Built:
-    """Brokers lost power at one moment, and were healed a second later; by default after every ack."""
+    """Brokers lost power at one time, and were healed one second later; by default after every acknowledgement."""
     facts = {"isr": list(isr), "log_end": 4, "recovery_point": 0, "at_ns": at_ns, **reported}
     step = {**built.steps[0], "name": f"dark-{at_ns}", "healed_ns": at_ns + 10**9}
     step["events"] = [{"kind": "power_loss", "topic": "t", "partition": 0, "broker": b, **facts} for b in brokers]
@@ -85,9 +85,8 @@ def power(
     return built
 
 
-# name -> (history, what condemns, number of records that are excused or explained)
-def died(built: Built, *skipped: int, at_most_once: bool = True, reader: str = "grouped") -> Built:
-    """The group's member dies with offset 2 between commit and processing; some were never processed by a reader."""
+def member_died(built: Built, *skipped: int, at_most_once: bool = True, reader: str = "grouped") -> Built:
+    """The group's member dies between commit and processing of offset 2; a reader did not process `skipped`."""
     for offset in skipped:
         built.drop("observations", reader=reader, offset=offset)
     contract = {"reader": "grouped", "group": "g", "at_most_once": at_most_once}
@@ -95,19 +94,24 @@ def died(built: Built, *skipped: int, at_most_once: bool = True, reader: str = "
     return built.event("reader_died", group="g", from_offset=2, before_offset=3, at_ns=LATER_NS)
 
 
+# name -> (history, what condemns, number of records that are excused or explained)
 CASES: dict[str, tuple[Built, list[str], int]] = {
-    "at most once: what lies between": (died(History("AAAA").build(), 2), [], 1),
-    "at most once: one more": (died(History("AAAA").build(), 1, 2), ["skipped_read 1"], 1),
-    "at most once: another reader": (died(History("AAAA").build(), 2, reader="live"), ["skipped_read 1"], 0),
-    "at least once skips nothing": (died(History("AAAA").build(), 2, at_most_once=False), ["skipped_read 1"], 0),
+    "at most once: the record between commit and processing": (member_died(History("AAAA").build(), 2), [], 1),
+    "at most once: one more": (member_died(History("AAAA").build(), 1, 2), ["skipped_read 1"], 1),
+    "at most once: another reader": (member_died(History("AAAA").build(), 2, reader="live"), ["skipped_read 1"], 0),
+    "at least once skips nothing": (member_died(History("AAAA").build(), 2, at_most_once=False), ["skipped_read 1"], 0),
     "unclean election": (election(History("AAAA").build(cut(2)), 2), [], 2),
-    "unclean election takes one that told no offset": (election(History("AAaA").build(cut(2)), 2), [], 2),
-    "unclean election before the ack of one that told no offset": (
-        early(election(History("AAAa").build(cut(2)), 2)),
+    "unclean election loses a record without an acknowledged offset": (
+        election(History("AAaA").build(cut(2)), 2),
+        [],
+        2,
+    ),
+    "unclean election before the acknowledgement of a record without an offset": (
+        before_last_ack(election(History("AAAa").build(cut(2)), 2)),
         ["lost 1"],
         1,
     ),
-    "more than there had to be, one of them told no offset": (
+    "more losses than the exact number, one without an acknowledged offset": (
         exactly(election(History("AAaA").build(cut(2)), 2), 1),
         ["lost 1"],
         1,
@@ -118,8 +122,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 2"],
         0,
     ),
-    "unclean election before the ack": (early(election(History("AAAA").build(cut(2)), 2)), ["lost 1"], 1),
-    "unclean election, its log end only in the lineage": (
+    "unclean election before the acknowledgement": (
+        before_last_ack(election(History("AAAA").build(cut(2)), 2)),
+        ["lost 1"],
+        1,
+    ),
+    "unclean election, with the log end only in the lineage": (
         election(History("AA|AA").build(lambda h: (lose(2)(h), lose(3)(h))[0]), None),
         [],
         2,
@@ -129,46 +137,72 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 2"],
         0,
     ),
-    "unclean election takes what readers saw": (election(only_live(History("AAUA").build(), 2), 2), [], 1),
-    "unclean election takes no copy away": (election(History("AAA").build(append(1, 0)), 1), ["duplicated 1"], 0),
-    "as many as there had to be": (exactly(election(History("AAAA").build(cut(2)), 2), 2), [], 2),
-    "more than there had to be": (exactly(election(History("AAAAA").build(cut(2)), 2), 2), ["lost 1"], 2),
-    "fewer than there had to be": (exactly(election(History("AAAA").build(cut(3)), 2), 2), [], 1),
+    "unclean election loses a record that readers received": (
+        election(only_live(History("AAUA").build(), 2), 2),
+        [],
+        1,
+    ),
+    "unclean election does not excuse a duplicate": (
+        election(History("AAA").build(append(1, 0)), 1),
+        ["duplicated 1"],
+        0,
+    ),
+    "exactly the exact number of losses": (exactly(election(History("AAAA").build(cut(2)), 2), 2), [], 2),
+    "more losses than the exact number": (exactly(election(History("AAAAA").build(cut(2)), 2), 2), ["lost 1"], 2),
+    "fewer losses than the exact number": (exactly(election(History("AAAA").build(cut(3)), 2), 2), [], 1),
     "acks=1, the next leader lacks it": (
-        change_of_leader(ones("AA|A").build(lambda h: (h.logs[0].pop(), h.lineage[0].__setitem__(1, [1, 2]))[0]), 1),
+        change_of_leader(
+            acks_one("AA|A").build(lambda h: (h.logs[0].pop(), h.lineage[0].__setitem__(1, [1, 2]))[0]), 1
+        ),
         [],
         1,
     ),
-    "acks=1, nobody tells where the next leader began": (
-        without_lineages(change_of_leader(ones("AA|A").build(lose(1)), 1)),
+    "acks=1, the start of the next leader is unknown": (
+        without_lineages(change_of_leader(acks_one("AA|A").build(lose(1)), 1)),
         [],
         1,
     ),
-    "acks=1 without a change of leader": (ones("AAA").build(cut(2)), ["lost 1"], 0),
+    "acks=1 without a change of leader": (acks_one("AAA").build(cut(2)), ["lost 1"], 0),
     "acks=1, below the new leader's start": (
-        change_of_leader(ones("AA|A").build(lose(1)), 1),
+        change_of_leader(acks_one("AA|A").build(lose(1)), 1),
         ["lost 1"],
         0,
     ),
-    "acks=1, acked after the change": (
-        change_of_leader(ones("AA|A").build(lose(2)), 1, at_ns=START_NS),
+    "acks=1, acknowledged after the change": (
+        change_of_leader(acks_one("AA|A").build(lose(2)), 1, at_ns=START_NS),
         ["lost 1"],
         0,
     ),
-    "acks=1, and a reader had seen it": (change_of_leader(only_live(ones("AA|AA").build(), 2), 1), ["vanished 1"], 1),
-    "acks=1, judged as acks=all": (unacked(change_of_leader(ones("AA|A").build(lose(2)), 1)), ["lost 1"], 0),
+    "acks=1, and a reader had received it": (
+        change_of_leader(only_live(acks_one("AA|AA").build(), 2), 1),
+        ["vanished 1"],
+        1,
+    ),
+    "acks=1, judged as acks=all": (
+        judged_as_acks_all(change_of_leader(acks_one("AA|A").build(lose(2)), 1)),
+        ["lost 1"],
+        0,
+    ),
     "power loss of all": (power(History("AAAA").build(cut(2)), 1, 2, 3), [], 2),
-    "power loss of all takes what readers saw": (power(only_live(History("AAUA").build(), 2), 1, 2, 3), [], 1),
-    "power loss takes no copy away": (power(History("AAA").build(append(1, 0)), 1, 2, 3), ["duplicated 1"], 0),
+    "power loss of all loses a record that readers received": (
+        power(only_live(History("AAUA").build(), 2), 1, 2, 3),
+        [],
+        1,
+    ),
+    "power loss does not excuse a duplicate": (power(History("AAA").build(append(1, 0)), 1, 2, 3), ["duplicated 1"], 0),
     "power loss of all in sync, and one was out of sync": (power(History("AA").build(cut(1)), 1, 2, isr=(1, 2)), [], 1),
     "power loss, and one broker was spared": (power(History("AA").build(cut(1)), 1, 2), ["lost 1"], 0),
-    "power loss of who holds no replica": (History("AA").build(cut(1)).event("power_loss", **ELSEWHERE), ["lost 1"], 0),
-    "power loss of the last in sync, fewer than must have had it": (
+    "power loss of a broker without a replica": (
+        History("AA").build(cut(1)).event("power_loss", **ELSEWHERE),
+        ["lost 1"],
+        0,
+    ),
+    "power loss of the last in sync, fewer than min.insync.replicas": (
         power(History("AA").build(cut(1)), 1, isr=(1,)),
         ["lost 1"],
         0,
     ),
-    "power loss of the last in sync, and one is all that must have it": (
+    "power loss of the last in sync, with min.insync.replicas=1": (
         contract(power(History("AA").build(cut(1)), 1, isr=(1,)), min_insync_replicas=1),
         [],
         1,
@@ -183,12 +217,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["lost 1"],
         1,
     ),
-    "power loss of all, below what all had flushed": (
+    "power loss of all, below the recovery points": (
         power(History("AAAA").build(cut(2)), 1, 2, 3, recovery_point=3),
         ["lost 1"],
         1,
     ),
-    "power loss of all, below what all disks still had": (
+    "power loss of all, below what every disk still had": (
         power(History("AAAA").build(cut(2)), 1, 2, 3, sound_end=3),
         ["lost 1"],
         1,
@@ -198,75 +232,88 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         [],
         2,
     ),
-    "power loss of all, in time to be flushed": (
+    "power loss of all, after flush.ms": (
         contract(power(History("A.......A").build(cut(0)), 1, 2, 3, at_ns=START_NS + 9 * 10**9), flush_ms=1500),
         ["lost 1"],
         1,
     ),
-    "power loss of all, acked after it": (power(History("AA").build(cut(1)), 1, 2, 3, at_ns=START_NS), ["lost 1"], 0),
+    "power loss of all, and flush.ms is the highest value": (
+        contract(power(History("AA").build(cut(1)), 1, 2, 3), flush_ms=2**63 - 1),
+        [],
+        1,
+    ),
+    "power loss of all, acknowledged after it": (
+        power(History("AA").build(cut(1)), 1, 2, 3, at_ns=START_NS),
+        ["lost 1"],
+        0,
+    ),
     "power loss of disks that pretend to flush": (
         power(History("AA").build(cut(1)), 1, 2, 3, pretended=True),
         ["lost 1"],
         0,
     ),
-    "power loss of one after the other, none back in between": (
+    "power loss of one after another, none back in between": (
         power(power(History("AA").build(cut(1)), 1, at_ns=LATER_NS), 2, 3, at_ns=LATER_NS + 5, isr=(2, 3)),
         [],
         1,
     ),
-    "power loss of one after the other, each back in between": (
+    "power loss of one after another, each back in between": (
         power(power(History("AA").build(cut(1)), 1, 2), 3, at_ns=LATER_NS + 2 * 10**9),
         ["lost 1"],
         0,
     ),
     "acks=0": (History("AAA", acks="0", idempotent=False).build(lose(1)), [], 1),
-    "not idempotent, judged as idempotent": (unacked(ones("AAA").build(append(1, 1))), ["duplicated 1"], 0),
-    "the client sent it again": (
+    "not idempotent, judged as idempotent": (
+        judged_as_acks_all(acks_one("AAA").build(append(1, 1))),
+        ["duplicated 1"],
+        0,
+    ),
+    "librdkafka sent it again": (
         second_epoch(History("AAA").build(append(1, 1)), producer_epoch=1),
         [],
         1,
     ),
-    "the client sent it again as another producer": (
+    "librdkafka sent it again as another producer": (
         second_epoch(History("AAA").build(append(1, 1)), producer_id=8),
         [],
         1,
     ),
-    "a copy under an older epoch": (
+    "a second copy with an older epoch": (
         second_epoch(History("AAA").build(append(1, 1)), producer_epoch=-1),
         ["duplicated 1"],
         0,
     ),
-    "a copy, and nobody can read a batch": (
+    "a second copy, and no batch was read": (
         History("AAA").build(append(1, 1)).drop("batches", count=1),
         ["duplicated 1"],
         0,
     ),
-    "replicas disagree on who wrote the copy": (
+    "replicas disagree on the producer of the copy": (
         History("AAA").build(append(1, 1)).change("batches", {"producer_epoch": 1}, base_offset=3, broker=2),
         ["duplicated 1"],
         0,
     ),
-    "the client turned it round": (History("AuA").build(turned), [], 1),
-    "an unclean election takes the end of a transaction": (election(hangs(History("AA(AA)").build()), 4), [], 3),
-    "a transaction hangs that began after the unclean election": (
-        election(hangs(History("AA(AA)").build()), 2),
+    "librdkafka reordered it": (History("AuA").build(resent_reordered), [], 1),
+    "an unclean election loses the end of a transaction": (election(hanging(History("AA(AA)").build()), 4), [], 3),
+    "a hanging transaction that began after the unclean election": (
+        election(hanging(History("AA(AA)").build()), 2),
         ["hanging_transaction 3"],
         0,
     ),
-    "an unclean election that was not permitted takes the end of a transaction": (
-        election(hangs(History("AA(AA)").build()), 4, unclean_election=False),
+    "an unpermitted unclean election loses the end of a transaction": (
+        election(hanging(History("AA(AA)").build()), 4, unclean_election=False),
         ["hanging_transaction 3"],
         0,
     ),
 }
 
-ENTERED = Entered(history for history, _, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
     """The verdict on each case."""
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -275,20 +322,20 @@ def test_only_what_the_contract_permits_is_excused(name: str, judged: dict[str, 
     _, condemning, excused = CASES[name]
     assert reported(verdict) == condemning
     assert sum(f.count for f in verdict.findings if not f.condemns) == excused
-    assert all(_says_why(f) for f in verdict.findings)
+    assert all(_has_reason(f) for f in verdict.findings)
 
 
-def test_what_acks_1_lost_somewhere_leaves_a_doubt(judged: dict[str, Verdict]) -> None:
-    verdict = judged["acks=1, nobody tells where the next leader began"]
+def test_a_loss_of_acks_1_at_an_unknown_offset_leaves_a_doubt(judged: dict[str, Verdict]) -> None:
+    verdict = judged["acks=1, the start of the next leader is unknown"]
     assert [doubt.name for doubt in verdict.doubts] == ["no_lineage"]
     assert not judged["acks=1, the next leader lacks it"].doubts
 
 
-def _says_why(finding: Finding) -> bool:
+def _has_reason(finding: Finding) -> bool:
     return finding.condemns or bool(finding.excused_by or finding.explained_by)
 
 
-def test_excused_losses_leave_the_promised_ones_and_never_raise_the_raw_figure(judged: dict[str, Verdict]) -> None:
+def test_excused_losses_count_as_not_promised_and_do_not_raise_the_raw_figure(judged: dict[str, Verdict]) -> None:
     verdict = judged["unclean election, one record too many"]
     assert verdict.score is not None
     assert (verdict.score.acked, verdict.score.durable_raw) == (4, 1)
@@ -298,33 +345,35 @@ def test_excused_losses_leave_the_promised_ones_and_never_raise_the_raw_figure(j
     assert (verdict.score.episodes, verdict.score.episodes_with_loss) == (1, 1)
 
 
-def test_fewer_losses_than_physics_demands_are_a_doubt(judged: dict[str, Verdict]) -> None:
-    verdict = judged["fewer than there had to be"]
+def test_fewer_losses_than_the_exact_number_are_a_doubt(judged: dict[str, Verdict]) -> None:
+    verdict = judged["fewer losses than the exact number"]
     assert verdict.status is Status.INCONCLUSIVE
     assert [doubt.name for doubt in verdict.doubts] == ["too_few_lost"]
-    assert judged["as many as there had to be"].status is Status.PASS
+    assert judged["exactly the exact number of losses"].status is Status.PASS
 
 
-def test_a_transaction_without_its_end_says_how_to_end_it(judged: dict[str, Verdict]) -> None:
-    verdict = judged["an unclean election takes the end of a transaction"]
+def test_an_excused_hanging_transaction_says_how_to_end_it(judged: dict[str, Verdict]) -> None:
+    verdict = judged["an unclean election loses the end of a transaction"]
     (why,) = (finding.excused_by for finding in verdict.findings)
     assert why is not None
     assert "kafka-transactions.sh abort --topic t --partition 0 --start-offset 2" in why
-    assert verdict.status is Status.INCONCLUSIVE  # what lies beyond it nobody could read as committed
+    assert verdict.status is Status.INCONCLUSIVE  # records after it could not be read as committed
 
 
-def _given_again() -> Built:
-    again = died(History("AAAA").build(), at_most_once=False)
+def _redelivered() -> Built:
+    again = member_died(History("AAAA").build(), at_most_once=False)
     for offset in (1, 2):
         again.copy("observations", {"session": 1}, reader="grouped", offset=offset)
     return again.change("observations", {"session": 1}, reader="grouped", offset=3)
 
 
-AGAIN = Entered([_given_again(), died(History("AAAA").build(), at_most_once=False), History("AAAA").build()])
+REDELIVERED = HistoryBatch(
+    [_redelivered(), member_died(History("AAAA").build(), at_most_once=False), History("AAAA").build()]
+)
 
 
-def test_what_a_group_is_given_again_is_counted_between_commit_and_processing_alone(spark: SparkSession) -> None:
-    counted = [verdict.facts["redelivered"] for verdict in AGAIN.verdicts(spark)]
+def test_redelivered_records_count_only_between_commit_and_processing(spark: SparkSession) -> None:
+    counted = [verdict.facts["redelivered"] for verdict in REDELIVERED.verdicts(spark)]
     assert counted == [{"t/0": 1}, {}, {}]
 
 
@@ -334,7 +383,7 @@ def _grouped(text: str, isolation: str) -> Built:
     return history
 
 
-SHOWN = Entered(
+SHOWN = HistoryBatch(
     [
         _grouped("A[AAA](AA)", "read_uncommitted"),
         _grouped("AA(AA)", "read_uncommitted"),
@@ -344,6 +393,6 @@ SHOWN = Entered(
 )
 
 
-def test_what_a_group_is_shown_of_aborted_transactions_is_counted_by_its_isolation_alone(spark: SparkSession) -> None:
+def test_aborted_records_that_a_group_received_count_only_with_read_uncommitted(spark: SparkSession) -> None:
     shown = [verdict.facts["shown_undecided"] for verdict in SHOWN.verdicts(spark)]
     assert shown == [{"t/0": 3}, {}, {}, {}]

@@ -1,4 +1,4 @@
-"""What no cleaner can have taken, though its key was written again. Beside each what one can."""
+"""Records that no cleaner can have removed although their key was written again; each with one that a cleaner can."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract, hide, lose, taken
 from suites.verify.history import RC, RU, Built, History
-from suites.verify.judging import Entered, reported
+from suites.verify.judging import HistoryBatch, reported
 
 
 def keyed(built: Built) -> Built:
-    """A compacted topic on which every record has one key."""
+    """A compacted topic on which all records have the same key."""
     for row in built.tables["ledger"]:
         row["key_hash"] = 5
     return contract(built, compacted=True)
@@ -26,48 +26,48 @@ def without(built: Built, **batches: Any) -> Built:
 
 
 def hidden(isolation: str = RC) -> Built:
-    """One of the two drains does not show the first record."""
+    """One of the two drains does not return the first record."""
     return keyed(History("AA/A").build()).drop("observations", kind="drain", isolation=isolation, offset=0)
 
 
 def passed_over(offset: int = 1, *, text: str = "AAA/A") -> Built:
-    """A live reader was not given a record that everybody has."""
+    """A live reader did not receive a record that all others received."""
     return keyed(History(text).build()).drop("observations", reader="live", offset=offset)
 
 
 def rolled(built: Built, *brokers: int, at: int) -> Built:
-    """Copies on which another segment begins there."""
+    """On these copies another segment starts there."""
     for broker in brokers:
         for row in built.rows("batches", broker=broker):
             row["segment"] = at if row["base_offset"] >= at else row["segment"]
     return built
 
 
-def led(built: Built, *, clean: bool, partition: int = 0) -> Built:
+def with_leader_change(built: Built, *, clean: bool, partition: int = 0) -> Built:
     """A later leader is elected, in sync or not."""
     change = {"old_leader": 1, "new_leader": 2, "leader_epoch": 1, "clean": clean}
     return built.event("leader_change", **change, partition=partition)
 
 
-def stepped(built: Built, do: str) -> Built:
+def with_step(built: Built, do: str) -> Built:
     built.steps[0]["do"] = do
     return built
 
 
 def overwritten(history: History) -> None:
-    """The third record stands where the second one stood, which was told to both."""
+    """The third record is at the offset of the second one, which both acknowledgements name."""
     log = history.logs[0]
     log[1].seq, log[2].stream = 2, -2
     history.ledger[2]["offset"] = 1
 
 
-def told_wrong(built: Built) -> Built:
-    """The third record is told to stand where the first one does."""
+def wrongly_acknowledged(built: Built) -> Built:
+    """The third record was acknowledged at the offset of the first one."""
     return built.change("ledger", {"offset": 0}, seq=2)
 
 
-def again(built: Built) -> Built:
-    """The first record was cut off, and a later leader took it once more."""
+def written_again(built: Built) -> Built:
+    """The first record was truncated, and a later leader wrote it again."""
     for kind in ("drain", "replica"):
         built.change("observations", {"leader_epoch": 1}, kind=kind, offset=0)
     return built
@@ -82,76 +82,84 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "hidden from one drain, and not on its disk": (without(hidden(), broker=1, base_offset=0), [], 1),
     "hidden from one drain, and not on another's disk": (without(hidden(), broker=2, base_offset=0), ["lost 1"], 0),
     "hidden from one drain, and no disk was read": (without(hidden(), count=1), ["lost 1"], 0),
-    "hidden from one drain, in a batch of which some are gone": (
+    "hidden from one drain, in a batch with missing records": (
         hidden().change("batches", {"last_offset": 1}, base_offset=0).drop("batches", base_offset=1),
         [],
         1,
     ),
     "hidden from the other drain": (hidden(RU), ["skipped_read 1"], 0),
     "hidden from the other drain, and on no disk": (without(hidden(RU), base_offset=0), [], 1),
-    # --- where a segment is written
+    # --- the active segment
     "in the only segment": (keyed(History("AAA").build(taken(0))), ["lost 1"], 0),
-    "the first of the last segment": (keyed(History("A/AA").build(taken(1))), ["lost 1"], 0),
-    "the last before the last segment": (keyed(History("AA/A").build(taken(1))), [], 1),
+    "the first record of the last segment": (keyed(History("A/AA").build(taken(1))), ["lost 1"], 0),
+    "the last record before the last segment": (keyed(History("AA/A").build(taken(1))), [], 1),
     "in the last segment but one": (keyed(History("A/A/A").build(taken(1))), [], 1),
     "in the only segment, and a follower's was closed": (rolled(keyed(History("AAA").build(taken(0))), 3, at=1), [], 1),
     "in the only segment, and one disk was not read": (without(keyed(History("AAA").build(taken(0))), broker=3), [], 1),
     "in the only segment, and no disk was read": (without(keyed(History("AAA").build(taken(0))), count=1), [], 1),
-    "in the only segment, of copies made anew": (stepped(keyed(History("AAA").build(taken(0))), "damage"), [], 1),
-    "in the only segment, and one out of sync led": (led(keyed(History("AA|A").build(taken(0))), clean=False), [], 1),
+    "in the only segment, of rebuilt copies": (with_step(keyed(History("AAA").build(taken(0))), "damage"), [], 1),
+    "in the only segment, and one out of sync led": (
+        with_leader_change(keyed(History("AA|A").build(taken(0))), clean=False),
+        [],
+        1,
+    ),
     "in the only segment, and one out of sync led before": (
-        led(keyed(History("A|AA").build(taken(1))), clean=False),
+        with_leader_change(keyed(History("A|AA").build(taken(1))), clean=False),
         ["lost 1"],
         0,
     ),
     "in the only segment, and one in sync led": (
-        led(keyed(History("AA|A").build(taken(0))), clean=True),
+        with_leader_change(keyed(History("AA|A").build(taken(0))), clean=True),
         ["lost 1"],
         0,
     ),
     "in the only segment, and one out of sync led elsewhere": (
-        led(keyed(History("AA|A", "A").build(taken(0))), clean=False, partition=1),
+        with_leader_change(keyed(History("AA|A", "A").build(taken(0))), clean=False, partition=1),
         ["lost 1"],
         0,
     ),
-    # --- what stands in its place
-    "another stands there": (keyed(History("AAA/A").build(overwritten)), ["lost 1"], 0),
-    "another stands where it is told to have stood": (told_wrong(keyed(History("AAA/A").build(taken(2)))), [], 1),
-    "a marker stands there": (keyed(History("AA/A").build(lose(0))), ["lost 1"], 0),
-    "an older marker stands where it is told to have stood": (
+    # --- another record at its offset
+    "another record at its offset": (keyed(History("AAA/A").build(overwritten)), ["lost 1"], 0),
+    "another record at its wrongly acknowledged offset": (
+        wrongly_acknowledged(keyed(History("AAA/A").build(taken(2)))),
+        [],
+        1,
+    ),
+    "a marker at its offset": (keyed(History("AA/A").build(lose(0))), ["lost 1"], 0),
+    "an older marker at its wrongly acknowledged offset": (
         keyed(History("AA/A").build(lose(0))).change("batches", {"max_timestamp_ms": 0}, base_offset=0),
         [],
         1,
     ),
-    "it stands there again": (again(keyed(History("AA/A").build())), ["vanished 1"], 0),
-    # --- whole on every disk
+    "written again at its offset": (written_again(keyed(History("AA/A").build())), ["vanished 1"], 0),
+    # --- complete on every disk
     "one reader passed over it": (passed_over(), ["skipped_read 1"], 0),
     "one reader passed over it, and one disk lacks it": (without(passed_over(), broker=3, base_offset=1), [], 1),
     "one reader passed over it, and one disk was not read": (without(passed_over(), broker=3), [], 1),
-    "one reader passed over it, of copies made anew": (stepped(passed_over(), "reassign"), [], 1),
-    "one reader passed over it where a segment is written": (
+    "one reader passed over it, of rebuilt copies": (with_step(passed_over(), "reassign"), [], 1),
+    "one reader passed over it in the active segment": (
         without(passed_over(2, text="AA/AA"), broker=3, base_offset=2),
         ["skipped_read 1"],
         0,
     ),
-    "both drains passed over what their disk has": (
+    "both drains passed over a record that is on their disk": (
         keyed(History("AA/A").build()).drop("observations", kind="drain", offset=0),
         ["lost 1"],
         0,
     ),
 }
 
-ENTERED = Entered(history for history, _, _ in CASES.values())
+BATCH = HistoryBatch(history for history, _, _ in CASES.values())
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
     """The verdict on each case."""
-    return dict(zip(CASES, ENTERED.verdicts(spark), strict=True))
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_cleaner_is_not_blamed_for_what_it_left(name: str, judged: dict[str, Verdict]) -> None:
+def test_compaction_excuses_only_records_that_it_can_have_removed(name: str, judged: dict[str, Verdict]) -> None:
     verdict = judged[name]
     _, condemning, excused = CASES[name]
     assert reported(verdict) == condemning

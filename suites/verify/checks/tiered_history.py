@@ -1,6 +1,6 @@
-"""Histories of a tiered partition: ten records, of which the first nine are in the tier, three a segment.
+"""Histories of a tiered partition: ten records, the first nine in the remote tier in segments of three.
 
-In `AAA|AAAAAAA` a new leader begins with offset 3, and with it the second segment.
+In `AAA|AAAAAAA` a new leader starts at offset 3, and with it the second segment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Edit = Callable[[Built], Any]
 def tiered(
     edit: Edit = lambda _: None, *, text: str = "AAA|AAAAAAA", epochs: str = "0:0,1:3", begins: int = 0
 ) -> Built:
-    """What honest brokers leave, and then the edit. epochs: that of every replica; begins: where each log does."""
+    """The evidence that correct brokers leave, changed by the edit. epochs: of every replica; begins: the start of
+    each log."""
     history = contract(History(text).build(start_at(begins)), tiered=True)
     for segment, base in SEGMENTS.items():
         epoch = 0 if base == 0 else 1
@@ -64,7 +65,7 @@ def wrote(
     broker: int = 1,
     read: int = 1,
 ) -> None:
-    """One more record of the metadata; with a base offset one that says that a copy begins."""
+    """One more metadata record; with a base offset one that starts a copy."""
     at = len(history.tables["tier_metadata"])
     history.tables["tier_metadata"].append(
         {
