@@ -246,7 +246,7 @@ def test_the_read_of_a_follower_ends_before_a_gap(monkeypatch: pytest.MonkeyPatc
 
 
 def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
-    """A read at offset 7 whose leader fails `times` times to read an offset."""
+    """A read at offset 7; its leader fails `times` times to read an offset."""
     copies = [replace(COPY, joints=joints)]
     copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=None, timeouts=ReadTimeouts())
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
