@@ -124,9 +124,8 @@ class ProcessorLoop(TransactionLoop):
             place = str(event.topic()), int(event.partition() or 0)
             self._ends = self._ends | {place: int(event.offset() or 0)}
         elif error.fatal() or error.name() in JUMPS:
-            raise KafkaException(
-                error
-            )  # its input has left the log before it was processed: the thread ends as a doubt
+            # Input that has left the log before it was processed: the thread ends, which is a doubt.
+            raise KafkaException(error)
 
     def _work(self, batch: list[Message], death: ProcessorDeath | None) -> bool:
         """Processes one batch; False if its transaction was aborted. _Died when a new application must take over."""
