@@ -1,6 +1,6 @@
-"""What the load saw so far, for steps that run beside it: cheap counters, one set a partition.
+"""Running counters of the load, for steps and waits: cheap, one set a partition, in time buckets of 100 ms.
 
-The ledger is the truth; these are its running sums in time buckets of 100 ms.
+The verifier never reads them; it reads the ledger.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a load had come at one moment."""
+    """The progress of a load at one moment."""
 
     acked: dict[Place, int]  # highest acked offset
     commits: dict[str, int]  # acknowledged commits, by group
@@ -35,9 +35,8 @@ class Meters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._acks: dict[Place, Counter[int]] = defaultdict(Counter)
-        self._answered: dict[Place, Counter[int]] = defaultdict(Counter)  # acked records, by when they were handed over
-        self._acked: Counter[Place] = Counter()
+        self._answered: dict[Place, Counter[int]] = defaultdict(Counter)  # acked records, by the bucket of their send
+        self._acked = 0
         self._bytes: Counter[Place] = Counter()
         self._last_ack_ns: dict[Place, int] = {}
         self._highest: dict[Place, int] = {}
@@ -48,16 +47,15 @@ class Meters:
     def acked(
         self, place: Place, called_ns: Sequence[int] | Int64s, value_bytes: int, highest_offset: int, at_ns: int
     ) -> None:
-        """Counts acks that were reported at `at_ns` for records handed over at `called_ns`, one time a record.
+        """Counts acks that were reported at `at_ns`, for records that were sent at `called_ns` (one time a record).
 
-        `highest_offset` is -1 where none was told.
+        `highest_offset` is -1 where no ack has an offset.
         """
-        handed, counts = np.unique(np.asarray(called_ns, np.int64) // BUCKET_NS, return_counts=True)
+        buckets, counts = np.unique(np.asarray(called_ns, np.int64) // BUCKET_NS, return_counts=True)
         count = int(counts.sum())
         with self._lock:
-            self._acks[place][at_ns // BUCKET_NS] += count
-            self._answered[place].update(dict(zip(handed.tolist(), counts.tolist(), strict=True)))
-            self._acked[place] += count
+            self._answered[place].update(dict(zip(buckets.tolist(), counts.tolist(), strict=True)))
+            self._acked += count
             self._bytes[place] += value_bytes
             self._last_ack_ns[place] = at_ns
             self._highest[place] = max(self._highest.get(place, NONE), highest_offset)
@@ -69,21 +67,14 @@ class Meters:
             self._unknown += count if unknown else 0
 
     def retried(self, client: str, total: int) -> None:
-        """Notes a client's own count of requests it sent again."""
+        """Stores a client's own count of records that it transmitted again."""
         with self._lock:
             self._retries[client] = max(total, self._retries.get(client, 0))
 
-    def acks_between(self, place: Place, windows: Sequence[tuple[int, int]]) -> list[int]:
-        """Acks in each window of epoch nanoseconds, to the 100 ms; a bucket belongs to the window it begins in."""
-        with self._lock:
-            buckets = list(self._acks[place].items()) if place in self._acks else []
-        return [sum(n for b, n in buckets if start <= b * BUCKET_NS < end) for start, end in windows]
-
     def answered_since(self, place: Place, since_ns: int) -> int:
-        """Acked records that were handed over at `since_ns` or later, less those of its own bucket.
+        """Acked records that were sent at `since_ns` or later, without those in the bucket of `since_ns` itself.
 
-        An ack alone says nothing of the time after `since_ns`: it may be that of a record which every replica had by
-        then, reported late.
+        The time of the ack would prove less: it may be a late ack of a record that every replica had before `since_ns`.
         """
         with self._lock:
             buckets = list(self._answered[place].items()) if place in self._answered else []
@@ -100,12 +91,12 @@ class Meters:
             return self._bytes[place]
 
     def highest_acked(self) -> dict[Place, int]:
-        """The highest offset that any ack named, by partition; -1 where acks named none."""
+        """The highest acked offset by partition; -1 where the acks had no offset."""
         with self._lock:
             return dict(self._highest)
 
     def forget_offsets(self, topic: str) -> None:
-        """Offsets of a topic begin anew: it was deleted, and another one has its name."""
+        """Drops the highest offsets of a topic that was deleted and recreated: the new topic starts at offset 0."""
         with self._lock:
             for place in [place for place in self._highest if place[0] == topic]:
                 del self._highest[place]
@@ -113,7 +104,7 @@ class Meters:
     def total_acked(self) -> int:
         """Acks of the whole run."""
         with self._lock:
-            return self._acked.total()
+            return self._acked
 
     def errors(self) -> dict[str, int]:
         """Sends that ended with an error, by the error's name."""
@@ -121,11 +112,11 @@ class Meters:
             return dict(self._errors)
 
     def unknown(self) -> int:
-        """Sends that ended with an error and may be in the log for all that."""
+        """Sends that ended with an error and may nevertheless be in the log."""
         with self._lock:
             return self._unknown
 
     def retries(self) -> int:
-        """Requests that any client sent again, by its own statistics (refreshed every half second)."""
+        """Records that any client transmitted again, by its own statistics (refreshed every 0.5 s)."""
         with self._lock:
             return sum(self._retries.values())

@@ -1,4 +1,4 @@
-"""What is seen to before a load starts."""
+"""Checks of a scenario's clients before a load starts, and figures that follow from their settings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from harness.workload.settings import producer_settings
 
 
 def close_s_of(spec: Producer, bootstrap: str) -> float:
-    """After this long every send has been reported: librdkafka looks for timed out sends once a second."""
+    """Seconds after which every send has been reported: librdkafka looks for timed-out sends once a second."""
     if spec.client == STREAMS:
         return CLOSE_S
     return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
 
 
 def segment_bytes_of(scenario: Scenario) -> dict[str, int]:
-    """How large segments of each topic grow."""
+    """The size in bytes at which each topic rolls a segment."""
     broker = scenario.shape.config.get("log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))
     return {topic.name: int(topic.config.get("segment.bytes", broker)) for topic in scenario.topics}
 
 
 def check(scenario: Scenario, java: JavaClients | None) -> None:
-    """BadInput where a scenario's clients cannot do what it says of them."""
+    """Raises BadInput where the clients of a scenario cannot do what the scenario declares."""
     if java is None and scenario.own_clients:
         raise BadInput(f"scenario {scenario.name} has the release's own Java clients, and they were not made ready")
     if scenario.own_streams and not (java and java.streams):

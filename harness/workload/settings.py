@@ -1,6 +1,6 @@
-"""Settings for every client of the workload, with the reason for each that is not its client's default.
+"""Settings of librdkafka for every client of the workload, with the reason for each that differs from the default.
 
-Of librdkafka; those of the release's own clients, which have other names, are in `java_settings`.
+The release's own Java clients have other setting names, see `java_settings`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.workload.java import java_settings
 CLIENT_NAME: Final = f"librdkafka {confluent_kafka.libversion()[0]}"
 STATISTICS_MS: Final = 500
 
-# Clients report what happens to connections by the dozen during a fault; it belongs in no terminal.
+# During a fault clients log many connection errors, which do not belong in the terminal.
 _QUIET: Final = logging.getLogger("durability.client")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
-# Faults last seconds here, so that clients must notice within seconds as well.
+# Faults last seconds here, so clients must notice them within seconds.
 _RECONNECT: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
@@ -33,8 +33,8 @@ _RECONNECT: Final[dict[str, Any]] = {
     "retry.backoff.ms": 100,
 }
 
-# Large batches spare the brokers, small ones are for a scenario to ask for. Sends resolve in the run (unknown after
-# 20 s), not after the default 5 minutes.
+# Large batches save broker CPU; a scenario that needs small ones sets them. Sends are reported during the run (as
+# unknown after 20 s), not after the default of 5 minutes.
 _PRODUCER: Final[dict[str, Any]] = {
     "linger.ms": 10,
     "batch.size": 262_144,
@@ -45,21 +45,21 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.kbytes": 262_144,
 }
 _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
-# One that steps begin and end stays open over faults, and a starved machine takes its time for those.
+# A transaction that steps begin and end stays open during faults, which take longer on a starved machine.
 _STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
 
-# librdkafka's default back-off of a full fetch queue (1 s) costs a reader 4 to 6 times the wall time.
+# With librdkafka's default back-off of a full fetch queue (1 s) a reader takes 4 to 6 times as long.
 _CONSUMER: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
-    "fetch.min.bytes": 65_536,  # or every small append is answered to every reader, at the brokers' expense
+    "fetch.min.bytes": 65_536,  # else brokers answer every reader for each small append, which costs them CPU
     "fetch.error.backoff.ms": 100,
     "queued.min.messages": 20_000,
-    "queued.max.messages.kbytes": 4096,  # of each partition of each reader: the memory of a large run
-    "check.crcs": False,  # true redelivers good records many times on a corrupt batch; payloads carry their own check
+    "queued.max.messages.kbytes": 4096,  # for each partition of each reader: it bounds the memory of a large run
+    "check.crcs": False,  # true redelivers good records many times on a corrupt batch; payloads have their own CRC
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",  # a jump must be seen, never made silently
+    "auto.offset.reset": "error",  # the harness must see each jump of a position
     "allow.auto.create.topics": False,
 }
 
@@ -97,13 +97,13 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
 
 
 def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str) -> dict[str, Any]:
-    """Settings of a reader."""
+    """Settings of a consumer of the harness."""
     settings = _RECONNECT | _CONSUMER | _client(bootstrap, client_id)
     return settings | {"group.id": group, "isolation.level": isolation}
 
 
 def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a scenario's reader, with those by which it comes in; its own `config` wins."""
+    """Settings of a scenario's reader; `access`: those of its listener. Its own `config` wins."""
     group = reader.group or f"reader-{reader.name}"
     if reader.client == JAVA:
         return java_settings.reader_settings(reader, bootstrap, client_id, group)
@@ -112,10 +112,10 @@ def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict
 
 
 def may_retry(settings: dict[str, Any]) -> bool:
-    """Whether a producer with these settings may send a record twice."""
+    """Whether a producer with these settings may transmit a record twice."""
     return is_idempotent(settings) or int(settings.get("retries", 1)) > 0
 
 
 def is_idempotent(settings: dict[str, Any]) -> bool:
-    """Whether a producer with these settings is to be idempotent: the Java client is, unless it is told otherwise."""
+    """Whether a producer with these settings is idempotent: the Java client is by default."""
     return str(settings.get("enable.idempotence", True)).lower() == "true"

@@ -21,7 +21,7 @@ from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import Producer, Topic
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.drain.replica_reads import Copy, CopyReader, Patience
+from harness.workload.drain.replica_reads import Copy, CopyReader, ReadTimeouts
 from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import CHUNK, ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import WINDOW, Numbers
@@ -125,7 +125,7 @@ class Bench:
             if leader == self.leaders(topic)[partition]
         ]
         context = ReadContext(bootstrap=self.bootstrap, targets=self.target(topic), run=1)
-        reader = CopyReader(context, copies, {}, isolation="read_uncommitted", broker=None, patience=Patience())
+        reader = CopyReader(context, copies, {}, isolation="read_uncommitted", broker=None, timeouts=ReadTimeouts())
         seconds = measured(lambda: reader.run(bundle.table("observations", reader.name)))
         assert all(read.reached for read in reader.reads.values())
         return seconds

@@ -8,7 +8,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
-/** Tells of the commits that a consumer does by itself, once they are acknowledged. */
+/** Reports each auto-commit of a consumer once the broker has acknowledged it (KIP-42). */
 public final class ClientCommits implements ConsumerInterceptor<byte[], byte[]> {
     static final String DRIVER = "durability.driver";
 
@@ -42,6 +42,6 @@ public final class ClientCommits implements ConsumerInterceptor<byte[], byte[]> 
 
     @Override
     public void close() {
-        // nothing of its own
+        // nothing to close
     }
 }

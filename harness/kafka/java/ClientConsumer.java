@@ -21,7 +21,7 @@ import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** A consumer of the release, assigned or in a group. */
+/** A consumer of the release, with assigned partitions or as a member of a group. */
 final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListener {
     private static final long BEGINNING = -2;
     private static final long NONE = -1001;
@@ -67,7 +67,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
         return told;
     }
 
-    /** Besides what it has. What a group has given it can only be placed anew. */
+    /** Adds partitions at the given offsets. For partitions that a group has assigned, it only seeks. */
     private void assign(Map<TopicPartition, Long> positions) {
         if (!subscribed) {
             Set<TopicPartition> all = new HashSet<>(consumer.assignment());
@@ -141,7 +141,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
         tell('l', places);
     }
 
-    /** The harness does here what an application does in its listener, and says when it has done. */
+    /** Runs the rebalance listener of the harness: sends the partitions, and serves requests until it reports the end. */
     private void tell(char what, Collection<TopicPartition> places) {
         try {
             ClientDriver.Content frame = new ClientDriver.Content();
@@ -150,7 +150,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
             frame.places(places);
             driver.write(frame);
             while (driver.serve(this) != 'D') {
-                // what is asked for meanwhile
+                // serves requests that the listener makes
             }
         } catch (IOException | InterruptedException gone) {
             throw new IllegalStateException(gone);

@@ -25,17 +25,18 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 
 /**
- * One producer or consumer of the release, which does what it is told on standard input and answers on standard output.
+ * One client of the release, which executes requests from standard input and answers them on standard output.
  *
  * A frame is its length (int), then an operation (byte), then its fields; texts and contents are a length (int, -1 = null)
- * and that many bytes. The first frame says what to be ("producer", "consumer", the name of another role's class) and the
- * settings. It ends with its input, at once: whoever drives it is gone then. harness/workload/java/java_process.py is the other end.
+ * and that many bytes. The first frame contains the kind of client ("producer", "consumer", or the name of another role's
+ * class) and its settings. The process ends as soon as its input ends, since the harness has ended then. The other end is
+ * harness/workload/java/java_process.py.
  */
 public final class ClientDriver {
     static final int FATAL = 1;
     static final int RETRIABLE = 2;
     static final int NEVER_SENT = 4;
-    
+
     private final BlockingQueue<Frame> requests = new LinkedBlockingQueue<>();
     private final DataOutputStream out;
     private final Maker maker;
@@ -49,10 +50,10 @@ public final class ClientDriver {
         drive(ClientDriver::roleOf);
     }
 
-    /** Drives what `maker` makes until its input ends. */
+    /** Serves requests to the role that `maker` creates until the input ends. */
     static void drive(Maker maker) {
         OutputStream out = System.out;
-        System.setOut(System.err);  // libraries that print
+        System.setOut(System.err);  // for libraries that print
         ClientDriver driver = new ClientDriver(out, maker);
         Thread reader = new Thread(() -> driver.read(System.in), "requests");
         reader.setDaemon(true);
@@ -87,7 +88,7 @@ public final class ClientDriver {
         }
     }
 
-    /** By its name where not every release has the client: that one is compiled for those which do. */
+    /** Loads a role by its name if not every release has its client; the class is compiled only for those that have it. */
     private static Role roleOf(String kind, Map<String, Object> settings, ClientDriver driver) {
         return switch (kind) {
             case "producer" -> new ClientProducer(settings, driver);
@@ -163,12 +164,12 @@ public final class ClientDriver {
         out.flush();
     }
 
-    /** Makes what the first frame says to be. */
+    /** Creates the role that the first frame names. */
     interface Maker {
         Role make(String kind, Map<String, Object> settings, ClientDriver driver);
     }
 
-    /** What a client can be asked for. */
+    /** A client: the requests that it can execute. */
     interface Role {
         default void send(Frame frame) throws IOException {
             throw new IllegalStateException("it sends nothing");

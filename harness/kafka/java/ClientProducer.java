@@ -24,7 +24,7 @@ import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** A producer of the release. Each record gets one report, in the order in which the client gives them. */
+/** A producer of the release. Each record gets one report, in the order of the client's callbacks. */
 final class ClientProducer implements ClientDriver.Role {
     private static final long NUMBERS_EVERY_MS = 500;
 
@@ -33,7 +33,7 @@ final class ClientProducer implements ClientDriver.Role {
     private final boolean transactional;
     private final Thread worker = Thread.currentThread();
     private final BlockingQueue<Done> done = new LinkedBlockingQueue<>();
-    private boolean handing;  // of the worker alone
+    private boolean handing;  // whether `send` is running; used by the worker thread only
 
     ClientProducer(Map<String, Object> settings, ClientDriver driver) {
         this.driver = driver;
@@ -71,14 +71,14 @@ final class ClientProducer implements ClientDriver.Role {
         handing = true;
         try {
             producer.send(record, told);
-        } catch (RuntimeException failure) {  // it may lie in the buffer for all that; a second report is ignored
+        } catch (RuntimeException failure) {  // the record may be in the buffer; a second report of it is ignored
             done.add(new Done(id, -1, failure.getClass().getSimpleName(), ClientDriver.FATAL));
         } finally {
             handing = false;
         }
     }
 
-    /** Told before `send` returned, and with one of these: the record never came to lie in the buffer of what is sent. */
+    /** A record was never put into the send buffer if one of these errors is reported before `send` has returned. */
     private int flags(Throwable failure) {
         boolean within = Thread.currentThread() == worker && handing && !transactional;
         boolean never = failure instanceof RecordTooLargeException || failure instanceof TimeoutException
@@ -112,7 +112,7 @@ final class ClientProducer implements ClientDriver.Role {
         return told;
     }
 
-    /** Reports as they come, and now and then how many records were sent again. */
+    /** Sends reports as they arrive, and every 500 ms the number of records that were transmitted again. */
     private void report() {
         try {
             List<Done> some = new ArrayList<>();

@@ -46,7 +46,7 @@ final class ClientShare implements ClientDriver.Role {
         return told;
     }
 
-    /** As of a consumer, and then, in the same order, how often brokers say that each was given. */
+    /** Writes records like a consumer's, and then, in the same order, the delivery count of each. */
     private void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content told) throws IOException {
         held.clear();
         ClientConsumer.records(given, told);
@@ -59,7 +59,7 @@ final class ClientShare implements ClientDriver.Role {
         }
     }
 
-    /** An answer to each record of the last poll; told is the error of each partition, "" where there is none. */
+    /** Acknowledges each record of the last poll; writes the error of each partition, "" = none. */
     private void acknowledge(ClientDriver.Frame given, ClientDriver.Content told) throws IOException {
         Duration within = Duration.ofMillis(given.in.readInt());
         for (int places = given.in.readInt(); places > 0; places--) {

@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.streams.KafkaClientSupplier;
 
-/** The release's own clients as Kafka Streams would make them, which tell what they are asked for and what came of it. */
+/** The clients that Kafka Streams would create, which also report their calls and the results of these. */
 final class StreamsClients implements KafkaClientSupplier {
     private static final String TIMEOUT = "transaction.timeout.ms";
 
@@ -38,7 +38,10 @@ final class StreamsClients implements KafkaClientSupplier {
         return Admin.create(settings);
     }
 
-    /** Kafka Streams wants transactions to last longer than commit.interval.ms, by which nothing is committed here. */
+    /**
+     * Sets the real transaction timeout. Kafka Streams insists on one that is longer than commit.interval.ms, which is an
+     * hour here, since the application requests its commits itself.
+     */
     @Override
     public Producer<byte[], byte[]> getProducer(Map<String, Object> settings) {
         if (settings.containsKey("transactional.id")) {
@@ -93,7 +96,7 @@ final class StreamsClients implements KafkaClientSupplier {
             super(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         }
 
-        /** Kafka Streams asks where to begin: what somebody committed who did not live to hear of it counts. */
+        /** Kafka Streams asks for its start offsets. They include a commit of a killed process that got no answer. */
         @Override
         public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
             Map<TopicPartition, OffsetAndMetadata> found = super.committed(places);
@@ -184,7 +187,7 @@ final class StreamsClients implements KafkaClientSupplier {
             told.begunAnew();
         }
 
-        /** A transaction has begun, is tried to be committed, is committed, or aborted. */
+        /** Reports that a transaction begins ('b'), that its commit is tried ('t'), that it is committed or aborted. */
         private void end(char what) {
             long at = System.currentTimeMillis();
             told.tell('T', frame -> {

@@ -29,11 +29,12 @@ import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.api.RecordMetadata;
 
 /**
- * An application of Kafka Streams that makes one record of each that it is given, and tells what it does.
+ * An application of Kafka Streams that writes one record for each that it reads, and reports its work.
  *
- * It asks for commits itself, in place of commit.interval.ms: so that one which is to die in between does not happen to
- * commit before. Told: a record before it is sent, its report, a transaction's beginning and end, commits of offsets.
- * What it has told lies in a pipe, and outlives it. harness/workload/streams_process.py is the other end.
+ * It requests commits itself and does not use commit.interval.ms, so that a process that is to die before a commit does not
+ * commit by chance. It reports each record before it is sent, its result, the beginning and end of transactions, and commits
+ * of offsets. These frames stay in the pipe after the process was killed. The other end is
+ * harness/workload/java/kafka_streams.py.
  */
 public final class StreamsDriver implements ClientDriver.Role {
     private static final Duration EVERY = Duration.ofMillis(100);
@@ -45,19 +46,19 @@ public final class StreamsDriver implements ClientDriver.Role {
     private final int partitions;
     private final long run;
     private final Lane[] lanes;
-    private final Map<TopicPartition, long[]> uncommitted = new HashMap<>();  // of the one thread of the application
+    private final Map<TopicPartition, long[]> uncommitted = new HashMap<>();  // used by the only stream thread
     private final BlockingQueue<ClientDriver.Frame> ranges = new LinkedBlockingQueue<>();
     private final KafkaStreams streams;
     private int held;
     private volatile Death death;
-    Given given;  // what the record that is sent next was made of
+    Given given;  // the input of the record that is sent next
 
-    /** It dies when it has made that many records which are not committed, at a moment of the next commit. */
+    /** The process is to die with at least `records` uncommitted records, at a moment of the next commit. */
     private record Death(String at, int records) { }
 
     record Given(Lane lane, int source, int partition, long offset, long atMs) { }
 
-    /** What goes to one partition: a stream of the ledger. */
+    /** The records for one output partition: a stream of the ledger. */
     static final class Lane {
         final int partition;
         int stream;
@@ -108,7 +109,7 @@ public final class StreamsDriver implements ClientDriver.Role {
         return topology.addSink("made", sink, bytes, bytes, new ByGiven(), "making");
     }
 
-    /** Of one partition to one partition, in the order in which it was given. */
+    /** Sends the records of one input partition to one output partition, in order. */
     private final class ByGiven implements StreamPartitioner<byte[], byte[]> {
         public Integer partition(String topic, byte[] key, byte[] value, int count) {  // until 4.0
             return given.lane().partition;
@@ -168,7 +169,7 @@ public final class StreamsDriver implements ClientDriver.Role {
         }
     }
 
-    /** As harness/workload/records/payload.py has it: a prefix, what it was made of, and the CRC-32 of both. */
+    /** The format of harness/workload/records/payload.py: a prefix, the input value, and the CRC-32 of both. */
     private byte[] sealed(Lane lane, byte[] from) {
         int length = from == null ? 0 : from.length;
         ByteBuffer value = ByteBuffer.allocate(36 + length + 4).order(ByteOrder.LITTLE_ENDIAN);
@@ -191,19 +192,19 @@ public final class StreamsDriver implements ClientDriver.Role {
         uncommitted.computeIfAbsent(place, any -> new long[] {offset, offset})[1] = offset + 1;
     }
 
-    /** All that it has worked on is committed, or is to be done again. */
+    /** Everything that was processed is committed, or will be processed again. */
     void begunAnew() {
         held = 0;
         uncommitted.clear();
     }
 
-    /** Whether it has come to a moment at which it is to die. */
+    /** Whether this is the moment at which the process is to die. */
     boolean due(String moment) {
         Death mine = death;
         return mine != null && mine.at.equals(moment) && held >= mine.records;
     }
 
-    /** Stands still until it is killed, or allowed to live. */
+    /** Waits until the process is killed, or its death is called off. */
     void hold() {
         Death mine = death;
         tell('H', frame -> {

@@ -1,4 +1,4 @@
-"""An admin client beside the load: one operation after another, each sent once, each with what became of it."""
+"""An admin that runs during the load: one operation after another, each sent once, each with its outcome."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.model.entities import MetadataEntity, Operation
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Admin
 from harness.workload.admins.admin_plan import Plan, Wanted
+from harness.workload.load_thread import LoadThread
+from harness.workload.pacing import Pace
 from harness.workload.producers.outcomes import NOT_SENT, outcome_of_operation
-from harness.workload.producers.pacing import Pace
-from harness.workload.worker import Worker
 
 _TICK_S: Final = 0.05
-_GONE: Final = "_TRANSPORT"
-_LATE: Final = "_TIMED_OUT"
+_TRANSPORT: Final = "_TRANSPORT"
+_TIMED_OUT: Final = "_TIMED_OUT"
 _BROKEN: Final = (OSError, ValueError, struct.error, IndexError)
 
 Address = tuple[str, int]
@@ -35,11 +35,11 @@ def addresses_of(bootstrap: str) -> list[Address]:
     return [(host, int(port)) for host, _, port in parts]
 
 
-class AdminLoop(Worker):
-    """One thread that does what its plan says, by the brokers in turn, at its own rate.
+class AdminLoop(LoadThread):
+    """One thread that sends the operations of its plan to the brokers in turn, at its own rate.
 
-    A client library retries inside of a call, and an error then tells of the last try alone. Here each request goes to
-    one broker, once, on a connection of its own: one that cannot be opened proves that nothing was asked.
+    A client library retries inside a call, and its error describes only the last attempt. So each request here is sent
+    once, to one broker, on a connection of its own: if that cannot be opened, nothing was requested.
     """
 
     def __init__(self, spec: Admin, bootstrap: str, table: TableWriter, rng: Random) -> None:
@@ -50,22 +50,22 @@ class AdminLoop(Worker):
         self._brokers = cycle(addresses)
         self._table = table
         self._lock = threading.Lock()
-        self._operations: list[Operation] = []  # a few a second
+        self._operations: list[Operation] = []  # bounded by the rate, which is low
         self._entities: dict[str, MetadataEntity] = {}
 
     def operations(self) -> list[Operation]:
-        """All operations that are over, in order."""
+        """All finished operations, in order."""
         with self._lock:
             return list(self._operations)
 
     def ended(self, since_ns: int, outcome: Outcome | None = None) -> int:
-        """How many operations have ended since then, of all outcomes or of one."""
+        """How many operations that began since then have ended, of all outcomes or of one."""
         return sum(
             op.called_ns >= since_ns and (outcome is None or op.outcome == outcome.value) for op in self.operations()
         )
 
     def metadata_entity(self, entity: str) -> MetadataEntity:
-        """The thing that an operation was about."""
+        """The metadata entity that an operation changed, by its text."""
         return self._entities[entity]
 
     def _live(self) -> None:
@@ -82,7 +82,7 @@ class AdminLoop(Worker):
 
     def _record(self, wanted: Wanted) -> Outcome:
         called_ns = now_ns()
-        error = _asked_once(next(self._brokers), wanted, self.spec.timeout_s)
+        error = _request_once(next(self._brokers), wanted, self.spec.timeout_s)
         operation = Operation(
             op=len(self._operations),
             writer=self.spec.name,
@@ -101,8 +101,8 @@ class AdminLoop(Worker):
         return Outcome(operation.outcome)
 
 
-def _asked_once(broker: Address, wanted: Wanted, timeout_s: float) -> str | None:
-    """The error of one request to one broker, by its name; None when it was done."""
+def _request_once(broker: Address, wanted: Wanted, timeout_s: float) -> str | None:
+    """Sends one request to one broker and returns the name of its error; None on success."""
     give_up_at = time.monotonic() + timeout_s
     did, metadata_entity, after = wanted
     try:
@@ -111,11 +111,11 @@ def _asked_once(broker: Address, wanted: Wanted, timeout_s: float) -> str | None
         return NOT_SENT
     try:
         return refusal(did, connection.ask(request(did, metadata_entity, after, timeout_s), give_up_at))
-    except Unanswered:  # the broker speaks no version of it
+    except Unanswered:  # the broker supports no version of the request
         return NOT_SENT
     except TimeoutError:
-        return _LATE
+        return _TIMED_OUT
     except _BROKEN:
-        return _GONE
+        return _TRANSPORT
     finally:
         connection.close()

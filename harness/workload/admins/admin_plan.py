@@ -1,4 +1,4 @@
-"""What an admin does next: kinds of work in turn, thing after thing, each left alone after an operation or three."""
+"""The plan of an admin: kinds of work in turn, and one to three operations on each metadata entity in turn."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.model.entities import ALLOWED, FIRST_PAIR, MetadataEntity, Sort, en
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin
 
-_FIRST_NUMBER: Final = 1_000_000_000  # settings and marks: beyond every default
-_ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384  # that Kafka takes for SCRAM-SHA-256
-_OPERATIONS_MAX: Final = 3  # on one thing, one after another
-_INVALID_SHARE: Final = 0.1  # of the settings of topics: refused for certain, so they may never be seen
+_FIRST_NUMBER: Final = 1_000_000_000  # values of settings and of topics start here, above every default
+_ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384  # the range that Kafka accepts for SCRAM-SHA-256
+_OPERATIONS_MAX: Final = 3  # on one entity, one after another
+_INVALID_SHARE: Final = 0.1  # of the topic settings: Kafka must refuse them, so no node may ever show them
 
 
 class Wanted(NamedTuple):
-    """One operation; `after` is what the thing is if it is done."""
+    """One operation; `after` is the value of the entity if it is done, None = it does not exist."""
 
     did: Did
     metadata_entity: MetadataEntity
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
 
 
 class Plan:
-    """Endless. What things are believed to be follows the operations that were not refused."""
+    """An endless sequence of operations. It assumes that every operation was done that was not refused."""
 
     def __init__(self, admin: Admin, brokers: int, rng: Random) -> None:
         self._rng = rng
@@ -46,7 +46,7 @@ class Plan:
         now = self._is.get(metadata_entity)
         if metadata_entity.sort is Sort.TOPIC:
             return (
-                self._made(Did.CREATE_TOPIC, metadata_entity)
+                self._set(Did.CREATE_TOPIC, metadata_entity)
                 if now is None
                 else Wanted(Did.DELETE_TOPIC, metadata_entity, None)
             )
@@ -57,24 +57,22 @@ class Plan:
             others = [pair for pair in self._pairs if pair != (now or FIRST_PAIR)]
             return Wanted(Did.REASSIGN, metadata_entity, self._rng.choice(others))
         if metadata_entity.sort is Sort.USER:
-            return self._made_or_gone(Did.SET_USER, Did.DELETE_USER, metadata_entity, now)
+            return self._set_or_delete(Did.SET_USER, Did.DELETE_USER, metadata_entity, now)
         if metadata_entity.sort is Sort.TOPIC_CONFIG and self._rng.random() < _INVALID_SHARE:
             return Wanted(Did.SET_CONFIG, metadata_entity, f"-{next(self._numbers[metadata_entity.sort])}")
-        return self._made_or_gone(Did.SET_CONFIG, Did.UNSET_CONFIG, metadata_entity, now)
+        return self._set_or_delete(Did.SET_CONFIG, Did.UNSET_CONFIG, metadata_entity, now)
 
     def done(self, wanted: Wanted) -> None:
-        """It was done, or may have been: what follows is planned as if it was."""
+        """Notes that an operation was done or may have been; the plan assumes that it was."""
         self._is[wanted.metadata_entity] = wanted.after
 
-    def _made(self, did: Did, metadata_entity: MetadataEntity) -> Wanted:
+    def _set(self, did: Did, metadata_entity: MetadataEntity) -> Wanted:
         return Wanted(did, metadata_entity, next(self._numbers[metadata_entity.sort]))
 
-    def _made_or_gone(self, made: Did, gone: Did, metadata_entity: MetadataEntity, now: str | None) -> Wanted:
-        return (
-            self._made(made, metadata_entity)
-            if now is None or self._rng.random() < 0.5
-            else Wanted(gone, metadata_entity, None)
-        )
+    def _set_or_delete(self, sets: Did, deletes: Did, metadata_entity: MetadataEntity, now: str | None) -> Wanted:
+        if now is None or self._rng.random() < 0.5:
+            return self._set(sets, metadata_entity)
+        return Wanted(deletes, metadata_entity, None)
 
     def _entities(self, work: list[MetadataEntity]) -> Iterator[MetadataEntity]:
         for nth, metadata_entity in enumerate(cycle(work)):

@@ -1,9 +1,8 @@
-"""A consumer whose client commits by itself (enable.auto.commit), and an application that dies: by SIGKILL, as it is
-a process of its own.
+"""A consumer with enable.auto.commit in a process of its own, which dies by SIGKILL like an application.
 
-The release's own client commits in poll() what earlier polls gave, when auto.commit.interval.ms is over, and all of it
-as it closes in order. It tells of each commit that was acknowledged (ConsumerInterceptor, KIP-42), and not when it
-asked for it: at the earliest when the records before that offset were given.
+The Java client commits inside poll() the records of earlier polls, every auto.commit.interval.ms, and commits all of
+them when it closes in order. It reports each acknowledged commit (ConsumerInterceptor, KIP-42) but not when it sent it:
+at the earliest when it returned the records before that offset.
 """
 
 from __future__ import annotations
@@ -26,38 +25,38 @@ AUTO: Final[dict[str, Any]] = {"enable.auto.commit": True, "auto.commit.interval
 
 
 class AutoReader(CrashingReader):
-    """Processes what a poll gave before it polls again, or lets its client poll ahead (`commits`)."""
+    """Processes the records of a poll before it polls again, or polls ahead and processes later (`commits`)."""
 
     def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
         super().__init__(spec, context, observations, commits)
         self._ahead = spec.commits == AUTO_AHEAD
-        # Ends of what it was given since the last commit that was acknowledged, and when.
+        # The next offset and the time of each poll since the last acknowledged commit.
         self._given: dict[Place, list[tuple[int, int]]] = {}
-        self._left: dict[Place, int] = {}  # by who died last, where it had processed to
+        self._processed_to: dict[Place, int] = {}  # by the member that died last; next offsets
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | AUTO | self.spec.config
 
     def _begin(self, consumer: Any) -> None:
-        consumer.on_commit = self._committed_by_itself
+        consumer.on_commit = self._auto_committed
         super()._begin(consumer)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for p in partitions:  # a commit of where it begins says nothing new, and may come all the same
+        for p in partitions:  # the client may commit the position at which it starts
             self._given.setdefault((p.topic, p.partition), []).append((0, now_ns()))
         super()._assigned(consumer, partitions)
 
-    def _goes_on_from(self, starts: Mapping[Place, int]) -> None:
-        """Who takes the place of a dead one is told what that had committed at last."""
+    def _note_committed(self, committed: Mapping[Place, int]) -> None:
+        """Completes `between` of the death: the last committed offsets are known only to the member's successor."""
         death = self._death
-        if death is None or not self._left:
+        if death is None or not self._processed_to:
             return
-        between = {place: (end, max(0, starts[place])) for place, end in self._left.items() if place in starts}
-        self._left = {place: end for place, end in self._left.items() if place not in starts}
-        death.between = (death.between or {}) | {p: (min(span), max(span)) for p, span in between.items()}
+        known = {p: (end, max(0, committed[p])) for p, end in self._processed_to.items() if p in committed}
+        self._processed_to = {p: end for p, end in self._processed_to.items() if p not in committed}
+        death.between = (death.between or {}) | {p: (min(span), max(span)) for p, span in known.items()}
 
     def _process(self, consumer: Consumer, records: list[Message]) -> None:
-        del consumer  # it commits by itself
+        del consumer  # the client commits by itself
         at_ns = now_ns()
         for place, (_, end) in spans(records).items():
             self._given.setdefault(place, []).append((end, at_ns))
@@ -77,7 +76,7 @@ class AutoReader(CrashingReader):
         return self._death.held if self._death is not None and self._ahead else []
 
     def _end(self, consumer: Consumer) -> None:
-        del consumer  # what it commits it does as it closes
+        del consumer  # the client commits when it closes
         self._observer.observe(self._unprocessed())
 
     def _has_committed(self, death: Death) -> bool:
@@ -85,11 +84,11 @@ class AutoReader(CrashingReader):
 
     def _dies(self, death: Death) -> None:
         ends = spans(death.held)
-        self._left = {place: first if self._ahead else end for place, (first, end) in ends.items()}
+        self._processed_to = {place: first if self._ahead else end for place, (first, end) in ends.items()}
         death.held, self._dead = [], True
 
-    def _let_go(self, consumer: Any) -> None:
-        """What was asked for and not answered may have been committed."""
+    def _close_consumer(self, consumer: Any) -> None:
+        """Also writes rows of unknown outcome for offsets that the client may have committed without a report."""
         if self._dead:
             consumer.kill()
         else:
@@ -100,11 +99,11 @@ class AutoReader(CrashingReader):
         self._given = {}
 
     def _commit(self, consumer: Consumer) -> None:
-        """Asks what the coordinator has: evidence, as of who commits by himself."""
+        """Only asks the coordinator for the committed offsets: evidence like that of `GroupReader`."""
         if self._mine:
             self._ask(consumer, self._mine, ASKED_WAIT_S)
 
-    def _committed_by_itself(self, offsets: Mapping[Place, int]) -> None:
+    def _auto_committed(self, offsets: Mapping[Place, int]) -> None:
         for place, offset in offsets.items():
             if self._committed.get(place) == offset:
                 continue

@@ -1,4 +1,4 @@
-"""The last seconds of live readers: until each was given what is acknowledged, or none gets on any more."""
+"""The wait for live readers to catch up with the acknowledged offsets before they are stopped."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from harness.model.scenario.scenario import Reader
-from harness.workload.consumers.consumer_group import left
+from harness.workload.consumers.consumer_group import lag
 from harness.workload.meters import Place
 
 _CATCH_UP_S: Final = 10.0
-# A transaction holds back what a read_committed reader is given at its end, after a while without anything.
+# Without progress for this long, the wait ends. A read_committed reader gets nothing until an open transaction ends.
 _QUIET_S: Final = 2.0
 _LOOK_S: Final = 0.1
 
 
 class Reading(Protocol):
-    """A reader by itself, or a member of a group."""
+    """A reader with assigned partitions, or a member of a group."""
 
     @property
     def spec(self) -> Reader: ...
@@ -27,22 +27,25 @@ class Reading(Protocol):
 
 
 def let_catch_up(readers: Collection[Reading], acked: Mapping[Place, int]) -> None:
-    """Until nobody is behind the highest acknowledged offsets, until those who are get on no more, or for some seconds:
-    what they miss, the drain reads anyway. Who is away, or has stopped, is waited for no longer than that."""
+    """Waits until every reader has read the highest acknowledged offsets: at most 10 s, or 2 s without any progress.
+
+    The drain reads the rest anyway. Readers that have left their group or have died also keep it waiting only that
+    long.
+    """
     began_s = moved_s = time.monotonic()
-    then = late = _late(readers, acked)
-    while late and (now_s := time.monotonic()) - moved_s < _QUIET_S and now_s - began_s < _CATCH_UP_S:
+    before = lags = _lags(readers, acked)
+    while lags and (now_s := time.monotonic()) - moved_s < _QUIET_S and now_s - began_s < _CATCH_UP_S:
         time.sleep(_LOOK_S)  # between two looks at the same counters
-        then, late = late, _late(readers, acked)
-        moved_s = time.monotonic() if late != then else moved_s
+        before, lags = lags, _lags(readers, acked)
+        moved_s = time.monotonic() if lags != before else moved_s
 
 
-def _late(readers: Collection[Reading], acked: Mapping[Place, int]) -> list[dict[str, int]]:
-    """What each reader by itself, or each group together, was not given yet; of those who are behind."""
-    by_group = sorted(readers, key=_whose)
-    together = [[(r.spec.topics, r.positions) for r in members] for _, members in groupby(by_group, _whose)]
-    return [missing for reading in together if (missing := left(reading, acked))]
+def _lags(readers: Collection[Reading], acked: Mapping[Place, int]) -> list[dict[str, int]]:
+    """The lag of each single reader and each group that has one."""
+    by_group = sorted(readers, key=_group_of)
+    together = [[(r.spec.topics, r.positions) for r in members] for _, members in groupby(by_group, _group_of)]
+    return [missing for reading in together if (missing := lag(reading, acked))]
 
 
-def _whose(reader: Reading) -> tuple[bool, str]:
+def _group_of(reader: Reading) -> tuple[bool, str]:
     return reader.spec.group is None, reader.spec.group or reader.spec.name

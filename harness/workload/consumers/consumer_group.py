@@ -1,4 +1,4 @@
-"""A consumer group that commits: a live reader that subscribes, and a row for every commit it asked for."""
+"""Members of a consumer group: live readers that subscribe and commit, with a row for every commit."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from harness.workload.java import java_settings
 from harness.workload.meters import Place
 from harness.workload.producers.outcomes import outcome_of_offset_commit
 
-# Well below 0.5 s, by which a follower's high watermark may lag: so the newest commit is one that it has not heard of.
+# Well below 0.5 s, by which a follower's high watermark may lag behind: so the newest commit is above it.
 COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
-# The coordinator decides on these where it hands out partitions itself; librdkafka refuses them then.
+# Only for the classic protocol: with group.protocol=consumer (KIP-848) the coordinator decides on these, and librdkafka
+# rejects them.
 CLASSIC: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
-    "partition.assignment.strategy": "cooperative-sticky",  # the only one that lets one partition start over
+    "partition.assignment.strategy": "cooperative-sticky",  # the only one with which one partition can be reassigned
 }
 SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
 
 
 class GroupReader(LiveReader):
-    """Commits synchronously what it has observed, so that each commit has an outcome."""
+    """Commits the offsets of observed records synchronously, so that each commit has an outcome."""
 
     def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
         super().__init__(spec, context, observations)
@@ -43,10 +44,10 @@ class GroupReader(LiveReader):
         self._mine: set[Place] = set()
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
-        self.answers: list[dict[str, Any]] = []  # what the coordinator said, see _ask
+        self.answers: list[dict[str, Any]] = []  # committed offsets that the coordinator returned, see _ask
         self.resets = Resets(spec)
-        # librdkafka asks for stable offsets only as read_committed. Else a coordinator may tell, after a failover, what
-        # was replicated when it took over and not yet what it has loaded: an older offset, and no commit is lost.
+        # librdkafka requests stable offsets only with read_committed. Without that, a coordinator may return an older
+        # offset after a failover although no commit is lost: it has not finished loading its log.
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
 
     def _settings(self) -> dict[str, Any]:
@@ -61,12 +62,12 @@ class GroupReader(LiveReader):
 
     @property
     def places(self) -> frozenset[Place]:
-        """Partitions that it has now."""
+        """Its current partitions."""
         return frozenset(self._mine)
 
     @property
     def committed(self) -> dict[Place, int]:
-        """The last offsets that its coordinator acknowledged, of its partitions."""
+        """The last acknowledged commit of each of its partitions, as next offsets."""
         return dict(self._committed)
 
     def _begin(self, consumer: Consumer) -> None:
@@ -74,8 +75,8 @@ class GroupReader(LiveReader):
             list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
-    def _take_up(self, consumer: Consumer) -> None:
-        """The group's leader hands out partitions that were added, once its client hears of them."""
+    def _update_assignment(self, consumer: Consumer) -> None:
+        """Nothing to do: the group assigns added partitions itself."""
 
     def _turn(self, consumer: Consumer) -> None:
         super()._turn(consumer)
@@ -89,7 +90,7 @@ class GroupReader(LiveReader):
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = [(p.topic, p.partition) for p in partitions]
         self.rebalances += 1
-        self._mine = self._mine | set(places)  # never in place: another thread may be looking
+        self._mine = self._mine | set(places)  # a new set, since other threads read it
         for place in places:
             self._committed.pop(place, None)
             self._observer.next_offset.pop(place, None)
@@ -98,30 +99,30 @@ class GroupReader(LiveReader):
         self._observer.new_session(places)
         starts = self._ask(consumer, places, COMMITTED_WAIT_S)
         if starts is None:
-            return  # the client asks again by itself
+            return  # the client requests the offsets again by itself
         reported = {(start.topic, start.partition): start.offset for start in starts}
-        self._goes_on_from(reported)
+        self._note_committed(reported)
         self.resets.assigned(reported, first=not self.acked_commits)
         for start in starts:
-            start.offset = self._goes_on_at(start.offset)
+            start.offset = self._start_at(start.offset)
         consumer.incremental_assign(starts)
 
-    def _goes_on_from(self, starts: Mapping[Place, int]) -> None:
-        """What the coordinator has of partitions that it was given; negative = nothing."""
+    def _note_committed(self, committed: Mapping[Place, int]) -> None:
+        """For subclasses: the group's committed offsets of newly assigned partitions; negative = none."""
 
-    def _goes_on_at(self, committed: int) -> int:
-        """What it has never committed its client need not find: a group begins at the start of a log."""
+    def _start_at(self, committed: int) -> int:
+        """The offset to start at. A group without any commit starts at the start of the log."""
         if committed >= 0:
             return committed
-        anew = not self.spec.reset or not self.acked_commits
-        return confluent_kafka.OFFSET_BEGINNING if anew else confluent_kafka.OFFSET_INVALID
+        from_start = not self.spec.reset or not self.acked_commits
+        return confluent_kafka.OFFSET_BEGINNING if from_start else confluent_kafka.OFFSET_INVALID
 
     def _process(self, consumer: Consumer, records: list[Message]) -> None:
         self.resets.given(records)
         super()._process(consumer, records)
 
     def _on_error(self, consumer: Consumer, message: Message) -> None:
-        """With `reset` the client itself decides where it begins, or that it does not."""
+        """With `reset`, the client's auto.offset.reset decides where it starts, or that it stops."""
         error = message.error()
         assert error is not None
         if not self.spec.reset or message.topic() is None:
@@ -135,10 +136,10 @@ class GroupReader(LiveReader):
             consumer.incremental_unassign([TopicPartition(*place)])
 
     def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
-        """The group's offsets as its coordinator has them; None without an answer.
+        """The group's committed offsets, from its coordinator; None without an answer.
 
-        Stable ones are evidence: a commit that is lost shows here before the next one covers it. An answer that equals
-        the last acknowledged commit says nothing new and is not kept.
+        Stable offsets are evidence: a lost commit shows here before the next commit hides it. An answer that equals the
+        last acknowledged commit is not stored.
         """
         asked_ns = now_ns()
         try:
@@ -162,7 +163,7 @@ class GroupReader(LiveReader):
 
     @property
     def settled(self) -> bool:
-        """Whether it is known of each of its partitions where it reads on, and that it does."""
+        """Whether it has partitions and its start is known on each of them."""
         return bool(self._mine) and (not self.spec.reset or self.resets.known(self._mine))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -177,11 +178,10 @@ class GroupReader(LiveReader):
         self._commit_at(consumer, self._observer.next_offset)
 
     def _commit_at(self, consumer: Consumer, positions: Mapping[Place, int]) -> bool:
-        """Commits positions of its partitions where they are others than committed, and records what the coordinator
-        said of each. Whether all that was to be committed is.
+        """Commits positions that are not committed yet and writes the outcome of each. True if all are committed.
 
-        Before that it is asked for the last ones, and nothing is committed before it has answered: else the next commit
-        would cover what a new coordinator forgot.
+        It first asks the coordinator for its committed offsets, and commits nothing without an answer: otherwise the
+        next commit would hide that a new coordinator has lost the one before.
         """
         moved = {
             place: offset
@@ -221,19 +221,19 @@ class GroupReader(LiveReader):
 
 
 def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
-    """The error of each partition that has one; an error of the whole commit is the error of every partition."""
+    """Commits offsets synchronously. Returns errors by partition; an error of the whole commit counts for each."""
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     try:
         answered = consumer.commit(offsets=wanted, asynchronous=False) or []
     except KafkaException as failure:
         return dict.fromkeys(offsets, failure.args[0].name())
     errors = {(a.topic, a.partition): a.error.name() for a in answered if a.error is not None}
-    silent = offsets.keys() - {(a.topic, a.partition) for a in answered}
-    return errors | dict.fromkeys(silent, "_NO_ANSWER")
+    unanswered = offsets.keys() - {(a.topic, a.partition) for a in answered}
+    return errors | dict.fromkeys(unanswered, "_NO_ANSWER")
 
 
 class Member(Protocol):
-    """Of a group: how far it was given, and had committed, what it reads; both as next offsets."""
+    """A member of a group: its positions, and what it has committed; both as next offsets."""
 
     @property
     def spec(self) -> Reader: ...
@@ -243,16 +243,16 @@ class Member(Protocol):
     def committed(self) -> Mapping[Place, int]: ...
 
 
-def behind(members: Sequence[Member], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
-    """How many offsets up to the highest acknowledged ones a group was not given yet, or has not committed yet, by
-    partition; those only."""
-    return left([(m.spec.topics, m.committed if committed else m.positions) for m in members], acked)
+def group_lag(members: Sequence[Member], acked: Mapping[Place, int], *, committed: bool = False) -> dict[str, int]:
+    """The offsets up to `acked` that a group has not read or, with `committed`, not committed yet.
+
+    By "topic/partition"; only partitions with lag.
+    """
+    return lag([(m.spec.topics, m.committed if committed else m.positions) for m in members], acked)
 
 
-def left(
-    reading: Collection[tuple[Collection[str], Mapping[Place, int]]], acked: Mapping[Place, int]
-) -> dict[str, int]:
-    """The same of anybody, by the topics and the next offsets of who reads them together."""
+def lag(reading: Collection[tuple[Collection[str], Mapping[Place, int]]], acked: Mapping[Place, int]) -> dict[str, int]:
+    """The lag of readers that read together, given the topics and next offsets of each; the highest offset counts."""
     missing: dict[str, int] = {}
     for (topic, partition), offset in acked.items():
         reported = [positions.get((topic, partition), 0) for topics, positions in reading if topic in topics]

@@ -1,4 +1,4 @@
-"""A member of a group that dies between what it commits and what it processes, as an application does that crashes."""
+"""A member of a group that dies between committing and processing, like an application that crashes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,27 @@ AWAY_LOOK_S: Final = 0.1
 
 @dataclass(slots=True)
 class Death:
-    """Ordered by a step. between: of each partition the offsets [from, to) that were committed and not processed, or
-    processed and not committed; None while it lives."""
+    """A death that a step has ordered: the member dies once it holds `records` records.
 
-    records: int  # it waits until it was given so many
+    `between`: by partition the offsets [from, to) that were committed and not processed, or processed and not
+    committed; None while the member lives. `refused`: the commit before its death was not acknowledged, so it lives on.
+    The step sets `called_off`.
+    """
+
+    records: int
     held: list[Message] = field(default_factory=list)
     between: dict[Place, tuple[int, int]] | None = None
-    refused: bool = False  # what it was to commit was not acknowledged
+    refused: bool = False
     called_off: bool = False
 
 
 @dataclass(slots=True)
 class Restart:
-    """Ordered by a step. protocol: another one from then on. at_end: it begins where the log ends then, as an
-    application does that does not go by what it has committed. begun: another one is in its place."""
+    """A restart that a step has ordered. `protocol`: the group protocol from then on.
+
+    `at_end`: the new member starts at the end of the log, like an application that ignores its committed offsets.
+    `begun`: the new member has subscribed.
+    """
 
     protocol: GroupProtocol
     at_end: bool
@@ -43,7 +50,10 @@ class Restart:
 
 @dataclass(slots=True)
 class Absence:
-    """Ordered by a step. left_ns: when it had left its group, None = not yet. over: it may come back."""
+    """An absence that a step has ordered. `left_ns`: when the member had left its group, None = not yet.
+
+    The step sets `over` when the member may join again.
+    """
 
     left_ns: int | None = None
     over: threading.Event = field(default_factory=threading.Event)
@@ -51,8 +61,9 @@ class Absence:
 
 @dataclass(slots=True)
 class Pause:
-    """Ordered by a step. paused_ns: when it had committed and paused what it has, None = not yet. over: it may go on.
-    resumed: it has."""
+    """A pause that a step has ordered. `paused_ns`: when the member had paused its partitions and committed, None = not
+    yet. The step sets `over` when the member may continue; `resumed`: it has done so.
+    """
 
     paused_ns: int | None = None
     over: threading.Event = field(default_factory=threading.Event)
@@ -60,8 +71,10 @@ class Pause:
 
 
 class CrashingReader(GroupReader):
-    """Commits after it has processed what it was given, or before (`commits`); another member takes its place when it
-    has died. It leaves the group as it dies, so that nobody has to wait for its session to time out."""
+    """Commits records after it has processed them, or before (`commits`); a new member replaces it when it has died.
+
+    It leaves the group when it dies, so that the others need not wait for its session timeout.
+    """
 
     def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter, commits: TableWriter) -> None:
         super().__init__(spec, context, observations, commits)
@@ -73,22 +86,22 @@ class CrashingReader(GroupReader):
         self._at_end = False
 
     def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
-        """From another thread: it commits what it has processed, closes, and another one begins in its place."""
+        """From another thread: the member commits what it has processed and closes, and a new one replaces it."""
         self._restart = ordered = Restart(protocol or self.protocol, at_end)
         return ordered
 
     def leave(self) -> Absence:
-        """From another thread: it commits what it has processed, closes, and is away until that is over."""
+        """From another thread: the member commits what it has processed, closes, and stays away until `over` is set."""
         self._absence = ordered = Absence()
         return ordered
 
     def pause(self) -> Pause:
-        """From another thread: it commits what it has processed and pauses its partitions, and is a member still."""
+        """From another thread: the member pauses its partitions and commits what it has processed, without leaving."""
         self._pause = ordered = Pause()
         return ordered
 
     def die(self, records: int) -> Death:
-        """From another thread: it holds what it is given from now on until that is so many records, and dies."""
+        """From another thread: the member holds the records that it gets from now on, and dies with so many."""
         self._death = Death(records)
         return self._death
 
@@ -96,7 +109,7 @@ class CrashingReader(GroupReader):
         ordered = self._pause
         if ordered is not None and ordered.over.is_set():
             self._pause = None
-            # Where it has to begin elsewhere than it stopped, its client's auto.offset.reset says where.
+            # If it cannot continue where it stopped, its client's auto.offset.reset decides where it starts.
             self.resets.assigned({place: self._observer.next_offset.get(place, 0) for place in self._mine})
             consumer.resume([TopicPartition(*place) for place in self._mine])
             ordered.resumed = True
@@ -137,7 +150,7 @@ class CrashingReader(GroupReader):
         ordered, absence = self._restart, self._absence
         if not self._dead and ordered is None and absence is None:
             return super()._current(consumer)
-        self._let_go(consumer)  # what was not committed yet is when its partitions are taken away, unless it died
+        self._close_consumer(consumer)  # the revocation commits what was not committed yet, unless the member died
         self._committed.clear()
         self._mine = set()
         self._dead = False
@@ -150,24 +163,24 @@ class CrashingReader(GroupReader):
         return another
 
     def _stay_away(self, absence: Absence) -> None:
-        """It is no member of anything, and not to be taken for one that hangs."""
+        """Waits without a consumer; updates `last_turn_ns`, so that it does not look like a reader that hangs."""
         absence.left_ns = now_ns()
         while not (absence.over.wait(AWAY_LOOK_S) or self._stopping.is_set()):
             self.last_turn_ns = now_ns()
         self._absence = None
 
-    def _goes_on_at(self, committed: int) -> int:
-        return OFFSET_END if self._at_end else super()._goes_on_at(committed)
+    def _start_at(self, committed: int) -> int:
+        return OFFSET_END if self._at_end else super()._start_at(committed)
 
     def _end(self, consumer: Consumer) -> None:
-        """What it still holds it processes: nobody let it die."""
+        """Processes the records that it still holds, since its death did not come."""
         if self._death is not None and self._death.between is None:
             super()._process(consumer, self._death.held)
         super()._end(consumer)
 
 
 def spans(records: Sequence[Message]) -> dict[Place, tuple[int, int]]:
-    """Of each partition from which offset to behind which one."""
+    """By partition the offsets [first, last + 1) of records."""
     found: dict[Place, tuple[int, int]] = {}
     for record in records:
         place, offset = _place(record), int(_known(record.offset()))

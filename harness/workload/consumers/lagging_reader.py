@@ -1,4 +1,4 @@
-"""A consumer that has fallen behind: it reads partitions from their first record, over and over, and keeps nothing."""
+"""A lagging consumer: it reads partitions from their first record again and again, and stores nothing."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import POLL_S, split
+from harness.workload.load_thread import LoadThread
 from harness.workload.meters import Place
 from harness.workload.settings import consumer_settings
-from harness.workload.worker import Worker
 
 _POLL_RECORDS: Final = 2000
 
 
-class Replay(Worker):
-    """`read`: records by partition that lay below `until`, where each pass ends and the next one begins."""
+class Replay(LoadThread):
+    """Reads each partition up to the offset `until`, then starts again at its first record.
+
+    `read` counts the records below `until`, `passes` the complete passes; both by partition.
+    """
 
     def __init__(self, bootstrap: str, until: Mapping[Place, int], access: Access | None = None) -> None:
         super().__init__("replay", ", ".join(sorted(f"{topic}/{p}" for topic, p in until)))
@@ -34,7 +37,7 @@ class Replay(Worker):
         try:
             _begin(consumer, self._until)
             while not self._stopping.is_set():
-                records, _ = split(consumer.consume(_POLL_RECORDS, POLL_S))  # errors: the broker is asked again
+                records, _ = split(consumer.consume(_POLL_RECORDS, POLL_S))  # errors: the client retries by itself
                 self._count(consumer, records)
         finally:
             consumer.close()
@@ -58,7 +61,7 @@ _FROM_START: Final = {"auto.offset.reset": "earliest"}
 
 
 def _begin(consumer: Consumer, places: Collection[Place]) -> None:
-    """From their first record on."""
+    """Starts partitions at their first record."""
     taken = {(mine.topic, mine.partition) for mine in consumer.assignment()}
     if again := [TopicPartition(*place) for place in places if place in taken]:
         consumer.incremental_unassign(again)

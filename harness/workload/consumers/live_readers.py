@@ -1,4 +1,4 @@
-"""Live readers: they read all the while, so that what one of them saw can be told apart from what never was there."""
+"""Live readers: they read while the load runs, so that a record that was readable and then vanished is found."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from harness.model.secured import reader_name
 from harness.workload.access import Access
 from harness.workload.java.java_consumer import JavaConsumer
 from harness.workload.java.java_process import JavaClients
+from harness.workload.load_thread import LoadThread
 from harness.workload.meters import Place
 from harness.workload.producers.recording_producer import Target
 from harness.workload.records.observations import POLL_RECORDS, Observer
 from harness.workload.settings import reader_settings
-from harness.workload.worker import Worker
 
 POLL_S: Final = 0.2
 EOF: Final = "_PARTITION_EOF"
-# The position is not in the log (any more): retention passed it, or the log was truncated below it (KIP-320).
+# The position is not in the log: retention deleted it, or the log was truncated below it (KIP-320).
 JUMPS: Final = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
-# A leader that cannot read what its log has: of a segment that nobody finds in the remote tier it says no more.
+# The leader's error when it cannot read its log; for a segment that is missing in the remote tier it is no more exact.
 UNREADABLE: Final = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadContext:
-    """What all readers of a run share. java: the release's own clients, where some reader is one."""
+    """The context of a reader: addresses and topics of the run. `java`: the release's own clients, if it is one."""
 
     bootstrap: str
     targets: Mapping[str, Target]
@@ -49,8 +49,8 @@ class ReadContext:
         return {name: target.topic_id for name, target in self.targets.items()}
 
 
-class LiveReader(Worker):
-    """Reads assigned partitions from their start in a thread of its own, until it is told to stop."""
+class LiveReader(LoadThread):
+    """Reads assigned partitions from their start in a thread of its own until it is stopped."""
 
     def __init__(self, spec: Reader, context: ReadContext, observations: TableWriter) -> None:
         super().__init__("reader", spec.name)
@@ -58,7 +58,7 @@ class LiveReader(Worker):
         self.context = context
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
-        self.acked_commits = 0  # of a group
+        self.acked_commits = 0  # for members of a group
         self._jumps = Jumps()
         self._observer = Observer(
             observations, context.topic_ids, context.run, reader=spec.name, kind="live", isolation=spec.isolation
@@ -77,11 +77,11 @@ class LiveReader(Worker):
         return dict(self._observer.next_offset)
 
     def reads(self, topic: str) -> bool:
-        """Whether it has partitions of a topic; False once it has let go of them."""
+        """Whether it has partitions of a topic; False once it has released them."""
         return any(place[0] == topic for place in self._taken)
 
-    def _hanging(self, deadline_s: float) -> str:  # noqa: ARG002 - it was silent for longer than that
-        return f"it did not answer for {(now_ns() - self.last_turn_ns) / 1e9:.0f} s"
+    def _hanging(self, deadline_s: float) -> str:  # noqa: ARG002 - its last poll is longer ago than that
+        return f"its last poll returned {(now_ns() - self.last_turn_ns) / 1e9:.0f} s ago"
 
     def _live(self) -> None:
         consumer = self._consumer()
@@ -92,27 +92,30 @@ class LiveReader(Worker):
                 self._turn(consumer)
             self._end(consumer)
         finally:
-            self._let_go(consumer)
+            self._close_consumer(consumer)
 
-    def _let_go(self, consumer: Any) -> None:
+    def _close_consumer(self, consumer: Any) -> None:
         consumer.close()
 
     def _current(self, consumer: Any) -> Any:
-        """The consumer, or another one when a topic was made anew: librdkafka goes by the highest leader epoch that it
-        has seen of a name, and those of the new topic begin again at 0. It goes on where the old one was elsewhere."""
-        reported = {t: self.context.targets[t] for t in self.spec.topics}
-        anew = [t for t, target in reported.items() if target.partitions and self._topic_ids[t] != target.topic_id]
-        if not anew:
+        """The consumer, or a new one if a topic was recreated; that continues at the old positions of other topics.
+
+        librdkafka ignores leader epochs below the highest that it has seen for a topic name, and those of the new topic
+        start at 0 again.
+        """
+        targets = {t: self.context.targets[t] for t in self.spec.topics}
+        recreated = [t for t, target in targets.items() if target.partitions and self._topic_ids[t] != target.topic_id]
+        if not recreated:
             return consumer
         consumer.close()
-        for topic in anew:
-            self._topic_ids[topic] = reported[topic].topic_id
-            self._observer.rename(topic, reported[topic].topic_id)
+        for topic in recreated:
+            self._topic_ids[topic] = targets[topic].topic_id
+            self._observer.start_new_topic(topic, targets[topic].topic_id)
         self._taken = set()
         return self._consumer()
 
     def _consumer(self) -> Any:
-        """A new client; the one kind has the methods of the other."""
+        """A new client: librdkafka's, or a Java client with the same methods."""
         settings = self._settings()
         return Consumer(settings) if self.context.java is None else JavaConsumer(self.context.java, settings)
 
@@ -121,16 +124,15 @@ class LiveReader(Worker):
         return reader_settings(self.spec, self.context.bootstrap, f"{self.spec.name}-{self.context.run:x}", access)
 
     def _begin(self, consumer: Consumer) -> None:
-        self._take_up(consumer)
+        self._update_assignment(consumer)
 
-    def _take_up(self, consumer: Consumer) -> None:
-        """Reads partitions from their start that it does not read yet: all of them, later those that were added. Lets
-        go of those that are not to be read any more."""
+    def _update_assignment(self, consumer: Consumer) -> None:
+        """Assigns the wanted partitions that it does not read yet, from their start, and releases all others."""
         every = ((topic, p) for topic in self.spec.topics for p in range(self.context.targets[topic].partitions))
         wanted = set(every)
-        if gone := [TopicPartition(*place) for place in self._taken - wanted]:
-            consumer.incremental_unassign(gone)
-            self._taken = self._taken & wanted  # never in place: another thread may be looking
+        if released := [TopicPartition(*place) for place in self._taken - wanted]:
+            consumer.incremental_unassign(released)
+            self._taken = self._taken & wanted  # a new set, since other threads read it
         new = sorted(wanted - self._taken)
         if new:
             self._taken = self._taken | set(new)
@@ -139,7 +141,7 @@ class LiveReader(Worker):
             consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in at.items()])
 
     def _turn(self, consumer: Consumer) -> None:
-        self._take_up(consumer)
+        self._update_assignment(consumer)
         messages = consumer.consume(POLL_RECORDS, POLL_S)
         self.last_turn_ns = now_ns()
         records, errors = split(messages)
@@ -147,8 +149,8 @@ class LiveReader(Worker):
         for message in errors:
             self._on_error(consumer, message)
 
-    def _process(self, consumer: Consumer, records: list[Message]) -> None:  # noqa: ARG002 - of those who commit
-        """What a reader is there for: records that it was given count as read when they are observed."""
+    def _process(self, consumer: Consumer, records: list[Message]) -> None:  # noqa: ARG002 - subclasses commit with it
+        """Processes the records of a poll: the harness counts records as read when they are observed."""
         self._observer.observe(records)
 
     def _on_error(self, consumer: Consumer, message: Message) -> None:
@@ -157,28 +159,31 @@ class LiveReader(Worker):
         if error.fatal():
             raise confluent_kafka.KafkaException(error)
         if error.name() in JUMPS and message.topic() is not None:
-            self._again_from_start(consumer, (str(message.topic()), int(message.partition() or 0)), error.str())
+            self._restart_at_log_start(consumer, (str(message.topic()), int(message.partition() or 0)), error.str())
 
-    def _again_from_start(self, consumer: Consumer, place: Place, why: str) -> None:
-        """The position left the log: read on from the log's start, as a session of its own."""
+    def _restart_at_log_start(self, consumer: Consumer, place: Place, why: str) -> None:
+        """Continues at the log's start, as a new session, since the position is no longer in the log."""
         position = self._observer.next_offset[place]
-        if self._jumps.go_on(consumer, self._observer, place, position):
+        if self._jumps.resume(consumer, self._observer, place, position):
             self.jumps.append((place[0], f"{place[0]}[{place[1]}] after offset {position - 1}: {why}"))
 
     def _end(self, consumer: Consumer) -> None:
-        """What a kind of reader does last, before its consumer closes."""
+        """For subclasses: the last work before the consumer closes."""
 
 
 class Jumps:
-    """Where a reader goes on whose position is not in the log (any more)."""
+    """Decides where a reader continues after its position has left the log."""
 
     def __init__(self) -> None:
-        self._last: dict[Place, tuple[int, int]] = {}  # the position, and how often it was that
+        self._last: dict[Place, tuple[int, int]] = {}  # the last position, and how many times in a row
 
-    def go_on(self, consumer: Consumer, observer: Observer, place: Place, position: int) -> bool:
-        """From the log's start, as a session of its own. When that only led back to the same position there is a hole,
-        and what comes before it says nothing new: then from the position itself (False), and ever more seldom from the
-        start, which may have passed the hole."""
+    def resume(self, consumer: Consumer, observer: Observer, place: Place, position: int) -> bool:
+        """Continues at the log's start, as a new session (True), or at the position again (False).
+
+        If reading from the start led back to the same position, the log has a gap there, and reading the part before it
+        once more shows nothing new. So only the 1st, 2nd, 4th, 8th ... error at one position leads to the log's start,
+        which may have moved past the gap in the meantime.
+        """
         at, times = self._last.get(place, (position, 0))
         times = times + 1 if at == position else 1
         self._last[place] = (position, times)
@@ -191,9 +196,9 @@ class Jumps:
 
 
 def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
-    """Reads a partition from an offset after the client gave its position up; a seek fails in that state.
+    """Reads a partition from an offset after the client has lost its position; a seek fails in that state.
 
-    A group may have taken the partition away while the error was on its way: then there is nothing to begin again.
+    Does nothing if a rebalance has revoked the partition in the meantime.
     """
     if place not in {(mine.topic, mine.partition) for mine in consumer.assignment()}:
         return
@@ -202,7 +207,7 @@ def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Records and events (errors, ends of partitions) of one poll."""
+    """Splits the messages of one poll into records and events (errors, ends of partitions)."""
     of: Any = type(messages[0]) if messages else Message
     errors: list[Any] = list(map(of.error, messages))
     if all(map(is_, errors, repeat(None))):  # by identity: comparing a KafkaError with None raises
@@ -212,7 +217,7 @@ def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
 
 
 def serving_brokers(statistics: str) -> dict[Place, tuple[int, int]]:
-    """From a consumer's statistics: the broker that serves each partition, and the records received from it so far."""
+    """By partition, from a consumer's statistics: the broker that serves it, and the records received so far."""
     return {
         (topic, int(partition)): (int(numbers["broker"]), int(numbers["rxmsgs"]))
         for topic, of_topic in json.loads(statistics)["topics"].items()

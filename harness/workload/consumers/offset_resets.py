@@ -1,4 +1,4 @@
-"""Where the client of a group's member begins when the offset that was committed is no more (auto.offset.reset)."""
+"""Records where a member's client starts if it does not start at the committed offset (auto.offset.reset)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from harness.workload.meters import Place
 
 
 class Resets:
-    """Of one member. Keeps a row whenever its client did not begin where the group had committed."""
+    """The resets of one member: a row for each start that is not at the group's committed offset."""
 
     def __init__(self, spec: Reader) -> None:
         self._who = {"group": spec.group, "reader": spec.name}
         self._watching = bool(spec.reset)
-        self._open: dict[Place, int] = {}  # committed, of partitions of which nothing came yet
+        self._open: dict[Place, int] = {}  # the committed offsets of partitions without a first record yet
         self._begun: set[Place] = set()
         self.rows: list[dict[str, Any]] = []
 
     def assigned(self, committed: Mapping[Place, int], *, first: bool = False) -> None:
-        """It was given partitions; below 0 = the group has no offset there. first: nor ever had one."""
+        """Partitions were assigned; `committed` below 0 = the group has no offset. `first`: it never committed any."""
         if self._watching and not first:
             self._open.update(committed)
             self._begun = self._begun - committed.keys()
@@ -31,21 +31,21 @@ class Resets:
             self._begun = self._begun | committed.keys()
 
     def known(self, places: Iterable[Place]) -> bool:
-        """Whether it has begun, or stopped, on all of them."""
+        """Whether it has started, or stopped, on all of these partitions."""
         return set(places) <= self._begun
 
     def given(self, records: Sequence[Message]) -> None:
-        """The first record of a partition tells where it began."""
+        """Takes the records of a poll: the first one of a partition shows where the client started."""
         if self._open:
             for record in records:
                 self._begins((str(record.topic()), int(record.partition() or 0)), int(record.offset() or 0))
 
     def at_end(self, place: Place, offset: int) -> None:
-        """It came to the end of a partition."""
+        """The client reached the end of a partition, at this offset."""
         self._begins(place, offset)
 
     def stopped(self, place: Place) -> None:
-        """Its client refused to begin anywhere."""
+        """The client did not start at all (auto.offset.reset=error)."""
         self._begins(place, None)
 
     def _begins(self, place: Place, offset: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What applications that read and write have in common, whatever they are made of."""
+"""The common part of all processors (read-process-write applications): orders to die, lag, and the wait for the end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from harness.model.scenario.scenario import Moment, Processing
 from harness.workload.meters import Place
 
 _TICK_S: Final = 0.05
-_ALL_S: Final = 60.0  # a transaction may have to time out, and the session of a member
+_ALL_S: Final = 60.0  # a transaction may have to time out, and a member's session as well
 
 
 @dataclass(slots=True)
 class ProcessorDeath:
-    """Ordered by a step. between: of each partition the offsets [from, to) that it was given and was not done with when
-    it died; None while it lives. unlogged: how many records of what it had made then no log had acknowledged. zombie:
-    its client lives on, and goes on where it was when another one has taken over. fenced: what it was told then, "" for
-    that it could commit."""
+    """A death that a step has ordered, at a moment `at` of the work on `records` records.
+
+    `between`: by partition the offsets [from, to) that it had read and not finished when it died; None while it lives.
+    `unlogged`: how many of its output records had no ack at its death. `zombie`: its client continues after another one
+    has taken over; `fenced`: the error that the zombie got then, "" if it could commit. The step sets `called_off`.
+    """
 
     at: Moment
     records: int
@@ -32,7 +34,7 @@ class ProcessorDeath:
 
 
 class Processor(Protocol):
-    """As the load sees it."""
+    """The part of a processor that the load uses."""
 
     name: str
     failure: str | None
@@ -40,32 +42,34 @@ class Processor(Protocol):
 
     @property
     def state(self) -> str:
-        """What it does just now, for who waits for it."""
+        """Its current state, for messages."""
         ...
 
     def die(self, death: ProcessorDeath) -> ProcessorDeath:
         """Orders its death."""
         ...
 
-    def behind(self, acked: Mapping[Place, int]) -> dict[str, int]:
-        """How many offsets up to the highest acknowledged ones it is not done with, by partition; those only."""
+    def lag(self, acked: Mapping[Place, int]) -> dict[str, int]:
+        """How many offsets up to `acked` it has not finished, by "topic/partition"; only partitions with lag."""
         ...
 
 
-def not_done(plan: Processing, done: Mapping[Place, int], acked: Mapping[Place, int]) -> dict[str, int]:
-    """How many offsets of what it reads it is not done with, by partition; those only. done: the next one of each."""
-    far = {place: done.get(place, 0) for place in acked if place[0] in plan.reads}
-    return {f"{t}/{p}": acked[t, p] + 1 - end for (t, p), end in far.items() if end <= acked[t, p]}
+def processor_lag(plan: Processing, done: Mapping[Place, int], acked: Mapping[Place, int]) -> dict[str, int]:
+    """The lag of a processor that has finished the offsets below `done`; see `Processor.lag`."""
+    ends = {place: done.get(place, 0) for place in acked if place[0] in plan.reads}
+    return {f"{t}/{p}": acked[t, p] + 1 - end for (t, p), end in ends.items() if end <= acked[t, p]}
 
 
 def process_all(processors: Sequence[Processor], acked: Mapping[Place, int]) -> list[str]:
-    """Waits until they are done with everything up to these offsets, or for some seconds; a sentence on each that is
-    not, with what was last seen of it."""
+    """Waits up to 60 s until the processors have finished everything up to these offsets.
+
+    Returns a sentence on each that has not, with its last state.
+    """
     give_up_at_s = time.monotonic() + _ALL_S
-    while any(p.failure is None and p.behind(acked) for p in processors) and time.monotonic() < give_up_at_s:
-        time.sleep(_TICK_S)  # between two looks at what other threads have done
+    while any(p.failure is None and p.lag(acked) for p in processors) and time.monotonic() < give_up_at_s:
+        time.sleep(_TICK_S)  # between two looks at the progress of other threads
     return [
-        f"{p.name} did not get to the end of what it reads: {p.behind(acked)} offsets are left; {p.state}"
+        f"processor {p.name} did not finish its input within {_ALL_S:g} s: offsets left: {p.lag(acked)}; {p.state}"
         for p in processors
-        if p.behind(acked)
+        if p.lag(acked)
     ]

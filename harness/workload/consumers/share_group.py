@@ -1,4 +1,4 @@
-"""Members of share groups: what each was given, what it answered to it, and what the broker said to that (KIP-932)."""
+"""Members of share groups (KIP-932): the records that each got, how it acknowledged them, and the broker's answers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Acked = Callable[[], Mapping[Place, int]]
 
 
 class ShareReader(LiveReader):
-    """Accepts a record once it has observed it; fails on some, if its scenario says so. It can die with what it was
-    given: its process is killed, and another one takes its place.
+    """Accepts each record after it has observed it, or releases or rejects some, as its scenario says.
 
-    acked: the highest acknowledged offset of each partition so far. alone: no other member takes what it leaves.
+    It can die with records that it has not acknowledged: its process is killed, and a new member replaces it. `acked`:
+    returns the highest acked offset of each partition so far. `alone`: it is the only member of its group.
     """
 
     def __init__(
@@ -46,27 +46,29 @@ class ShareReader(LiveReader):
         self._deliveries = deliveries
         self._acked = acked
         self._alone = alone
-        self._far: dict[Place, int] = {}
+        self._positions: dict[Place, int] = {}
         self._accepted: dict[Place, int] = {}
         self._death: Death | None = None
 
     @property
     def positions(self) -> dict[Place, int]:
-        """The offset after the highest one that it was given, by partition."""
-        return self._far
+        """The offset after the highest one that it got, by partition."""
+        return self._positions
 
     @property
     def committed(self) -> dict[Place, int]:
-        """The offset after the highest one of which its answer was acknowledged, by partition."""
+        """The offset after the highest one that the broker confirmed as acknowledged, by partition."""
         return self._accepted
 
     def reads(self, topic: str) -> bool:
-        """Whether it has partitions of a topic."""
+        """Whether it reads a topic."""
         return topic in self.spec.topics
 
     def die(self, records: int) -> Death:
-        """From another thread: it dies with a poll of so many records, unanswered; fewer it answers as ever. Alone, it
-        asks for none before there are as many."""
+        """From another thread: the member dies with the unacknowledged records of the next poll of at least so many.
+
+        Smaller polls it acknowledges as usual. The only member of a group polls only when so many records are there.
+        """
         self._death = Death(records)
         return self._death
 
@@ -92,22 +94,22 @@ class ShareReader(LiveReader):
         if death is not None and death.called_off:
             death = self._death = None
         self.last_turn_ns = now_ns()
-        if death is not None and self._alone and self._left() < death.records:
+        if death is not None and self._alone and self._waiting() < death.records:
             self._stopping.wait(_LOOK_S)
             return
         records, errors = split(consumer.consume(POLL_RECORDS, POLL_S))
         given_ns = self.last_turn_ns = now_ns()
         if records:
-            self._work(consumer, records, given_ns, self._death)
+            self._handle(consumer, records, given_ns, self._death)
         for message in errors:
             self._on_error(consumer, message)
 
-    def _left(self) -> int:
-        """Offsets up to the highest acknowledged ones beyond what it was given."""
+    def _waiting(self) -> int:
+        """How many offsets up to the highest acked ones it has not got yet."""
         acked = {place: offset for place, offset in self._acked().items() if place[0] in self.spec.topics}
-        return sum(max(0, offset + 1 - self._far.get(place, 0)) for place, offset in acked.items())
+        return sum(max(0, offset + 1 - self._positions.get(place, 0)) for place, offset in acked.items())
 
-    def _work(self, consumer: Any, records: Sequence[Any], given_ns: int, death: Death | None) -> None:
+    def _handle(self, consumer: Any, records: Sequence[Any], given_ns: int, death: Death | None) -> None:
         counts = dict(zip(map(_key, records), consumer.counts, strict=True))
         by_place: dict[Place, list[int]] = {}
         for run in _runs(records):
@@ -115,7 +117,7 @@ class ShareReader(LiveReader):
             self._observer.new_session([place])
             self._observer.observe(run)
             by_place.setdefault(place, []).extend(record.offset() for record in run)
-            self._far = self._far | {place: max(self._far.get(place, 0), run[-1].offset() + 1)}
+            self._positions = self._positions | {place: max(self._positions.get(place, 0), run[-1].offset() + 1)}
         if death is not None and len(records) >= death.records:
             consumer.kill()
             for place, offsets in by_place.items():
@@ -123,11 +125,11 @@ class ShareReader(LiveReader):
             death.between = spans(records)
             return
         if death is not None:
-            death.held = list(records)  # so many it was given last
-        self._answer(consumer, by_place, counts, given_ns)
+            death.held = list(records)  # of the last poll, for the report of the step
+        self._acknowledge(consumer, by_place, counts, given_ns)
 
-    def _answer(self, consumer: Any, by_place: Mapping[Place, list[int]], counts: Any, given_ns: int) -> None:
-        answers = {place: [(o, self._how(o)) for o in offsets] for place, offsets in by_place.items()}
+    def _acknowledge(self, consumer: Any, by_place: Mapping[Place, list[int]], counts: Any, given_ns: int) -> None:
+        answers = {place: [(o, self._answer(o)) for o in offsets] for place, offsets in by_place.items()}
         try:
             errors = consumer.acknowledge(answers)
         except KafkaException as failure:
@@ -148,11 +150,11 @@ class ShareReader(LiveReader):
                 self._accepted = self._accepted | {place: max(self._accepted.get(place, 0), offsets[-1] + 1)}
             self._write(place, offsets, counts, Outcome.UNKNOWN if error else Outcome.ACKED, error, given_ns)
 
-    def _how(self, offset: int) -> str:
-        """Deterministic: on some offsets its application fails, whoever is asked and however often."""
-        for every, how in ((self.spec.releases_every, RELEASE), (self.spec.rejects_every, REJECT)):
+    def _answer(self, offset: int) -> str:
+        """The answer to an offset: always the same, for every member and every delivery."""
+        for every, answer in ((self.spec.releases_every, RELEASE), (self.spec.rejects_every, REJECT)):
             if every and offset % every == every - 1:
-                return how
+                return answer
         return ACCEPT
 
     def _write(
@@ -173,7 +175,7 @@ class ShareReader(LiveReader):
                 "partition": place[1],
                 "offset": offsets,
                 "count": [counts[*place, offset] for offset in offsets],
-                "answer": [self._how(offset) for offset in offsets] if outcome else None,
+                "answer": [self._answer(offset) for offset in offsets] if outcome else None,
                 "outcome": outcome.value if outcome else None,
                 "error": error,
                 "given_ns": given_ns,
@@ -183,7 +185,7 @@ class ShareReader(LiveReader):
 
 
 def _runs(records: Sequence[Given]) -> list[list[Any]]:
-    """Records of one partition whose offsets follow on each other: between two of them others may have been given."""
+    """Splits records into runs of one partition with consecutive offsets; other members may have got those between."""
     steps = enumerate(records)
     return [
         [record for _, record in run]

@@ -1,9 +1,9 @@
-"""The drain: after healing, everything is read again from the start, from the leader and from every other copy.
+"""The drain: after healing, it reads every partition again from the start, from the leader and from every follower.
 
-A read is over when its *position* passes the target, since the last offsets may be aborted, compacted or control
-records that no reader is ever given. The target of a partition is the highest of what any replica's log ends at and of
-a sentinel that is written after those were asked. Acks above every log end are lost, which the verifier says: no read
-can wait for them.
+A read is complete when its *position* reaches the target, since the last offsets may be aborted, compacted or control
+records, which no consumer gets. The target of a partition is the highest log end of any replica, or the offset after a
+sentinel record that is written after those log ends were read. Acked records above every log end are lost: the verifier
+reports them, and no read waits for them.
 """
 
 from __future__ import annotations
@@ -25,55 +25,58 @@ from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.drain.replica_reads import Copy, CopyReader, Patience, Read
+from harness.workload.drain.replica_reads import Copy, CopyReader, Read, ReadTimeouts
 from harness.workload.meters import Meters, Place
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-WAY_S: Final = 5.0
+PROTOCOL_S: Final = 5.0
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
 _RETRIES_MAX: Final = 5
-_RETRIES_DEADLINE_S: Final = 180.0  # no try begins later: what hangs for good costs each of them its patience
+_RETRIES_DEADLINE_S: Final = 180.0  # no attempt begins later, since each one at a read that hangs costs its timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainPlan:
-    """What is to be read. `copies` are asked of the brokers after healing and before the sentinels."""
+    """The partitions to read, and how. `copies` were requested from the brokers after healing, before the sentinels."""
 
     bootstrap: str
     targets: Mapping[str, Target]
     copies: Sequence[Copy]
     run: int
     seed: int
-    # Topics with transactions; None = any may have some. Of others a follower's copy is read as read_committed alone:
-    # without transactions read_uncommitted is given the same, and asks for less.
+    # Topics with transactions; None = any topic may have some. Followers of other topics are read with read_committed
+    # only: without transactions read_uncommitted returns the same records, and read_committed is the stricter read.
     transactional: frozenset[str] | None = None
-    patience: Patience = field(default_factory=Patience)
+    timeouts: ReadTimeouts = field(default_factory=ReadTimeouts)
     access: Access = field(default_factory=Access)
 
 
 def drain(
     plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Writes the sentinels, reads every copy, and returns the rows of reads.json. A read that sticks says where."""
+    """Writes the sentinels, reads every copy, and returns the rows of reads.json.
+
+    Reads that failed, or met a gap in the log, are repeated.
+    """
     progress("writing sentinels")
     sentinels = write_sentinels(plan, bundle, numbers)
     reads = [read for read in _reads_of(plan, sentinels) if read.reads]
     progress(f"reading {len(plan.copies)} partitions, {len(reads)} times")
     _run_all(reads, bundle)
     rows = _rows_of(reads)
-    give_up_at, behind = time.monotonic() + _RETRIES_DEADLINE_S, dict[Place, int]()
+    give_up_at, after_gaps = time.monotonic() + _RETRIES_DEADLINE_S, dict[Place, int]()
     again = {read: places for read in reads if (places := read.unsure())}
     for attempt in range(1, _RETRIES_MAX + 1):
         if not again or time.monotonic() > give_up_at:
             break
         names = ", ".join(read.name for read in again)
-        progress(f"reading again where these stopped short, met another broker or a hole: {names}")
-        behind |= {place: row.holes[-1][1] for (_, _, place), row in rows.items() if row.holes}
-        reads = [_again(plan, sentinels, read, places, attempt, bundle, behind) for read, places in again.items()]
-        _run_all(reads, bundle, parallel=len(reads))  # of little, or of something that waits
+        progress(f"repeating reads that stopped early, met another broker or a gap in the log: {names}")
+        after_gaps |= {place: row.holes[-1][1] for (_, _, place), row in rows.items() if row.holes}
+        reads = [_again(plan, sentinels, read, places, attempt, bundle, after_gaps) for read, places in again.items()]
+        _run_all(reads, bundle, parallel=len(reads))  # these are short, or they wait
         now = _rows_of(reads)
         again = {read: places for read in reads if (places := _unsettled(read, rows))}
         rows |= now
@@ -81,8 +84,7 @@ def drain(
 
 
 def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], Read]) -> list[Place]:
-    """Where it failed, but for what stopped short at the very offset where the try before it did, or met the same
-    holes: that stays so."""
+    """Partitions to read once more: not those that ended at the same offset, or with the same gaps, as before."""
     unsure = read.unsure()
     return [p for p in unsure if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
 
@@ -94,7 +96,7 @@ def _same_end(read: Read, before: Read) -> bool:
 
 
 def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], Read]:
-    """By copy, so that a later try takes the place of an earlier one."""
+    """Rows by copy, so that a later attempt replaces an earlier one."""
     return {(read.broker, read.isolation, place): row for read in reads for place, row in read.reads.items()}
 
 
@@ -128,15 +130,17 @@ def _again(
     failed: Sequence[Place],
     attempt: int,
     bundle: BundleWriter,
-    behind: Mapping[Place, int],
+    after_gaps: Mapping[Place, int],
 ) -> CopyReader:
-    """A whole new read of what failed. A leader may take a reader back from a follower for a moment, or die. What
-    follows begins behind the last hole that its leader's copy has."""
+    """A new read of the partitions that failed, from their start; followers are read from after the leader's last gap.
+
+    A single failure proves nothing: a leader may take a consumer back from a follower for a moment, or die.
+    """
     copies = [copy for copy in plan.copies if copy.place in failed]
     if before.broker is None:
         count_as_live(bundle, before.name, failed)
     else:
-        copies = [_from(copy, behind.get(copy.place, 0)) for copy in copies]
+        copies = [_from(copy, after_gaps.get(copy.place, 0)) for copy in copies]
     return _reader(plan, copies, sentinels, before.broker, before.isolation, attempt=attempt)
 
 
@@ -145,9 +149,9 @@ def _from(copy: Copy, offset: int) -> Copy:
 
 
 def count_as_live(bundle: BundleWriter, reader: str, places: Sequence[Place]) -> None:
-    """What a leader's try saw that is not the last one. It was there, and must be there still: so says a live reader.
+    """Turns what an earlier attempt read from a leader into observations of a live reader: it must not vanish later.
 
-    As rows of the drain they would stand in for records that the last try, which counts, does not show.
+    As rows of the drain they would replace records that the last attempt, the one that counts, did not return.
     """
     for part in sorted((bundle.path / "observations").glob(f"{reader}-[0-9]*.parquet")):
         rows = pq.read_table(part)
@@ -173,12 +177,12 @@ def _reader(
 ) -> CopyReader:
     context = ReadContext(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run, access=plan.access)
     return CopyReader(
-        context, copies, sentinels, isolation=isolation, broker=broker, patience=plan.patience, attempt=attempt
+        context, copies, sentinels, isolation=isolation, broker=broker, timeouts=plan.timeouts, attempt=attempt
     )
 
 
 def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> dict[Place, int]:
-    """One more record on every partition, with its ledger row; the offset of each that was acked."""
+    """Writes one more record to every partition, with its ledger row. Returns the offsets of those that were acked."""
     ledger, reservations = bundle.table("ledger", SENTINEL), bundle.table("reservations", SENTINEL)
     context = ProducerContext(
         bootstrap=plan.bootstrap,
@@ -195,9 +199,9 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
     producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), context)
     for copy in plan.copies:
         producer.queue(copy.place, 1)
-    give_up_at = time.monotonic() + WAY_S
+    give_up_at = time.monotonic() + PROTOCOL_S
     while plan.access.settings and not plan.access.ways.of(producer_name(SENTINEL)) and time.monotonic() < give_up_at:
-        producer.poll(0.1)  # its statistics tell by which way they went, twice a second
+        producer.poll(0.1)  # the statistics show the protocol that it used, twice a second
     producer.close(SENTINEL_DEADLINE_S)
     ledger.close()
     reservations.close()

@@ -1,4 +1,4 @@
-"""Every record of an internal topic, undecoded: for topics that brokers write and whose format is read elsewhere."""
+"""Reads every record of an internal topic without decoding it; other modules decode the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RawRecord:
 
 
 def read_all(bootstrap: str, topic: str, partitions: Collection[int], deadline_s: float) -> list[RawRecord]:
-    """What stood in the topic when the reading began, and what came until it ended; HarnessTimeout otherwise."""
+    """All records that were in the topic at the start, and some that came later. HarnessTimeout after `deadline_s`."""
     give_up_at = time.monotonic() + deadline_s
     name = f"raw-{topic}"
     consumer = Consumer(consumer_settings(bootstrap, name, name, "read_uncommitted"))

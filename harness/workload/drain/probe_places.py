@@ -1,4 +1,4 @@
-"""Where to read from: offsets of each partition at which a broker has to look for the place. Nothing is read here."""
+"""The plan of the probes: offsets of each partition at which a broker has to search for the position. Reads nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from harness.workload.meters import Place
 
 PLACES_MAX: Final = 24
 INSIDE, EDGE, TIME, COMMIT, START, BELOW = "batch", "segment", "time", "commit", "log_start", "below_log_start"
-_INSIDE: Final = 3  # offsets of each kind, of each partition
+_INSIDE: Final = 3  # how many offsets of each kind, for each partition
 _SEGMENTS: Final = 2
 _TIMES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """An offset to read from, and why this one. time_ms: a leader named it for that time."""
+    """An offset to read from, and why. `time_ms`: the leader returned the offset for that timestamp (ListOffsets)."""
 
     place: Place
     offset: int
@@ -33,8 +33,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """Of each partition the first offset of its log when it was read from there, who led it, by isolation the offset
-    after the last one that this read came to, and the holes that it met, from and to without the last."""
+    """Facts about each partition's log, from the drain.
+
+    `starts`: the log start from which it was read; `leaders`: the leader's id; `positions`: the next offset after the
+    read, by isolation; `holes`: gaps in the log as (first, last + 1) offsets.
+    """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
     leaders: Mapping[Place, int] = field(default_factory=dict)
@@ -42,12 +45,12 @@ class Logs:
     holes: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def missing(self, place: Place, offset: int) -> bool:
-        """Whether it is in a hole, of which there is nothing to be given."""
+        """Whether an offset is in a gap of the log."""
         return any(low <= offset < high for low, high in self.holes.get(place, ()))
 
 
 def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
-    """From rows of reads.json: of the drain's."""
+    """The logs, from the drain's rows of reads.json."""
     drained = [row for row in reads if row["kind"] == "drain"]
     return Logs(
         starts={_place(row): row["start"] for row in drained},
@@ -62,14 +65,17 @@ def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
 
 
 def non_committing_groups(scenario: Scenario) -> frozenset[str]:
-    """Groups that a member of the classic kind had better not join: static members leave their places behind them
-    (KIP-345), and of those that the coordinator hands out the group may still be (KIP-848)."""
-    turned = any("protocol" in step.args for step in scenario.steps)
-    return frozenset(r.group for r in scenario.readers if r.group and (turned or r.static or r.protocol != "classic"))
+    """Groups that no probe joins: it would be a member of the classic protocol.
+
+    Static members keep their partitions after they have closed (KIP-345), and a group of the consumer protocol
+    (KIP-848) may still exist as such. A probe reads from the committed offsets of these groups without joining.
+    """
+    changes = any("protocol" in step.args for step in scenario.steps)
+    return frozenset(r.group for r in scenario.readers if r.group and (changes or r.static or r.protocol != "classic"))
 
 
 def asks_of(logs: Logs, bundle: Path, rng: Random) -> dict[Place, list[Ask]]:
-    """By partition, of so many of them that it stays cheap. From what the bundle has of batches and of times."""
+    """The probes by partition, for at most PLACES_MAX partitions; from the bundle's tables `batches` and `lookups`."""
     chosen = sorted(rng.sample(sorted(logs.starts), min(PLACES_MAX, len(logs.starts))))
     batches, times = _batches(bundle, logs), _times(bundle)
     return {place: _of_one(place, logs, batches.get(place, []), times.get(place, []), rng) for place in chosen}
@@ -78,7 +84,7 @@ def asks_of(logs: Logs, bundle: Path, rng: Random) -> dict[Place, list[Ask]]:
 def _of_one(
     place: Place, logs: Logs, batches: Sequence[tuple[int, int, int]], times: Sequence[tuple[int, int]], rng: Random
 ) -> list[Ask]:
-    """batches: segment, first and last offset of each; times: what was asked for, and the offset that was named."""
+    """`batches`: (segment, first offset, last offset) of each; `times`: (timestamp, the offset returned for it)."""
     start = logs.starts[place]
     end = max((position for (at, _), position in logs.positions.items() if at == place), default=0)
     offsets = [(rng.randrange(start, end), INSIDE)] if start < end else []
@@ -100,7 +106,7 @@ def _of_one(
 
 
 def _batches(bundle: Path, logs: Logs) -> dict[Place, list[tuple[int, int, int]]]:
-    """Of the leaders' own copies; none where no disk could be read."""
+    """The batches on the leaders' disks; none if no disk could be read."""
     found: dict[Place, list[tuple[int, int, int]]] = defaultdict(list)
     for part in sorted((bundle / "batches").glob("*.parquet")):
         columns = ("broker", "topic", "partition", "segment", "base_offset", "last_offset")

@@ -1,10 +1,10 @@
-"""Reads from anywhere, after the drain: a few records from offsets at which nobody else begins.
+"""Probes: after the drain, short reads from offsets at which no other reader starts.
 
-Who reads a log from its start asks for what follows what it has. Elsewhere a broker has to find the place: by the
-offset index of a segment, in the middle of a batch, at an edge of a segment, where an answer about times pointed
-(KIP-79), where a group had committed, and below the log's start, where nothing is served any more (KIP-107).
+A consumer that reads a log from its start always asks for the next offset. For any other offset a broker has to search:
+with the offset index of a segment, in the middle of a batch, at the edge of a segment, at an offset that it returned
+for a timestamp (KIP-79), at a group's committed offset, and below the log start, where it must serve nothing (KIP-107).
 
-Each round has a consumer of its own, so that nothing of an earlier one can be taken for its answer.
+Each round has a new consumer, so that no message of an earlier round can be taken for its answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.workload.meters import Place
 from harness.workload.records.observations import Observer
 from harness.workload.settings import consumer_settings
 
-RECORDS: Final = 50  # of one read
+RECORDS: Final = 50  # enough for one read
 ENOUGH, END, OUT_OF_RANGE, SILENT = "enough", "end", "out_of_range", "silent"
 _POLL_S: Final = 0.05
 _POLL_RECORDS: Final = 500
@@ -38,13 +38,13 @@ _SMALL: Final[dict[str, Any]] = {
     "fetch.min.bytes": 1,
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 256,
-    "max.partition.fetch.bytes": 65_536,  # a batch that is larger comes all the same (KIP-74)
+    "max.partition.fetch.bytes": 65_536,  # a larger batch is returned nevertheless (KIP-74)
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbePatience:
-    """Seconds: of one round, of all of them, of one question about a log's start, and of joining a group."""
+class ProbeTimeouts:
+    """Seconds for one round, for joining a group, for all rounds, and for one request of a log start."""
 
     round_s: float = 8.0
     join_s: float = 25.0
@@ -54,7 +54,7 @@ class ProbePatience:
 
 @dataclass(slots=True)
 class Answer:
-    """What one read was given; `told` is how it ended: ENOUGH records, the END, OUT_OF_RANGE, or SILENT."""
+    """The result of one read; `reported`: how it ended: ENOUGH records, the log's END, OUT_OF_RANGE, or SILENT."""
 
     ask: Ask
     asked_ns: int
@@ -65,7 +65,7 @@ class Answer:
 
     @property
     def nothing(self) -> bool:
-        """Nobody said anything."""
+        """Whether there was no answer at all."""
         return self.reported == SILENT and not self.records
 
 
@@ -75,17 +75,17 @@ def probe(
     logs: Logs,
     context: ReadContext,
     bundle: BundleWriter,
-    patience: ProbePatience | None = None,
+    timeouts: ProbeTimeouts | None = None,
 ) -> list[str]:
-    """Writes `probes`, and what they were given into `observations`. Returns what nobody answered, in sentences.
+    """Reads from all planned offsets; writes `probes`, and the records into `observations`.
 
-    groups: topics that members of each read.
+    `groups`: the topics of each group that a probe joins. Returns a sentence on each read without an answer.
     """
-    patience = patience or ProbePatience()
-    give_up_at = time.monotonic() + patience.total_s
-    probers = [Prober(asks, logs, context, isolation, patience, give_up_at) for isolation in ISOLATIONS]
+    timeouts = timeouts or ProbeTimeouts()
+    give_up_at = time.monotonic() + timeouts.total_s
+    probers = [Prober(asks, logs, context, isolation, timeouts, give_up_at) for isolation in ISOLATIONS]
     probers += [
-        Joiner({}, logs, context, ISOLATIONS[0], patience, give_up_at, group=group, topics=topics)
+        Joiner({}, logs, context, ISOLATIONS[0], timeouts, give_up_at, group=group, topics=topics)
         for group, topics in groups.items()
     ]
     with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="probe") as pool:
@@ -94,16 +94,16 @@ def probe(
     for row in rows:
         table.append(row)
     table.close()
-    unasked = [f"{prober.name} was given nothing to read" for prober in probers if not prober.asked and logs.starts]
-    return [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]] + unasked
+    idle = [f"{prober.name} got no partition to read" for prober in probers if not prober.asked and logs.starts]
+    return [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]] + idle
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    return f"{row['reader']} of {row['topic']}/{row['partition']} from offset {row['offset']} was told nothing"
+    return f"{row['reader']} got no answer for {row['topic']}/{row['partition']} from offset {row['offset']}"
 
 
 class Prober:
-    """The reads of one isolation, in rounds: one of each partition at a time."""
+    """The reads with one isolation level, in rounds: one read of each partition at a time."""
 
     def __init__(
         self,
@@ -111,21 +111,21 @@ class Prober:
         logs: Logs,
         context: ReadContext,
         isolation: str,
-        patience: ProbePatience,
+        timeouts: ProbeTimeouts,
         give_up_at: float,
     ) -> None:
         self._asks, self._logs, self._context, self._isolation = asks, logs, context, isolation
-        self._patience, self._give_up_at = patience, give_up_at
+        self._timeouts, self._give_up_at = timeouts, give_up_at
         self.name = f"probe-{isolation.removeprefix('read_')}"
         self._answers: list[tuple[int, Answer]] = []  # with the session of its records
 
     @property
     def asked(self) -> int:
-        """How many reads it began."""
+        """How many reads it has started."""
         return len(self._answers)
 
     def run(self, bundle: BundleWriter) -> list[dict[str, Any]]:
-        """The rows of `probes`."""
+        """Reads, and returns the rows of `probes`."""
         table = bundle.table("observations", self.name)
         self._observer = Observer(
             table, self._context.topic_ids, self._context.run, reader=self.name, kind="probe", isolation=self._isolation
@@ -149,13 +149,12 @@ class Prober:
         self._answers += [answered for answered in silent if answered[1].ask not in asked]
 
     def _in_rounds(self, asks: Sequence[Ask]) -> None:
-        """As long as there is time."""
-        left = list(asks)
-        while left and time.monotonic() < self._give_up_at:
+        remaining = list(asks)
+        while remaining and time.monotonic() < self._give_up_at:
             turn: dict[Place, Ask] = {}
-            for ask in left:
+            for ask in remaining:
                 turn.setdefault(ask.place, ask)
-            left = [ask for ask in left if turn[ask.place] is not ask]
+            remaining = [ask for ask in remaining if turn[ask.place] is not ask]
             consumer = Consumer(self._settings())
             try:
                 asked_ns = now_ns()
@@ -172,8 +171,8 @@ class Prober:
     def _collect(
         self, consumer: Consumer, answers: dict[Place, Answer], within_s: float | None = None
     ) -> dict[Place, Answer]:
-        """Polls until every read of the round has ended, or the round has; `answers` may grow with an assignment."""
-        give_up_at = time.monotonic() + (within_s or self._patience.round_s)
+        """Polls until every read of the round has ended, or its timeout; an assignment may add to `answers`."""
+        give_up_at = time.monotonic() + (within_s or self._timeouts.round_s)
         while time.monotonic() < give_up_at and not self._over(answers):
             for message in consumer.consume(_POLL_RECORDS, _POLL_S):
                 answer = answers.get((str(message.topic()), int(message.partition() or 0)))
@@ -190,7 +189,7 @@ class Prober:
             answer.records.append(message)
             if len(answer.records) == RECORDS:
                 answer.reported = ENOUGH
-        # An end below what the drain was given is none: the high watermark of a leader may lag (KIP-207).
+        # An end below the drain's position does not count: the high watermark of a new leader may lag (KIP-207).
         elif error.name() == EOF and offset >= self._logs.positions.get((answer.ask.place, self._isolation), 0):
             answer.reported, answer.end_offset = END, offset
         elif error.name() in JUMPS:
@@ -204,13 +203,13 @@ class Prober:
             self._answers.append((session, answer))
 
     def _log_starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The first offset of each log, by its leader; without those that did not say."""
+        """The log start of each partition, from its leader; partitions without an answer are left out."""
         starts: dict[Place, int] = {}
         consumer = Consumer(self._settings())
         try:
             for place in places:
                 with suppress(KafkaException):
-                    marks = consumer.get_watermark_offsets(TopicPartition(*place), timeout=self._patience.marks_s)
+                    marks = consumer.get_watermark_offsets(TopicPartition(*place), timeout=self._timeouts.marks_s)
                     starts |= {} if marks is None else {place: int(marks[0])}
         finally:
             consumer.close()
@@ -241,7 +240,7 @@ class Prober:
 
 
 class Joiner(Prober):
-    """A new member of a group, which goes on where the group had committed. It commits nothing."""
+    """A new member of a group, which starts at the group's committed offsets and commits nothing."""
 
     def __init__(self, *args: Any, group: str, topics: Sequence[str]) -> None:
         super().__init__(*args)
@@ -259,17 +258,17 @@ class Joiner(Prober):
         consumer, answers = Consumer(self._settings()), dict[Place, Answer]()
 
         def assigned(member: Consumer, partitions: list[TopicPartition]) -> None:
-            with suppress(KafkaException):  # without an answer there is nothing to hold against it
-                for reported in member.committed(partitions, self._patience.marks_s):
+            with suppress(KafkaException):  # without the committed offsets there is nothing to compare with
+                for reported in member.committed(partitions, self._timeouts.marks_s):
                     if reported.error is None and reported.offset >= 0:
                         ask = Ask((reported.topic, reported.partition), reported.offset, COMMIT)
                         answers[ask.place] = Answer(ask, now_ns())
             self._joined = True
-            member.incremental_assign(partitions)  # the client asks for the commits itself
+            member.incremental_assign(partitions)  # the client fetches the committed offsets itself
 
         try:
             consumer.subscribe(list(self._topics), on_assign=assigned)
-            self._keep(self._collect(consumer, answers, self._patience.join_s))
+            self._keep(self._collect(consumer, answers, self._timeouts.join_s))
         finally:
             consumer.close()
 

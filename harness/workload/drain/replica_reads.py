@@ -1,8 +1,8 @@
-"""Reads one copy of every partition from its start, and proves which broker served it.
+"""Reads one replica of every partition from its start, and proves which broker served it.
 
-Other copies than the leader's are read by follower fetching (KIP-392, `client.rack`), which moves no leader. The leader
-sends a reader away only to a follower that is in the ISR, so a read first waits until its statistics name the wanted
-broker for every partition; only then it begins anew at the log's start, and what it was given before does not count.
+Followers are read by follower fetching (KIP-392, `client.rack`), which moves no leader. A leader redirects a consumer
+only to a follower in the ISR. So a read first waits until the client's statistics name the wanted broker for every
+partition; then it starts again at the log's start, and the records before that do not count.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ _STATISTICS_MS: Final = 100
 _POLL_S: Final = 0.1
 _DELEGATION_DEADLINE_S: Final = 20.0
 _LOG_START_S: Final = 5.0
-_NOBODY: Final = -1  # in statistics: no broker serves the partition now
+_NO_BROKER: Final = -1  # in statistics: no broker serves the partition now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One partition as it stood when everything was healed. `logs`: (log start, log end) by broker; `joints`: see
-    `holes.Holes`."""
+    """One partition after healing. `logs`: (log start, log end) by broker; `joints`: the `starts` of `GapDetector`."""
 
     topic: str
     partition: int
@@ -63,7 +62,10 @@ class Copy:
 
 @dataclass(slots=True, kw_only=True)
 class Read:
-    """The read of one partition by one reader: a row of reads.json. `target` and `position` are next offsets."""
+    """The read of one partition by one reader: a row of reads.json. `target` and `position` are next offsets.
+
+    `holes`: gaps in the log as (first, last + 1) offsets.
+    """
 
     reader: str
     kind: str
@@ -77,7 +79,7 @@ class Read:
     sentinel_offset: int | None
     position: int = -1
     stuck_reason: str | None = None
-    holes: list[tuple[int, int]] = field(default_factory=list)  # from and to without the last, out of range for good
+    holes: list[tuple[int, int]] = field(default_factory=list)
     served_by: set[int] = field(default_factory=set)
 
     @property
@@ -87,26 +89,26 @@ class Read:
 
     @property
     def reached(self) -> bool:
-        """Read to the target, and from the copy that was meant."""
+        """Whether it was read to the target, and from the wanted replica."""
         return self.stuck_reason is None and self.position >= self.target
 
     def as_row(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """The row of reads.json, in plain JSON types."""
         row = {column.name: getattr(self, column.name) for column in fields(self)}
         holes = [{"from_offset": low, "to_offset": high} for low, high in self.holes]
         return row | {"served_by": sorted(self.served_by), "reached": self.reached, "holes": holes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a read may go without any progress, and how long it may take in all; seconds."""
+class ReadTimeouts:
+    """How long a read may make no progress, and how long it may take in all; seconds."""
 
     stall_s: float = 30.0
     total_s: float = 900.0
 
 
 class CopyReader:
-    """Reads what is still to be read of one copy: the leader's (`broker` None), or what `broker` follows."""
+    """Reads all partitions from their leaders (`broker` None), or those that `broker` follows from `broker`."""
 
     def __init__(
         self,
@@ -116,29 +118,29 @@ class CopyReader:
         *,
         isolation: str,
         broker: int | None,
-        patience: Patience,
+        timeouts: ReadTimeouts,
         attempt: int = 0,
     ) -> None:
         self._context = context
         self.isolation = isolation
         self.broker = broker
-        self._patience = patience
+        self._timeouts = timeouts
         self._serving: dict[Place, tuple[int, int]] = {}
         self._statistics = 0
         self._cancelled = threading.Event()
         self._jumps = Jumps()
-        # Who follows may be told of a copy later than who leads, and is left alone for longer.
-        lasts_s = offset_gaps.HOLE_S if broker is None else 2 * offset_gaps.HOLE_S
-        self._holes = offset_gaps.Holes({copy.place: copy.joints for copy in copies}, lasts_s)
-        self._over: dict[Place, tuple[int, int]] = {}  # the hole that a read tries to begin behind
+        # A follower may learn of a copied segment later than the leader, so its gap must last longer.
+        after_s = offset_gaps.GAP_AFTER_S if broker is None else 2 * offset_gaps.GAP_AFTER_S
+        self._gaps = offset_gaps.GapDetector({copy.place: copy.joints for copy in copies}, after_s)
+        self._skipping: dict[Place, tuple[int, int]] = {}  # the gap after which a read tries to continue
         self._ended: set[Place] = set()
-        whose = "leader" if broker is None else f"replica-{broker}"
-        self.name = f"{whose}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
+        replica = "leader" if broker is None else f"replica-{broker}"
+        self.name = f"{replica}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
         self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
 
     def run(self, observations: TableWriter) -> None:
-        """Reads until every partition is at its target or patience has run out; `stuck_reason` then says where."""
+        """Reads until every partition is at its target, or until a timeout; then `stuck_reason` says where it is."""
         observer = Observer(
             observations,
             self._context.topic_ids,
@@ -154,7 +156,9 @@ class CopyReader:
             if self.broker is not None:
                 self._wait_for_followers(consumer)
             self._read(consumer, observer)
-        except KafkaException as failure:  # a read that broke off is evidence: nobody confirmed who served it
+        except (
+            KafkaException
+        ) as failure:  # a read that failed is evidence, but no statistics confirm which broker served
             unproven = [read for read in self.reads.values() if self.broker is not None or not read.reached]
             self._give_up(unproven, f"after {failure.args[0].str()}")
         finally:
@@ -166,11 +170,11 @@ class CopyReader:
         self._cancelled.set()
 
     def failed(self) -> list[Place]:
-        """Partitions that were not read to the target, or not from the copy that was meant alone."""
+        """Partitions that were not read to the target, or not from the wanted replica alone."""
         return [place for place, read in self.reads.items() if not read.reached or self._misserved(read)]
 
     def unsure(self) -> list[Place]:
-        """What failed, and partitions with a hole, which another try may find to be none."""
+        """Partitions to read again: those that failed, and those with a gap, which may have been temporary."""
         return [*self.failed(), *(place for place, read in self.reads.items() if read.reached and read.holes)]
 
     def _misserved(self, read: Read) -> bool:
@@ -208,7 +212,7 @@ class CopyReader:
                 "enable.partition.eof": True,
                 "statistics.interval.ms": _STATISTICS_MS,
                 "stats_cb": self._on_statistics,
-                "fetch.min.bytes": 1,  # nothing more is coming
+                "fetch.min.bytes": 1,  # the load has stopped, so waiting for more bytes is useless
             }
         )
 
@@ -216,23 +220,23 @@ class CopyReader:
         return [TopicPartition(*place, read.start) for place, read in self.reads.items()]
 
     def _on_statistics(self, text: str) -> None:
-        """Called from within a poll. What arrived between two statistics came from the broker that either names.
+        """Called inside a poll. Records that arrived between two statistics came from a broker that one of them names.
 
-        A partition is without a broker for a moment when its leader moves or a connection breaks; then the client goes
-        to the leader, which sends it away again without a record.
+        A partition has no broker for a moment when its leader moves or a connection breaks; then the client fetches
+        from the leader, which redirects it again without a record.
         """
         self._context.access.note(self.name, text)
         serving = serving_brokers(text)
         for place, read in self.reads.items():
-            broker, received = serving.get(place, (_NOBODY, 0))
+            broker, received = serving.get(place, (_NO_BROKER, 0))
             broker_before, received_before = self._serving.get(place, (broker, 0))
             if received > received_before:
-                read.served_by |= {broker, broker_before} - {_NOBODY} or {_NOBODY}
+                read.served_by |= {broker, broker_before} - {_NO_BROKER} or {_NO_BROKER}
         self._serving = serving
         self._statistics += 1
 
     def _wait_for_followers(self, consumer: Consumer) -> None:
-        """Lets the leaders send this reader to its broker, then starts over: only what that broker serves counts."""
+        """Waits until the leaders have redirected this reader to its broker, then starts again at the log's start."""
         give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
         while self._elsewhere() and time.monotonic() < give_up_at and not self._cancelled.is_set():
             _, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
@@ -251,7 +255,7 @@ class CopyReader:
             read.served_by.clear()
 
     def _jumped(self, event: Message) -> Read | None:
-        """The read whose position is not in the log any more, if that is what the event says."""
+        """The read that the event is about, if it reports that the position is no longer in the log."""
         error, topic = event.error(), event.topic()
         assert error is not None
         if error.fatal():
@@ -259,8 +263,8 @@ class CopyReader:
         return self.reads[topic, int(event.partition() or 0)] if topic is not None and error.name() in JUMPS else None
 
     def _follow_log_start(self, consumer: Consumer, read: Read) -> None:
-        """Retention moved the log's start before anything counted: the read begins there, or is never sent on."""
-        with suppress(KafkaException):  # a leader that cannot be asked now: the same event comes again
+        """Moves the read to the new log start, if retention has moved it: otherwise the leader never redirects it."""
+        with suppress(KafkaException):  # no answer from the leader now; the same event comes again
             marks = consumer.get_watermark_offsets(TopicPartition(*read.place), timeout=_LOG_START_S)
             read.start = read.start if marks is None else marks[0]
         begin_at(consumer, read.place, read.start)
@@ -275,68 +279,70 @@ class CopyReader:
             if self._turn(consumer, observer):
                 progress_s = time.monotonic()
             now_s = time.monotonic()
-            late = now_s - progress_s > self._patience.stall_s or now_s - started_s > self._patience.total_s
+            late = now_s - progress_s > self._timeouts.stall_s or now_s - started_s > self._timeouts.total_s
             if late or self._cancelled.is_set():
                 self._give_up(missing, f"after {now_s - started_s:.0f} s")
                 break
         self._confirm_brokers(consumer, observer)
 
     def _turn(self, consumer: Consumer, observer: Observer) -> bool:
-        """Whether any partition got further than ever: what is only read once more is no progress."""
+        """Polls once. True if any partition got further than ever before: reading records again is no progress."""
         records, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
         observer.observe(records)
         moved = False
         for place, offset in observer.next_offset.items() if records else ():
-            moved |= self._came_to(self.reads[place], offset)
+            moved |= self._advance(self.reads[place], offset)
         for event in events:
             moved |= self._on_event(consumer, observer, event)
         return moved
 
     def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
         if read := self._jumped(event):
-            if (joint := self._holes.behind(read.place, read.position)) is not None:
-                self._over_hole(consumer, observer, read, joint)
+            if (start := self._gaps.next_start(read.place, read.position)) is not None:
+                self._skip_gap(consumer, observer, read, start)
             else:
-                # Retention moved the log's start: what is left is read from where it begins now.
-                self._over.pop(read.place, None)
-                self._jumps.go_on(consumer, observer, read.place, read.position)
+                # Retention has moved the log's start: the rest is read from there.
+                self._skipping.pop(read.place, None)
+                self._jumps.resume(consumer, observer, read.place, read.position)
             return False
         error, topic = event.error(), event.topic()
         if topic is None or error is None or error.name() not in (EOF, UNREADABLE):
             return False
         read = self.reads[topic, int(event.partition() or 0)]
         if error.name() == UNREADABLE:
-            self._not_there(consumer, observer, read, int(event.offset() or 0))
+            self._on_unreadable(consumer, observer, read, int(event.offset() or 0))
             return False
-        return self._came_to(read, int(event.offset() or 0))
+        return self._advance(read, int(event.offset() or 0))
 
-    def _not_there(self, consumer: Consumer, observer: Observer, read: Read, offset: int) -> None:
-        """A leader failed to read an offset. That it is gone is taken where the read stands before it, and no copy
-        begins there, nor a replica's own log: one that is there and cannot be read is no hole."""
-        if read.place in self._over or offset != max(read.position, read.start):
+    def _on_unreadable(self, consumer: Consumer, observer: Observer, read: Read, offset: int) -> None:
+        """Handles a leader that cannot read an offset. It is a gap if the read is at that offset and no part of the log
+        starts there; a part that starts there exists and cannot be read, which is no gap."""
+        if read.place in self._skipping or offset != max(read.position, read.start):
             return
-        if not self._holes.begins(read.place, offset) and (joint := self._holes.behind(read.place, offset)) is not None:
-            self._over_hole(consumer, observer, read, joint)
+        if self._gaps.is_start(read.place, offset):
+            return
+        if (start := self._gaps.next_start(read.place, offset)) is not None:
+            self._skip_gap(consumer, observer, read, start)
 
-    def _came_to(self, read: Read, offset: int) -> bool:
-        """Whether that is further than ever. A hole it is only where the log went on behind it."""
+    def _advance(self, read: Read, offset: int) -> bool:
+        """Moves the position. False if it was there before. Only now, with an offset after it, a gap is recorded."""
         if offset <= read.position:
             return False
-        if (hole := self._over.pop(read.place, None)) is not None:
-            read.holes.append(hole)
+        if (gap := self._skipping.pop(read.place, None)) is not None:
+            read.holes.append(gap)
         read.position = offset
         return True
 
-    def _over_hole(self, consumer: Consumer, observer: Observer, read: Read, joint: int) -> None:
-        """The leader's copy is read on behind it. Another one's ends here, since it is the leader that answers then; a
-        second try begins behind the hole."""
+    def _skip_gap(self, consumer: Consumer, observer: Observer, read: Read, start: int) -> None:
+        """Continues after a gap in the leader's copy. The read of a follower ends here, since the leader would answer
+        it; the next attempt starts after the gap."""
         if self.broker is not None:
             self._ended.add(read.place)
-            self._give_up([read], "before a hole")
+            self._give_up([read], "before a gap in the log")
             return
         observer.new_session([read.place])
-        self._over[read.place] = max(read.position, read.start), joint
-        begin_at(consumer, read.place, joint)
+        self._skipping[read.place] = max(read.position, read.start), start
+        begin_at(consumer, read.place, start)
 
     def _give_up(self, missing: list[Read], why: str) -> None:
         for read in missing:
@@ -346,12 +352,12 @@ class CopyReader:
             )
 
     def _confirm_brokers(self, consumer: Consumer, observer: Observer) -> None:
-        """Statistics that are younger than the last record decide who served it, or said that there was none."""
+        """Waits for statistics that are newer than the last record, which show the broker that served the log's end."""
         statistics, give_up_at = self._statistics, time.monotonic() + 5.0
         while self._statistics < statistics + 2 and time.monotonic() < give_up_at:
             self._turn(consumer, observer)
         for place, read in self.reads.items():
-            read.served_by = read.served_by or {self._serving.get(place, (_NOBODY, 0))[0]}
+            read.served_by = read.served_by or {self._serving.get(place, (_NO_BROKER, 0))[0]}
             if self._misserved(read):
                 read.stuck_reason = read.stuck_reason or (
                     f"brokers {sorted(read.served_by)} served it instead of broker {self.broker} alone"

@@ -1,4 +1,4 @@
-"""The release's own consumer, with the methods of confluent_kafka's that live readers call."""
+"""The release's own consumer, with those methods of confluent_kafka's Consumer that live readers call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from harness.workload.java.java_process import Fields, JavaClients, JavaError, JavaProcess, content, number, places
 
-# Beyond what the client gives any call itself, with a rebalance in the middle.
+# Longer than the client's own timeout of any call, even with a rebalance during it.
 _CALL_S: Final = 30.0
 _CLOSE_S: Final = 5.0
-_CREATED: Final = 1  # a type of timestamps; nobody asks
-# As librdkafka calls the same.
+_CREATED: Final = 1  # CreateTime; no caller uses the timestamp's type
+# librdkafka's names of the same errors.
 _NAMES: Final[dict[str, str]] = {
     "OffsetOutOfRangeException": "OFFSET_OUT_OF_RANGE",
     "LogTruncationException": "_LOG_TRUNCATION",
@@ -24,7 +24,7 @@ Rebalanced = Callable[[Any, list[TopicPartition]], None]
 
 
 class Given:
-    """A record, or an error of one partition, as a Message shows it."""
+    """A record, or an error of one partition, with the methods of confluent_kafka's Message."""
 
     __slots__ = ("_at_ms", "_epoch", "_error", "_headers", "_key", "_offset", "_partition", "_topic", "_value")
 
@@ -75,7 +75,7 @@ class Given:
 
 
 def records(fields: Fields) -> list[Given]:
-    """What a poll gave, partition by partition."""
+    """The records of a poll, partition by partition."""
     found: list[Given] = []
     for _place in range(fields.i32()):
         topic, partition = fields.text(), fields.i32()
@@ -84,21 +84,21 @@ def records(fields: Fields) -> list[Given]:
 
 
 class JavaConsumer(JavaProcess):
-    """Belongs to one thread; what it says of rebalances is told within `consume` and `close`."""
+    """Belongs to one thread; it calls the rebalance callbacks inside `consume` and `close`."""
 
     def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
-        self._reported: dict[str, Rebalanced] = {}
-        self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # of those that it did by itself
+        self._callbacks: dict[str, Rebalanced] = {}
+        self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # for auto-commits
         super().__init__(clients, "consumer", settings)
 
     def subscribe(
         self, topics: Sequence[str], *, on_assign: Rebalanced, on_revoke: Rebalanced, on_lost: Rebalanced
     ) -> None:
-        self._reported = {"a": on_assign, "r": on_revoke, "l": on_lost}
+        self._callbacks = {"a": on_assign, "r": on_revoke, "l": on_lost}
         self.ask("subscribe", number(len(topics)), *map(content, topics), timeout_s=_CALL_S)
 
     def consume(self, _: int, timeout_s: float) -> list[Given]:
-        """Records of one poll; `max.poll.records` bounds them. Errors come as messages, as librdkafka gives them."""
+        """The records of one poll; `max.poll.records` limits them. Errors come as messages, like librdkafka's."""
         try:
             fields = self.ask("poll", number(int(timeout_s * 1000)), timeout_s=_CALL_S)
         except KafkaException as failure:
@@ -108,7 +108,7 @@ class JavaConsumer(JavaProcess):
         return records(fields)
 
     def incremental_assign(self, parts: Sequence[TopicPartition]) -> None:
-        """Besides what it has, at these offsets. Of a group's partitions only the offsets are set."""
+        """Adds partitions at these offsets. For partitions of a group, it only sets the offsets."""
         self.ask("assign", places(parts, offsets=True), timeout_s=_CALL_S)
 
     def incremental_unassign(self, parts: Sequence[TopicPartition]) -> None:
@@ -118,26 +118,26 @@ class JavaConsumer(JavaProcess):
         return [TopicPartition(*place) for place in self.ask("assignment", timeout_s=_CALL_S).places()]
 
     def commit(self, *, offsets: Sequence[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
-        """Always synchronous. KafkaException where the commit failed as a whole, which it does or does not."""
+        """Commits synchronously. KafkaException if that failed; the Java client reports no errors by partition."""
         assert not asynchronous
         self.ask("commit", places(offsets, offsets=True), timeout_s=_CALL_S)
         return list(offsets)
 
     def committed(self, parts: Sequence[TopicPartition], timeout_s: float) -> list[TopicPartition]:
-        """The group's offsets, as its coordinator tells them now; stable ones only."""
+        """The group's committed offsets, from its coordinator; stable offsets only."""
         fields = self.ask("committed", number(int(timeout_s * 1000)), places(parts), timeout_s=timeout_s + _CALL_S)
         return [TopicPartition(fields.text(), fields.i32(), fields.i64()) for _ in range(fields.i32())]
 
     def event(self, frame: Fields) -> None:
-        """A rebalance: the client waits until its application has done what it does then. Or an acknowledged commit."""
+        """Handles an acknowledged auto-commit, or a rebalance, for which the Java client waits."""
         if frame.op == b"K" and self.on_commit:
             self.on_commit({(frame.text(), frame.i32()): frame.i64() for _ in range(frame.i32())})
         if frame.op != b"B":
             return
         what = chr(frame.byte())
         try:
-            if reported := self._reported.get(what):
-                reported(self, [TopicPartition(*place) for place in frame.places()])
+            if callback := self._callbacks.get(what):
+                callback(self, [TopicPartition(*place) for place in frame.places()])
         finally:
             self.send(b"D")
 

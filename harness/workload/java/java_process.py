@@ -1,7 +1,7 @@
-"""A client of the release's own, in a process of its own: `ClientDriver.java` is the other end, and has the format.
+"""Runs a Java client of the release in a process of its own; `ClientDriver.java` is the other end and has the format.
 
-It ends with its standard input, and with the thread that started it (PR_SET_PDEATHSIG), so that nothing outlives a
-crash of the harness.
+The process ends when its standard input ends, and when the thread that started it ends (PR_SET_PDEATHSIG), so that it
+does not outlive a crash of the harness.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _RETRIABLE: Final = 2
 _START_S: Final = 60.0
 _END_S: Final = 5.0
 _FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx192m")
-# exec keeps what prctl set. Where the parent died before that, the signal would never come.
+# exec keeps the setting of prctl. If the parent died before prctl, the signal would never come: hence the comparison.
 _LAUNCH: Final = (
     "import ctypes, os, sys; parent = int(sys.argv[1]); ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
     "os.getppid() == parent and os.execv(sys.argv[2], sys.argv[2:])"
 )
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
-Text = str  # beside a method of that name
+Text = str  # since JavaError has a method `str`
 
 
 @dataclass(frozen=True, slots=True)
 class JavaClients:
-    """What the release's own clients run with, and its Kafka Streams."""
+    """The Java executable, classpaths and main class of the release's own clients and its Kafka Streams."""
 
     version: str
     executable: Path
@@ -58,16 +58,16 @@ class JavaClients:
 
     @property
     def name(self) -> str:
-        """As reservations name it."""
+        """The name of the client in reservations."""
         return f"{JAVA_CLIENTS} {self.version}"
 
     def of_streams(self) -> JavaClients:
-        """What an application of Kafka Streams runs with."""
+        """The same with the classpath and main class of the Kafka Streams application."""
         return replace(self, classpath=self.streams, main=own_streams.MAIN)
 
 
 def clients_of(release: Release) -> JavaClients | None:
-    """Those of a release; None where nobody asked for them."""
+    """The clients of a release; None if they were not requested."""
     if not release.own_clients:
         return None
     executable = find_java(release.version).executable
@@ -76,7 +76,7 @@ def clients_of(release: Release) -> JavaClients | None:
 
 @dataclass(frozen=True, slots=True)
 class JavaError:
-    """An exception of the Java client, with the methods that a KafkaError has. The name is that of its class."""
+    """An exception of the Java client, with the methods of a KafkaError. Its name is the name of its class."""
 
     reported: Text
     flags: int = 0
@@ -161,18 +161,18 @@ def places(parts: Iterable[TopicPartition], *, offsets: bool = False) -> bytes:
 
 
 class JavaProcess:
-    """The process of one client. Its owner sends frames, and takes those that came in between."""
+    """The process of one client. Its owner sends requests, and handles frames that arrive in between (`event`)."""
 
     def __init__(self, clients: JavaClients, kind: str, settings: Mapping[str, Any]) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - of the process, and gone with it
-        self._process = _started(clients, self._said)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process ends
+        self._process = _started(clients, self._stderr)
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         assert self._process.stdout is not None
         reader = threading.Thread(
             target=_read, args=(self._process.stdout, self._frames), name="java-frames", daemon=True
         )
         reader.start()
-        self._finalizer = weakref.finalize(self, _kill, self._process, self._said)
+        self._finalizer = weakref.finalize(self, _kill, self._process, self._stderr)
         self._calls = 0
         pairs = [content(key) + content(_text(value)) for key, value in settings.items()]
         self.send(b"C", content(kind), number(len(pairs)), *pairs)
@@ -183,7 +183,7 @@ class JavaProcess:
         return self._process.pid
 
     def send(self, op: bytes, *fields: bytes) -> None:
-        """Raises KafkaException when it is gone; then it has not been given the whole frame."""
+        """Sends a frame. KafkaException if the process has ended; then it has not received the whole frame."""
         body = op + b"".join(fields)
         try:
             assert self._process.stdin is not None
@@ -193,7 +193,7 @@ class JavaProcess:
             raise self._died() from error
 
     def ask(self, what: str, *fields: bytes, timeout_s: float, op: bytes = b"Q") -> Fields:
-        """The answer to a request. KafkaException with a JavaError where it failed, or none came in time."""
+        """The answer to a request. KafkaException with a JavaError if it failed, or without an answer in time."""
         self._calls += 1
         call = self._calls
         self.send(op, number(call), content(what), *fields)
@@ -208,7 +208,7 @@ class JavaProcess:
             if frame.op not in (b"R", b"E"):
                 self.event(frame)
             elif frame.i32() != call:
-                continue  # an earlier call's, which was given up on
+                continue  # the late answer to an earlier call
             elif frame.op == b"R":
                 return frame
             else:
@@ -216,21 +216,21 @@ class JavaProcess:
         raise KafkaException(JavaError(TIMED_OUT, text=f"no answer within {timeout_s:g} s"))
 
     def take(self, timeout_s: float) -> Fields | None:
-        """The next frame; None when none came in time. KafkaException when the process has ended."""
+        """The next frame; None after `timeout_s` without one. KafkaException if the process has ended."""
         try:
             body = self._frames.get(timeout=timeout_s) if timeout_s > 0 else self._frames.get_nowait()
         except queue.Empty:
             return None
         if body is None:
-            self._frames.put(None)  # and so for whoever asks again
+            self._frames.put(None)  # for the next call
             raise self._died()
         return Fields(body)
 
     def event(self, frame: Fields) -> None:
-        """What comes without having been asked for."""
+        """For subclasses: handles a frame that is no answer to a request."""
 
     def close(self, within_s: float) -> None:
-        """Lets the client close in order, and ends the process whatever comes of that."""
+        """Closes the client in order, within `within_s`, and then ends the process in any case."""
         with suppress(KafkaException):
             self.ask("close", long(int(within_s * 1000)), timeout_s=within_s + 1.0, op=b"X")
             with suppress(subprocess.TimeoutExpired):
@@ -243,26 +243,26 @@ class JavaProcess:
 
     def _died(self) -> KafkaException:
         with suppress(OSError, ValueError):
-            self._said.seek(0)
-            said = self._said.read().decode("utf-8", "replace").strip().splitlines()
-            return KafkaException(JavaError(DIED, _FATAL, " / ".join(said[-3:])))
+            self._stderr.seek(0)
+            lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
+            return KafkaException(JavaError(DIED, _FATAL, " / ".join(lines[-3:])))
         return KafkaException(JavaError(DIED, _FATAL))
 
 
-def _started(clients: JavaClients, said: IO[bytes]) -> subprocess.Popen[bytes]:
+def _started(clients: JavaClients, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     java = [str(clients.executable), *_FLAGS, "-cp", ":".join(map(str, clients.classpath)), clients.main]
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *java]
     return subprocess.Popen(
         launch,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=said,
-        start_new_session=True,  # Ctrl-C goes to the harness, which ends its clients in order
+        stderr=stderr,
+        start_new_session=True,  # so that Ctrl-C reaches only the harness, which ends its clients in order
     )
 
 
 def _read(pipe: IO[bytes], frames: queue.SimpleQueue[bytes | None]) -> None:
-    """Frames as they come; None is the last."""
+    """Puts frames into the queue as they arrive; None after the last."""
     with suppress(OSError, ValueError):
         while len(head := pipe.read(4)) == 4:
             body = pipe.read(_INT.unpack(head)[0])
@@ -273,10 +273,10 @@ def _read(pipe: IO[bytes], frames: queue.SimpleQueue[bytes | None]) -> None:
     pipe.close()
 
 
-def _kill(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
     process.kill()
     process.wait(_END_S)
-    for pipe in (process.stdin, said):  # its output ends by itself: another thread reads there
+    for pipe in (process.stdin, stderr):  # the thread that reads stdout closes that
         if pipe is not None:
             with suppress(OSError, ValueError):
                 pipe.close()

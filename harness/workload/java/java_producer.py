@@ -1,4 +1,4 @@
-"""The release's own producer, with the methods of confluent_kafka's that a `RecordingProducer` calls."""
+"""The release's own producer, with those methods of confluent_kafka's Producer that a `RecordingProducer` calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.workload.producers.outcomes import NEVER_SENT
 
 _NEVER_SENT: Final = 4
 _NOW: Final = -1
-_CALL_S: Final = 15.0  # beyond the client's own max.block.ms
+_CALL_S: Final = 15.0  # longer than the client's own max.block.ms
 _TICK_S: Final = 0.2
 _CLOSE_S: Final = 2.0
 
@@ -31,7 +31,7 @@ Report = Callable[[Any, Any], None]
 
 
 class Sent:
-    """A record that was handed over, as a delivery report shows it."""
+    """A record that was sent, with the methods of a message in a delivery report."""
 
     __slots__ = ("_offset", "_report", "_value")
 
@@ -50,14 +50,16 @@ class Sent:
         return self._offset
 
     def reported(self, error: JavaError | None, offset: int) -> None:
-        """Reports it to whoever sent it."""
+        """Calls the delivery callback."""
         self._offset = offset
         self._report(error, self)
 
 
 class JavaProducer(JavaProcess):
-    """Takes every record: what cannot be sent comes back as a report. `retried` is told the client's count of records
-    that it sent again."""
+    """Accepts every record; one that cannot be sent gets a report with an error.
+
+    `retried` is called with the client's own count of records that it transmitted again.
+    """
 
     def __init__(self, clients: JavaClients, settings: Mapping[str, Any], retried: Callable[[int], None]) -> None:
         self._retried = retried
@@ -68,17 +70,17 @@ class JavaProducer(JavaProcess):
     def produce_batch(
         self, topic: str, messages: Sequence[dict[str, Any]], *, partition: int, on_delivery: Report
     ) -> int:
-        """How many were taken: all, or none where the process is gone."""
-        return self._hand(topic, messages, partition, on_delivery, _NOW)
+        """How many records were accepted: all, or none if the process has ended."""
+        return self._send(topic, messages, partition, on_delivery, _NOW)
 
     def produce(
         self, topic: str, *, partition: int, on_delivery: Report, timestamp: int = _NOW, **message: Any
     ) -> None:
-        """One record, of a time in milliseconds and with headers, if any."""
-        if not self._hand(topic, [message], partition, on_delivery, timestamp):
+        """Sends one record, with a timestamp in milliseconds and headers, if any."""
+        if not self._send(topic, [message], partition, on_delivery, timestamp):
             raise KafkaException(message["_error"])
 
-    def _hand(self, topic: str, messages: Sequence[dict[str, Any]], partition: int, report: Report, at_ms: int) -> int:
+    def _send(self, topic: str, messages: Sequence[dict[str, Any]], partition: int, report: Report, at_ms: int) -> int:
         head = (long(self._next), content(topic), number(partition), long(at_ms), number(len(messages)))
         try:
             self.send(b"S", *head, *map(_packed, messages))
@@ -92,7 +94,7 @@ class JavaProducer(JavaProcess):
         return len(messages)
 
     def poll(self, timeout_s: float) -> int:
-        """Serves reports that have come, and waits up to `timeout_s` for the first."""
+        """Calls the callbacks of all reports that have arrived; waits up to `timeout_s` for the first."""
         frame = self.take(timeout_s)
         while frame is not None:
             self.event(frame)
@@ -100,18 +102,18 @@ class JavaProducer(JavaProcess):
         return len(self._sent)
 
     def flush(self, timeout_s: float) -> int:
-        """Waits until everything is reported, and returns what is not."""
+        """Waits up to `timeout_s` until everything is reported; returns how many records are not."""
         give_up_at_s = time.monotonic() + timeout_s
         while self._sent and (left_s := give_up_at_s - time.monotonic()) > 0:
             self.poll(min(_TICK_S, left_s))
         return len(self._sent)
 
     def purge(self) -> None:
-        """What is not reported will not be: the process ends."""
+        """Kills the process, so that no further record is sent; records without a report get none."""
         self.kill()
 
-    def let_go(self) -> None:
-        """Nobody asks it anything more."""
+    def discard(self) -> None:
+        """Ends the process: closes it in order, or kills it if records are not reported."""
         if self._sent:
             self.kill()
         else:
@@ -130,7 +132,7 @@ class JavaProducer(JavaProcess):
                     sent.reported(error, offset)
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        """The partitions of a topic that the client knows of."""
+        """The partitions of a topic in the client's metadata."""
         count = self.ask("partitions", content(topic), timeout_s=timeout).i32()
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=range(count))})
 

@@ -1,4 +1,4 @@
-"""Settings of the release's own clients, by the same reasons as those of librdkafka (see `settings`)."""
+"""Settings of the release's own Java clients, for the same reasons as those of librdkafka (see `settings`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _PRODUCER: Final[dict[str, Any]] = {
     "batch.size": 262_144,
     "buffer.memory": 67_108_864,
     "delivery.timeout.ms": 20_000,
-    "max.block.ms": 5000,  # no metadata of a topic, or no room: the record comes back as never sent
+    "max.block.ms": 5000,  # without metadata of the topic, or a full buffer: the record is reported as never sent
 }
 _TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
 _STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
-# What idempotence cannot go with. It gives way to them in silence where it is a default only (KIP-679).
+# Settings that may exclude idempotence. The client silently disables idempotence for them if it is only the default
+# (KIP-679).
 _AGAINST_IDEMPOTENCE: Final = frozenset({"retries", "acks", "max.in.flight.requests.per.connection"})
 _CONSUMER: Final[dict[str, Any]] = {
     "fetch.max.wait.ms": 100,
@@ -37,14 +38,15 @@ _CONSUMER: Final[dict[str, Any]] = {
     "auto.offset.reset": "none",
     "allow.auto.create.topics": False,
 }
-# Of members of a group whose leader hands out the partitions.
+# For members of a group with the classic protocol.
 CLASSIC: Final[dict[str, Any]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
-# Of an application of Kafka Streams, which asks for commits by itself: so the interval never passes, and transactions
-# have to last longer by its own rule. How long they do is TRANSACTION_TIMEOUT_MS, its default.
+# For the Kafka Streams application, which requests commits itself: so commit.interval.ms never elapses, and Kafka
+# Streams wants a transaction timeout that is longer than it. The real timeout is TRANSACTION_TIMEOUT_MS (see
+# StreamsClients.java).
 _STREAMS: Final[dict[str, Any]] = {
     "num.stream.threads": 1,
     "commit.interval.ms": 3_600_000,
@@ -59,8 +61,10 @@ TRANSACTION_TIMEOUT_MS: Final = "10000"
 
 
 def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, state_dir: str) -> dict[str, Any]:
-    """Settings of a scenario's application of Kafka Streams; its own `config` wins. Those that begin with "durability."
-    are our driver's: what it reads, and writes to how many partitions."""
+    """Settings of a scenario's Kafka Streams application; its own `config` wins.
+
+    Those with the prefix "durability." are for our driver: its input topics, its output topic and partitions, the run.
+    """
     assert spec.processes is not None
     config = dict(spec.config)
     timeout_ms = config.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
@@ -78,7 +82,7 @@ def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, 
     return settings | {f"durability.{name}": value for name, value in own.items()}
 
 
-# What a member of a share group takes: where it begins, and what it is shown, is said of the group.
+# For a member of a share group; auto.offset.reset and the isolation level are settings of the group.
 _SHARE: Final[dict[str, Any]] = {
     "fetch.max.wait.ms": 100,
     "max.poll.records": 500,
@@ -91,7 +95,7 @@ _SHARE: Final[dict[str, Any]] = {
 def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
     """Settings of a scenario's producer; its own `config` wins, in the Java client's names.
 
-    Idempotence is left to the client where the scenario asks for it: that it is the default is a promise (KIP-679).
+    If the scenario asks for idempotence, it is not set: that it is the client's default is a promise (KIP-679).
     """
     settings: dict[str, Any] = _CLIENT | _PRODUCER
     settings |= {"bootstrap.servers": bootstrap, "client.id": client_id}
@@ -102,7 +106,7 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     if not producer.idempotent:
         settings["enable.idempotence"] = False
     elif producer.config.keys() & _AGAINST_IDEMPOTENCE:
-        settings["enable.idempotence"] = True  # so that the client says what does not go together
+        settings["enable.idempotence"] = True  # so that the client rejects settings that exclude it
     settings |= producer.config
     if str(settings.get("enable.idempotence", True)).lower() == "true" and str(settings["acks"]) not in ("all", "-1"):
         raise BadInput(

@@ -1,4 +1,4 @@
-"""The release's own member of a share group (KIP-932): what it is given, it answers, record by record."""
+"""The release's own share consumer (KIP-932), which acknowledges each record that it gets."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _CALL_S: Final = 30.0
 _ANSWER_S: Final = 10.0
 _CLOSE_S: Final = 5.0
 
-Answers = Sequence[tuple[int, str]]  # an offset, and what is answered to it
+Answers = Sequence[tuple[int, str]]  # an offset, and ACCEPT, RELEASE or REJECT
 
 
 class JavaShareConsumer(JavaProcess):
-    """Belongs to one thread. Every record of a poll has to be answered before the next one."""
+    """Belongs to one thread. Every record of a poll must be acknowledged before the next poll."""
 
     def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
-        self.counts: list[int] = []  # of the last poll, for each record how often brokers say that it was given
+        self.counts: list[int] = []  # delivery counts of the records of the last poll, as the broker reports them
         super().__init__(clients, "ClientShare", settings)
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self.ask("subscribe", number(len(topics)), *map(content, topics), timeout_s=_CALL_S)
 
     def consume(self, _: int, timeout_s: float) -> list[Given]:
-        """Records of one poll, or the error of it as a message; `max.poll.records` bounds them."""
+        """The records of one poll, or its error as a message; `max.poll.records` limits them."""
         self.counts = []
         try:
             fields = self.ask("poll", number(int(timeout_s * 1000)), timeout_s=_CALL_S)
@@ -45,9 +45,12 @@ class JavaShareConsumer(JavaProcess):
         return found
 
     def acknowledge(self, answers: Mapping[Place, Answers]) -> dict[Place, str]:
-        """The error of each partition that has one, or of which nothing was said. KafkaException: of all of them."""
+        """Acknowledges records and commits that. Returns errors by partition; KafkaException if all of it failed."""
         packed = [
-            content(topic) + number(partition) + number(len(each)) + b"".join(long(at) + _IDS[how] for at, how in each)
+            content(topic)
+            + number(partition)
+            + number(len(each))
+            + b"".join(long(offset) + _IDS[answer] for offset, answer in each)
             for (topic, partition), each in answers.items()
         ]
         fields = self.ask(

@@ -1,4 +1,4 @@
-"""What delivery reports say of records that were acknowledged: where they stand, and of which time they are."""
+"""Offsets and timestamps from the delivery reports of acknowledged records."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TYPES: Final = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "ap
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of records: as the client gave them, or where the log has times of its own (KIP-32), as the leader told."""
+    """Timestamps of records: the client's, or with message.timestamp.type=LogAppendTime (KIP-32) the leader's."""
 
     at_ms: Int64s
-    types: str | list[str | None] | None  # one for all, or of each
+    types: str | list[str | None] | None  # one for all records, or one for each
 
     @classmethod
     def of(cls, messages: list[Message]) -> Times:
-        """From reports."""
+        """The timestamps in delivery reports."""
         reported = list(map(Message.timestamp, messages))
         at_ms = np.fromiter(map(itemgetter(1), reported), np.int64, len(reported))
         types = list(map(itemgetter(0), reported))
@@ -33,7 +33,7 @@ class Times:
         return cls(at_ms, list(map(_TYPES.get, types)))
 
     def among(self, mine: Bools) -> Times:
-        """Those of some of the records."""
+        """The timestamps of the records that the mask selects."""
         types = self.types
         if isinstance(types, list):
             types = [types[at] for at in np.flatnonzero(mine).tolist()]
@@ -41,7 +41,7 @@ class Times:
 
 
 def offsets_of(messages: list[Message]) -> Int64s:
-    """Offsets as told; -1 for failed sends, and for acks without one (a duplicate that the broker recognised)."""
+    """Offsets as reported; -1 for failed sends, and for acks without an offset (a duplicate that the broker knows)."""
     reported = [message.offset() for message in messages]
     if None in reported:
         reported = [NONE if offset is None else offset for offset in reported]
@@ -49,16 +49,16 @@ def offsets_of(messages: list[Message]) -> Int64s:
 
 
 def only_reported(offsets: Int64s) -> Int64s:
-    """Offsets of one partition in the order of delivery, without those that no broker told.
+    """Offsets of one partition in the order of delivery, with -1 for those that librdkafka made up.
 
-    librdkafka counts on from the base offset of an answer, record by record. When that is -1 (a duplicate that the
-    broker recognised and no longer knows the place of) it reports -1, 0, 1, 2, ... for the batch: only the first of
-    these shows that it is none. An offset too many is taken away where a batch that was told happens to go on counting.
+    librdkafka adds 0, 1, 2, ... to the base offset of an answer. If that is -1 (a duplicate whose offset the broker no
+    longer knows), it reports -1, 0, 1, 2, ... for the batch, and only the first of these is visibly no offset. This
+    removes too many offsets if the next batch really starts where that count ends.
     """
     if not len(offsets) or offsets.min() >= 0:
         return offsets
     at = np.arange(len(offsets))
-    untold = np.maximum.accumulate(np.where(offsets < 0, at, -1))  # the last offset that was not told
-    counted = (untold >= 0) & ((offsets == at - untold - 1) | (offsets < 0))
-    stopped = np.maximum.accumulate(np.where(counted, -1, at))  # the last offset that does not count on from it
-    return np.where(counted & (stopped < untold), NONE, offsets)
+    missing = np.maximum.accumulate(np.where(offsets < 0, at, -1))  # index of the last report without an offset
+    counted = (missing >= 0) & ((offsets == at - missing - 1) | (offsets < 0))
+    real = np.maximum.accumulate(np.where(counted, -1, at))  # index of the last offset that does not continue the count
+    return np.where(counted & (real < missing), NONE, offsets)

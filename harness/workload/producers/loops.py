@@ -1,4 +1,4 @@
-"""Threads that drive producers: load that runs by itself, and bursts that a step asks for."""
+"""Threads that drive producers: steady load, and bursts that a step asks for."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.workload.load_thread import LoadThread
 from harness.workload.meters import Place
-from harness.workload.producers.pacing import Pace
+from harness.workload.pacing import Pace
 from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally
-from harness.workload.worker import Worker
 
 _TICK_S: Final = 0.05
-# Within this time a paced producer visits every partition once. Each visit is a produce request of its own on every
-# replica, so shorter rounds cost a small machine's brokers more than the records themselves.
+# Within this time a paced producer sends to every partition once. Each time is a produce request of its own and a fetch
+# by every follower; with shorter rounds these cost the brokers of a small machine more than the records.
 ROUND_S: Final = 0.2
 _CLOSE_FATAL_S: Final = 5.0
 
 
-class ProducerLoop(Worker):
+class ProducerLoop(LoadThread):
     """One thread that owns one producer."""
 
     def __init__(self, producer: RecordingProducer, close_s: float) -> None:
         super().__init__("producer", producer.spec.name)
         self.producer = producer
         self.name = producer.spec.name
-        self.fatal: list[str] = []  # errors after which a client could not go on
+        self.fatal: list[str] = []  # fatal errors, after each of which the client was replaced
         self._close_s = close_s
 
     @property
     def incarnations(self) -> int:
-        """How many clients it has had."""
+        """How many clients it has had, one after another."""
         return self.producer.incarnations
 
     def _live(self) -> None:
@@ -42,10 +42,10 @@ class ProducerLoop(Worker):
 
     @abstractmethod
     def _run(self) -> None:
-        """Sends until it is told to stop."""
+        """Sends until `_stopping` is set."""
 
     def _renew_if_fatal(self) -> None:
-        """A client that met a fatal error sends nothing more: a new one opens new streams, and the load goes on."""
+        """Replaces a client after a fatal error, when it sends nothing more; the new one opens new streams."""
         if self.producer.fatal is not None:
             self.fatal.append(self.producer.fatal)
             self.producer.close(_CLOSE_FATAL_S)
@@ -53,7 +53,7 @@ class ProducerLoop(Worker):
 
 
 class SteadyLoop(ProducerLoop):
-    """Sends to all partitions in turn, flat out or at the rate of its producer."""
+    """Sends to all partitions in turn, as fast as possible or at the rate of its producer."""
 
     def _run(self) -> None:
         producer = self.producer
@@ -62,7 +62,7 @@ class SteadyLoop(ProducerLoop):
         while not self._stopping.is_set():
             started_s = time.monotonic()
             producer.renew_if_recreated()
-            producer.take_up()
+            producer.add_partitions()
             places = producer.places
             share = CHUNK if rate is None else max(1, min(CHUNK, round(rate * ROUND_S / len(places))))
             taken = 0
@@ -78,7 +78,7 @@ class SteadyLoop(ProducerLoop):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurstResult:
-    """What became of a burst. `unknown` includes what was not reported by the deadline; offsets are of acks."""
+    """Outcomes of a burst. `unknown` includes sends not reported by the deadline; the offsets are acked ones."""
 
     acked: int
     unknown: int
@@ -88,7 +88,7 @@ class BurstResult:
 
     @classmethod
     def of(cls, tally: Tally, records: int) -> BurstResult:
-        """Of `records` that were asked for, of which the tally has what was queued in time."""
+        """The result for `records` that were asked for; the tally counts those that were queued in time."""
         return cls(
             acked=tally.acked,
             unknown=records - tally.acked - tally.refused,
@@ -108,14 +108,14 @@ class _Burst:
 
 
 class BurstLoop(ProducerLoop):
-    """Sends only what `burst` asks for, one burst at a time."""
+    """Sends the records that `burst` asks for, one burst at a time."""
 
     def __init__(self, producer: RecordingProducer, close_s: float) -> None:
         super().__init__(producer, close_s)
         self._asked: queue.SimpleQueue[_Burst] = queue.SimpleQueue()
 
     def burst(self, place: Place, records: int, deadline_s: float) -> BurstResult:
-        """Sends `records` records to one partition and waits up to `deadline_s` for their outcomes; from any thread."""
+        """Sends `records` to one partition and waits up to `deadline_s` for their outcomes. From any thread."""
         asked = _Burst(place, records, time.monotonic() + deadline_s)
         self._asked.put(asked)
         asked.done.wait(deadline_s + 5.0)

@@ -1,4 +1,4 @@
-"""A producer that keeps the ledger: every attempted record, its outcome, its offset, its times."""
+"""A producer that writes the ledger: every attempted record with its outcome, its offset and its times."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters, Place
 from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
-from harness.workload.producers.enqueue import QUEUE_FULL, Handed, error_of, hand_over, messages_of
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
 from harness.workload.records.keys import Keys
-from harness.workload.records.payload import Int64s, Payloads, heads_of
+from harness.workload.records.payload import NULL, SELF, WHOLE, Int8s, Int64s, Payloads, headers_of, heads_of
 from harness.workload.records.value_shapes import Forms
 from harness.workload.settings import CLIENT_NAME, is_idempotent, may_retry, producer_settings
 
 CHUNK: Final = 1000
 METADATA_S: Final = 1.0
 PURGE_S: Final = 2.0
+PARTITION_UA: Final = -1
+QUEUE_FULL: Final = "_QUEUE_FULL"
+
+Report = Callable[[KafkaError | None, Message], None]
+Record = dict[str, Any]  # the arguments of one `produce`; the client adds `_error` when it does not take it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where load goes: a topic as it stands on the cluster."""
+    """A topic as it is now on the cluster."""
 
     topic: str
     topic_id: str
@@ -46,8 +50,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerContext:
-    """What all producers of a run share, and the tables that one of them writes. java: the release's own clients, where
-    it is one."""
+    """The context of a producer: what it shares with all producers of the run, and its own tables.
+
+    `java`: the release's own clients, if the producer is one of them; None for librdkafka.
+    """
 
     bootstrap: str
     targets: Mapping[str, Target]
@@ -63,7 +69,7 @@ class ProducerContext:
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes of the sends that were queued with it."""
+    """Counts outcomes of the sends that were queued with it."""
 
     queued: int = 0
     acked: int = 0
@@ -75,7 +81,7 @@ class Tally:
 
     @property
     def settled(self) -> bool:
-        """Everything that was queued has been reported."""
+        """Whether everything that was queued has been reported."""
         return self.acked + self.refused + self.unknown >= self.queued
 
     def add(self, outcome: Outcome, count: int, offsets: Int64s) -> None:
@@ -88,10 +94,10 @@ class Tally:
 
 
 class RecordingProducer:
-    """One producer of a scenario through all its incarnations. Belongs to one thread.
+    """One producer of a scenario through all its incarnations, each with a new client. Belongs to one thread.
 
-    Delivery reports come through one shared callback that only keeps the messages; after each poll they are
-    decoded together: the prefix of a value names its stream and sequence, so nothing depends on the order of reports.
+    One callback takes all delivery reports and only stores the messages; after each poll they are decoded together. The
+    prefix of a value contains its stream and sequence, so nothing depends on the order of reports.
     """
 
     def __init__(self, spec: Producer, context: ProducerContext) -> None:
@@ -109,39 +115,39 @@ class RecordingProducer:
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
-        way_in = producer_settings(spec, context.bootstrap, f"{spec.name}-{context.run:x}")
-        self._settings = {**context.access.settings, **way_in}
+        own = producer_settings(spec, context.bootstrap, f"{spec.name}-{context.run:x}")
+        self._settings = {**context.access.settings, **own}
         self._reservations = Reservations(context.reservations, self._identity())
         self.open()
 
     def open(self) -> None:
-        """Starts a new incarnation: a new client, and new streams as they are needed."""
+        """Starts a new incarnation: a new client, and new streams when they are needed."""
         self.incarnations += 1
         self.fatal = None
-        self._topic_ids = self._reported_ids()
+        self._topic_ids = self._current_ids()
         self._streams: dict[Place, Stream] = {}
         self._by_number: dict[int, Stream] = {}
         self.client = self._client()
 
     def _client(self) -> Any:
-        """A new one; the one kind has the methods of the other."""
+        """A new client: librdkafka's, or a Java client with the same methods."""
         if self.context.java is not None:
-            who, meters = f"{self.spec.name}/{self.incarnations}", self.context.meters
-            return JavaProducer(self.context.java, self._settings, lambda total: meters.retried(who, total))
+            name, meters = f"{self.spec.name}/{self.incarnations}", self.context.meters
+            return JavaProducer(self.context.java, self._settings, lambda total: meters.retried(name, total))
         return confluent_kafka.Producer(
             self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
         )
 
-    def _reported_ids(self) -> dict[str, str]:
+    def _current_ids(self) -> dict[str, str]:
         return {topic: self.context.targets[topic].topic_id for topic in self.spec.topics}
 
     def renew_if_recreated(self) -> None:
-        """Ends this incarnation when one of its topics was deleted and made anew, and starts one for the new topic.
+        """Starts a new incarnation when one of its topics was deleted and recreated.
 
-        Clients name topics by their names, so what is underway may have reached either one. Its streams stay those of
-        the old topic, and nothing of it is sent again.
+        Produce requests name topics by their names, so records in flight may reach either topic. Their streams stay
+        streams of the old topic, and none of them is sent again.
         """
-        if self._reported_ids() != self._topic_ids:
+        if self._current_ids() != self._topic_ids:
             self.client.purge()
             self.close(PURGE_S)
             self.open()
@@ -151,29 +157,30 @@ class RecordingProducer:
         """All partitions that this producer writes to."""
         return [(t, p) for t, partitions in self._partitions.items() for p in range(partitions)]
 
-    def take_up(self) -> None:
-        """Writes to partitions that were added meanwhile, too, as soon as this client knows of them.
+    def add_partitions(self) -> None:
+        """Also writes to partitions that were added to a topic, as soon as the metadata of this client has them.
 
-        Before that it would refuse them by itself. Keys are spread anew: which of them a partition gets has changed.
+        Before that the client would reject records for them. The keys of every partition change with the partition
+        count.
         """
         for topic, known in self._partitions.items():
             wanted = self.context.targets[topic].partitions
-            if wanted == known or self._reported_partitions(topic) < wanted:
+            if wanted == known or self._partitions_in_metadata(topic) < wanted:
                 continue
             self._partitions[topic] = wanted
             if self.spec.keyed:
                 self._keys[topic] = Keys(wanted, self.spec.partitioner)
 
-    def _reported_partitions(self, topic: str) -> int:
+    def _partitions_in_metadata(self, topic: str) -> int:
         try:
             return len(self.client.list_topics(topic, timeout=METADATA_S).topics[topic].partitions)
         except KafkaException:
-            return 0  # it is asked again
+            return 0  # the next call of `add_partitions` asks again
 
     def queue(self, place: Place, count: int, *, txn_id: int = NO_TXN, tally: Tally | None = None) -> int:
-        """Hands up to `count` records to the client and returns how many it took. Never sends a sequence twice."""
+        """Puts up to `count` records into the client's queue and returns how many. No sequence is ever queued twice."""
         if place[1] >= self._partitions[place[0]]:
-            self.take_up()
+            self.add_partitions()
             if place[1] >= self._partitions[place[0]]:
                 return 0
         stream = self._streams.get(place) or self._new_stream(place)
@@ -182,14 +189,14 @@ class RecordingProducer:
             return 0
         first = stream.next_seq
         self._reservations.cover(stream, first + count)
-        messages, hashes = self._messages(stream, first, count)
+        messages, hashes = self._records(stream, first, count)
         if tally is not None:
             tally.first_seqs.setdefault(stream.number, first)
         self._tally = tally
         called_ns = now_ns()
         stream.opened(first, count, called_ns, txn_id, hashes)
         stream.next_seq += count
-        taken = hand_over(self.client, self.spec, place, messages, self._delivered)
+        taken = enqueue(self.client, self.spec, place, messages, self._delivered)
         if taken < count:
             self._not_queued(stream, first, messages)
         if tally is not None:
@@ -201,11 +208,11 @@ class RecordingProducer:
         self._serve(self.client.poll, timeout_s)
 
     def flush(self, deadline_s: float) -> bool:
-        """Waits until everything queued is reported; False when `deadline_s` ran out first, or on a fatal error."""
+        """Waits until everything queued is reported; False after `deadline_s` without that, or on a fatal error."""
         return self._serve(self.client.flush, deadline_s) == 0
 
     def _serve(self, call: Callable[[float], int], timeout_s: float) -> int | None:
-        """A call that runs callbacks. The client raises a fatal error out of it in place of calling `error_cb`."""
+        """A call that runs callbacks. The client raises a fatal error from it and does not call `error_cb`."""
         try:
             return call(timeout_s)
         except KafkaException as failure:
@@ -217,7 +224,7 @@ class RecordingProducer:
             self.record()
 
     def record(self) -> None:
-        """Writes what the callbacks have collected. The time of a report is that of the poll it came with."""
+        """Writes the reports that the callback has stored. The time of a report is that of the poll that brought it."""
         returned_ns = now_ns()
         if self._acked:
             messages, self._acked = self._acked, []
@@ -232,34 +239,34 @@ class RecordingProducer:
                 self._write(messages, name, returned_ns)
 
     def close(self, deadline_s: float) -> None:
-        """Ends this incarnation within `deadline_s` seconds and a little; what is never reported is unknown."""
+        """Ends this incarnation within `deadline_s` and 2 s for a purge; sends without a report are unknown."""
         if not self.flush(deadline_s):
             self.client.purge()
             self.flush(2.0)
         self.abandon()
 
     def abandon(self) -> None:
-        """Gives the incarnation up without asking its client anything more."""
+        """Ends this incarnation without any further call of its client, which may hang."""
         returned_ns = now_ns()
         for stream in self._by_number.values():
             sequences = stream.unreported()
             if len(sequences):
                 self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
         if isinstance(self.client, JavaProducer):
-            self.client.let_go()
+            self.client.discard()
 
-    def let_go(self, client: confluent_kafka.Producer) -> None:
-        """Goes on with another client than the one that it had meanwhile, whose end is nobody's concern."""
+    def return_to(self, client: Any) -> None:
+        """Continues with its own client after another one (a zombie's) was used; new records get new streams."""
         self.client, self.fatal = client, None
         self._streams = {}
 
-    def _messages(self, stream: Stream, first: int, count: int) -> tuple[list[Handed], Int64s | None]:
+    def _records(self, stream: Stream, first: int, count: int) -> tuple[list[Record], Int64s | None]:
         topic, partition = stream.topic, stream.partition
         keys, hashes = self._keys[topic].of(partition, first, count) if topic in self._keys else (None, None)
         sequences = np.arange(first, first + count)
         forms, sizes = self._forms.of(stream.number, sequences), self._forms.sizes(stream.number, sequences)
         values = self._payloads.build(stream.number, first, count, topic, partition, hashes, forms, sizes)
-        return messages_of(values, keys, headed=self.spec.headers, forms=forms), hashes
+        return records_of(values, keys, headed=self.spec.headers, forms=forms), hashes
 
     def _new_stream(self, place: Place) -> Stream:
         topic, partition = place
@@ -272,12 +279,12 @@ class RecordingProducer:
         self._streams[place] = self._by_number[stream.number] = stream
         return stream
 
-    def _not_queued(self, stream: Stream, first: int, messages: Sequence[Handed]) -> None:
-        """What the client turned down was never queued: refused, or, as a full queue's tail, not attempted yet."""
+    def _not_queued(self, stream: Stream, first: int, messages: Sequence[Record]) -> None:
+        """Handles records that the client rejected: refused, or, after the queue was full, not attempted yet."""
         end = len(messages)
         while end and error_of(messages[end - 1]) == QUEUE_FULL:
             end -= 1
-        stream.pending[stream.places(first + end, len(messages) - end)] = False
+        stream.pending[stream.slots(first + end, len(messages) - end)] = False
         stream.next_seq = first + end
         refused: dict[str, list[int]] = defaultdict(list)
         for at, message in enumerate(messages[:end]):
@@ -380,9 +387,9 @@ class RecordingProducer:
         return take
 
     def _sent_again(self, statistics: dict[str, Any]) -> int:
-        """Records transmitted more often than they were queued: a lower bound, since some may never have been sent.
+        """Transmissions minus queued records: a lower bound of retries, since some records may never have been sent.
 
-        librdkafka's own `txretries` leaves produce requests out: their records go back into the partition's queue.
+        librdkafka's own `txretries` does not count produce requests: their records return to the partition's queue.
         """
         sent = {
             (topic, int(partition)): numbers["txmsgs"]
@@ -400,3 +407,63 @@ class RecordingProducer:
             transactional=spec.transactions is not None,
             client=CLIENT_NAME if self.context.java is None else self.context.java.name,
         )
+
+
+def records_of(values: list[bytes], keys: list[bytes] | None, *, headed: bool, forms: Int8s | None) -> list[Record]:
+    """Records for `enqueue`. Where `forms` says null or empty, `values` has the certificate; None: all are whole."""
+    messages: list[Record] = [{"value": value} for value in values]
+    for message, key in zip(messages, keys or (), strict=False):
+        message["key"] = key
+    if headed:
+        for message in messages:
+            message["headers"] = headers_of(message["value"])
+    if forms is not None:
+        for at in (forms != WHOLE).nonzero()[0].tolist():
+            bare = None if forms[at] == NULL else b""
+            messages[at] |= {"value": bare, "headers": [(SELF, values[at])]}
+    return messages
+
+
+def enqueue(
+    client: confluent_kafka.Producer, spec: Producer, place: Place, messages: list[Record], report: Report
+) -> int:
+    """Puts records into the client's queue: as one batch, or one by one if they have headers or timestamps.
+
+    Returns how many the client took; `error_of` says why it rejected a record.
+    """
+    topic = place[0]
+    partition = PARTITION_UA if spec.partitioner else place[1]  # unassigned: the client's own partitioner chooses
+    if not (spec.headers or spec.backdated_s or spec.tombstones or spec.empty):
+        return int(client.produce_batch(topic, messages, partition=partition, on_delivery=report))
+    times: dict[str, Any] = {}
+    if spec.backdated_s:
+        times["timestamp"] = now_ns() // 10**6 - spec.backdated_s * 1000
+    taken = 0
+    for at, message in enumerate(messages):
+        reported = report if message["value"] else _certified(message["headers"][0][1], report)
+        try:
+            client.produce(topic, **message, **times, partition=partition, on_delivery=reported)
+            taken += 1
+        except BufferError:
+            for waiting in messages[at:]:
+                waiting["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+            break
+        except KafkaException as refused:
+            message["_error"] = refused.args[0]
+    return taken
+
+
+def _certified(certificate: bytes, report: Report) -> Report:
+    """Puts the certificate in place of the missing value of a report, since clients report no headers."""
+
+    def reported(error: KafkaError | None, message: Message) -> None:
+        message.set_value(certificate)
+        report(error, message)
+
+    return reported
+
+
+def error_of(message: Record) -> str | None:
+    """The error with which the client rejected a record; None if it took it."""
+    error = message.get("_error")
+    return None if error is None else str(error.name())

@@ -1,4 +1,4 @@
-"""Streams: one producer incarnation on one partition, with sequences that count up from 0 without holes."""
+"""Streams: the records of one producer incarnation on one partition, with sequences from 0 without gaps."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.workload.records.payload import Int64s
 
-# Reserved at a time: one fsync for this many records, and at most this many rows to explain after a crash.
+# Sequences reserved at a time: one fsync for this many records, and at most this many `unknown` rows after a crash.
 RESERVE: Final = 20_000
-# Sends of one stream that may be unreported; a partition without a leader must not eat the whole client's queue.
+# Unreported sends of one stream; a partition without a leader must not fill the whole queue of the client.
 WINDOW: Final = 8192
 NO_TXN: Final = -1
 
 
 class Numbers:
-    """Hands out numbers that are unique in a run; safe from any thread."""
+    """Hands out numbers that are unique in a run; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who writes: the same for all streams of a producer."""
+    """The producer's columns of a reservation, the same for all its streams."""
 
     producer: str
     acks: str
@@ -53,7 +53,7 @@ class Identity:
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """The sends of one stream that are not reported yet, in rings of WINDOW places."""
+    """The sends of one stream that are not reported yet, in ring buffers of WINDOW slots."""
 
     number: int
     topic: str
@@ -66,18 +66,18 @@ class Stream:
     txn_id: Int64s = field(default_factory=lambda: np.full(WINDOW, NO_TXN, np.int64))
     key_hash: Int64s = field(default_factory=lambda: np.zeros(WINDOW, np.int64))
 
-    def places(self, first_seq: int, count: int) -> Int64s:
-        """Where sequences lie in the rings."""
+    def slots(self, first_seq: int, count: int) -> Int64s:
+        """The slots of sequences in the ring buffers."""
         return np.arange(first_seq, first_seq + count) % WINDOW
 
     def room(self, wanted: int) -> int:
-        """How many of the `wanted` next sequences may be queued now: none of their places may still be pending."""
-        taken = np.flatnonzero(self.pending[self.places(self.next_seq, min(wanted, WINDOW))])
+        """How many of the `wanted` next sequences may be queued now: those before the first slot that is pending."""
+        taken = np.flatnonzero(self.pending[self.slots(self.next_seq, min(wanted, WINDOW))])
         return int(taken[0]) if len(taken) else min(wanted, WINDOW)
 
     def opened(self, first_seq: int, count: int, called_ns: int, txn_id: int, hashes: Int64s | None) -> None:
         """Marks sequences as queued at `called_ns`."""
-        at = self.places(first_seq, count)
+        at = self.slots(first_seq, count)
         self.pending[at] = True
         self.called_ns[at] = called_ns
         self.txn_id[at] = txn_id
@@ -85,21 +85,21 @@ class Stream:
             self.key_hash[at] = hashes
 
     def unreported(self) -> Int64s:
-        """Sequences that were queued and never reported."""
+        """Sequences that were queued and are not reported."""
         first = max(0, self.next_seq - WINDOW)
         sequences = np.arange(first, self.next_seq)
         return sequences[self.pending[sequences % WINDOW]]
 
 
 class Reservations:
-    """Puts a range of sequences on disk before any of them is sent: a lost ledger row is `unknown`, never a phantom."""
+    """Writes a range of sequences to disk before any is sent, so that a lost ledger row is `unknown`, not a phantom."""
 
     def __init__(self, table: TableWriter, identity: Identity) -> None:
         self._table = table
         self._identity = identity
 
     def cover(self, stream: Stream, end_seq: int) -> None:
-        """Returns once sequences below `end_seq` are reserved durably."""
+        """Returns once all sequences below `end_seq` are reserved on disk."""
         if end_seq <= stream.reserved_end:
             return
         first, end = stream.reserved_end, max(end_seq, stream.reserved_end + RESERVE)

@@ -1,20 +1,23 @@
-"""Transactional load: commits, aborts, offsets of a group, transactions that stay open while a partition rolls.
+"""Transactional load: commits, aborts, offsets of a group, transactions that stay open while a segment rolls.
 
-Outcomes. `committed` and `aborted` need the coordinator's answer to that very call. A commit that failed in any way is
-`unknown` for good: EndTxn may have been sent, and librdkafka itself notes that the commit may have succeeded where it
-reports an abortable error. So is everything behind a fatal error, a fencing, or a call that never returned.
+Outcomes: `committed` and `aborted` need the coordinator's answer to that very call. A commit that failed in any way
+stays `unknown`: EndTxn may have been sent, and librdkafka documents that the commit may have succeeded when it reports
+an abortable error. A transaction that met a fatal error, a fencing or a call that never returned is `unknown` as well.
 
-Before an abort everything is flushed: librdkafka otherwise gives the sequence numbers of a batch in doubt to the next
-transaction, whose records the broker then takes for duplicates. A transaction with failed sends ends its client, too.
+Everything is flushed before an abort: otherwise librdkafka gives the sequence numbers of a batch without an answer to
+the next transaction, and the broker takes its records for duplicates. The client is also replaced after a
+transaction with failed sends.
 """
 
 from __future__ import annotations
 
+import queue
 import random
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -24,28 +27,32 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import TxnOutcome
 from harness.workload.meters import NONE, Place
-from harness.workload.producers.loops import ROUND_S, ProducerLoop
+from harness.workload.pacing import Pace
+from harness.workload.producers.loops import ROUND_S, BurstResult, ProducerLoop
 from harness.workload.producers.outcomes import outcome_of_offset_commit
-from harness.workload.producers.pacing import Pace
-from harness.workload.producers.recording_producer import CHUNK, RecordingProducer
+from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally
 from harness.workload.settings import consumer_settings
-from harness.workload.watchdog import Hung, Watched
+from harness.workload.timed_calls import CallHung, TimedCalls
 
 _TICK_S: Final = 0.05
-_CALL_S: Final = 5.0  # given to the client
-_HANG_S: Final = 20.0  # beyond this the client is given up
-_END_S: Final = 20.0  # for all tries of one commit or abort
+_CALL_S: Final = 5.0  # the client's own timeout of a call
+_HANG_S: Final = 20.0  # a call that takes longer hangs, and its client is abandoned
+_END_S: Final = 20.0  # for all attempts of one commit or abort
 FLUSH_S: Final = 20.0
 _HOLD_S: Final = 6.0
 _HOLD_SHARE: Final = 0.1
-_FIRST_HELD: Final = 1  # a short run must hold one, too
+_FIRST_HELD: Final = 1  # the second transaction is held, so that a short run has one, too
 _OFFSETS_SHARE: Final = 0.5
 _INIT_S: Final = 60.0
+_MARGIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnPlan:
-    """What one transaction will do; drawn from the seed, so the plan repeats even where brokers do not."""
+    """The plan of one transaction, drawn from the seed: the same seed gives the same plans.
+
+    `hold`: the transaction stays open until one of its partitions has rolled a segment.
+    """
 
     records: int
     places: tuple[Place, ...]
@@ -56,14 +63,17 @@ class TxnPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnTables:
-    """The tables a transactional producer writes beside the ledger."""
+    """The tables that a transactional producer writes besides the ledger."""
 
     transactions: TableWriter
     offset_commits: TableWriter
 
 
 class TransactionLoop(ProducerLoop):
-    """One thread, one transactional id, one transaction after the other. `segment_bytes` by topic, for spans."""
+    """One thread with one transactional id, which runs one transaction after another.
+
+    `segment_bytes` by topic: a held transaction spans a segment roll after that many acked bytes; `spans` counts these.
+    """
 
     def __init__(
         self, producer: RecordingProducer, close_s: float, tables: TxnTables, segment_bytes: dict[str, int]
@@ -74,25 +84,25 @@ class TransactionLoop(ProducerLoop):
         self.outcomes: Counter[str] = Counter()
         self.spans = 0
         self.doubts: list[str] = []
-        self.errors: list[str] = []  # of calls after which a client was given up
-        self.end_error: str | None = None  # of the last end that was refused
+        self.errors: list[str] = []  # of calls after which a client was abandoned
+        self.end_error: str | None = None  # of the last commit or abort that failed
         self._tables = tables
         self._segment_bytes = segment_bytes
         self._random = random.Random(f"{producer.context.seed}/{producer.spec.name}")
         self._pace = Pace(producer.spec.rate_per_s)
-        self._watched = Watched(self.name)
-        self._given_up: list[Any] = []  # clients in a call that hangs: releasing one would hang as well
+        self._timed_calls = TimedCalls(self.name)
+        self._given_up: list[Any] = []  # clients in a call that hangs; kept, since destroying one would hang as well
         self._group: Any = None
         self._drawn = 0
 
     def _run(self) -> None:
         self._initialise()
         while not self._stopping.is_set():
-            if not self._one(self._draw()):
+            if not self._run_one(self._draw()):
                 self._renew()
 
     def _draw(self) -> TxnPlan:
-        self.producer.take_up()
+        self.producer.add_partitions()
         chance, spec, places = self._random, self.spec, self.producer.places
         plan = TxnPlan(
             records=chance.randint(1, max(1, 2 * spec.records - 1)),
@@ -104,7 +114,7 @@ class TransactionLoop(ProducerLoop):
         self._drawn += 1
         return plan
 
-    def _one(self, plan: TxnPlan) -> bool:
+    def _run_one(self, plan: TxnPlan) -> bool:
         """Runs one transaction and writes its row. False when its client must be replaced."""
         txn_id, failed_before = self.producer.context.numbers.transaction(), self.producer.failed_sends
         called_ns = now_ns()
@@ -118,8 +128,8 @@ class TransactionLoop(ProducerLoop):
                 outcome = self._end(commit=whole and not plan.abort)
                 healthy = whole and outcome is not TxnOutcome.UNKNOWN
         except KafkaException:
-            pass  # begin failed, or the client is beyond use: unknown, and a new client
-        except Hung as hung:
+            pass  # begin failed, or the client is unusable: the outcome is unknown, and the client is replaced
+        except CallHung as hung:
             self._give_up(f"a call of the transactional client {self.name} hangs ({hung})")
         self._write(txn_id, outcome, called_ns)
         return healthy
@@ -138,7 +148,7 @@ class TransactionLoop(ProducerLoop):
             due = self._pace.due(CHUNK)
             wanted = min(due, chunk if sent < plan.records else CHUNK)
             if wanted >= least:
-                # Held open: what comes on top of the plan goes to one partition, which rolls the sooner.
+                # Held open: records beyond the plan all go to one partition, so that it rolls sooner.
                 place = plan.places[turn % len(plan.places) if sent < plan.records else 0]
                 taken = self.producer.queue(place, wanted, txn_id=txn_id)
                 self._pace.spent(taken)
@@ -149,39 +159,39 @@ class TransactionLoop(ProducerLoop):
         return self.producer.context.meters.acked_bytes(place)
 
     def _roll_bytes(self, place: Place) -> int:
-        """So many acked bytes surely fill a segment: values are hexadecimal digits, which a codec halves."""
+        """The acked bytes at which a new segment has certainly begun: values are hexadecimal, which a codec halves."""
         shrink = 1 if self.producer.spec.compression == "none" else 3
         return self._bytes(place) + shrink * self._segment_bytes[place[0]]
 
     def _send_offsets(self, plan: TxnPlan, txn_id: int) -> bool:
-        """Adds offsets of the group to the transaction; False when it must be aborted for that."""
+        """Commits offsets of the group in the transaction; False if that failed and the transaction must be aborted."""
         highest = self.producer.context.meters.highest_acked()
         offsets = {place: highest[place] + 1 for place in plan.places if highest.get(place, NONE) > NONE}
-        return self._carry(offsets, txn_id) if offsets else True
+        return self._add_offsets(offsets, txn_id) if offsets else True
 
-    def _carry(self, offsets: Mapping[Place, int], txn_id: int) -> bool:
-        """Adds these offsets to the transaction; False when it must be aborted for that."""
+    def _add_offsets(self, offsets: Mapping[Place, int], txn_id: int) -> bool:
+        """Adds these offsets to the transaction; False if that failed and the transaction must be aborted."""
         parts = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         called_ns, error = now_ns(), None
         send = self.producer.client.send_offsets_to_transaction
         try:
-            self._watched.call(lambda: send(parts, self._group, _CALL_S), _HANG_S)
+            self._timed_calls.call(lambda: send(parts, self._group, _CALL_S), _HANG_S)
         except KafkaException as failure:
             error = failure.args[0].name()
-        except Hung:
+        except CallHung:
             self._write_offsets(offsets, txn_id, called_ns, "_HUNG")
             raise
         self._write_offsets(offsets, txn_id, called_ns, error)
         return error is None
 
     def _end(self, *, commit: bool) -> TxnOutcome:
-        """Commits or aborts, again while the client says that may be done."""
+        """Commits or aborts; repeats the call while the client reports a retriable error."""
         client = self.producer.client
         end = client.commit_transaction if commit else client.abort_transaction
         give_up_at_s = time.monotonic() + _END_S
         while True:
             try:
-                self._watched.call(lambda: end(_CALL_S), _HANG_S)
+                self._timed_calls.call(lambda: end(_CALL_S), _HANG_S)
                 self.producer.record()
                 return TxnOutcome.COMMITTED if commit else TxnOutcome.ABORTED
             except KafkaException as failure:
@@ -191,16 +201,16 @@ class TransactionLoop(ProducerLoop):
                     return TxnOutcome.UNKNOWN
 
     def _initialise(self) -> None:
-        """init_transactions ends whatever an earlier incarnation left open (KIP-98); so it is asked at the end, too."""
+        """Calls init_transactions, which also ends a transaction that an earlier incarnation left open (KIP-98)."""
         if self.spec.offsets_of is not None and self._group is None:
             self._group = self._group_metadata(self.spec.offsets_of)
         give_up_at_s = time.monotonic() + _INIT_S
         while True:
             init = self.producer.client.init_transactions
             try:
-                self._watched.call(partial(init, _CALL_S), _HANG_S)
+                self._timed_calls.call(partial(init, _CALL_S), _HANG_S)
                 return
-            except Hung as hung:
+            except CallHung as hung:
                 self._give_up(f"init_transactions of {self.name} hangs ({hung})")
                 self.producer.open()
             except KafkaException as failure:
@@ -208,7 +218,7 @@ class TransactionLoop(ProducerLoop):
                     raise
                 if not failure.args[0].retriable():
                     self.producer.open()
-                time.sleep(_TICK_S)  # between two tries of a call that has failed at once
+                time.sleep(_TICK_S)  # between two attempts of a call that failed immediately
 
     def _renew(self) -> None:
         if self.producer.client not in self._given_up:
@@ -220,13 +230,13 @@ class TransactionLoop(ProducerLoop):
         self.doubts.append(why)
         self._given_up.append(self.producer.client)
         self.producer.abandon()
-        self._watched = Watched(self.name)
+        self._timed_calls = TimedCalls(self.name)
 
     def _group_metadata(self, group: str) -> Any:
-        """Metadata of a group that nobody joins: its offsets are committed by transactions alone."""
+        """Metadata of a group without members: only transactions commit its offsets."""
         context = self.producer.context
         if context.java is not None:
-            return group  # of which the Java client makes it
+            return group  # the Java client creates the metadata from the name
         settings = consumer_settings(context.bootstrap, f"{self.name}-group", group, "read_committed")
         consumer = Consumer(settings | dict(context.access.settings))
         try:
@@ -247,12 +257,12 @@ class TransactionLoop(ProducerLoop):
         )
 
     def _write_offsets(self, offsets: Mapping[Place, int], txn_id: int, called_ns: int, error: str | None) -> None:
-        """The outcome is that of the call; whether the offsets count is the transaction's outcome."""
+        """Writes rows with the outcome of the call; the transaction's outcome decides whether the offsets count."""
         for place, offset in offsets.items():
             self.write_commit(place, offset, txn_id, called_ns, error)
 
     def write_commit(self, place: Place, offset: int, txn_id: int | None, called_ns: int, error: str | None) -> None:
-        """The row of a commit of an offset, within a transaction or by itself."""
+        """Writes the row of an offset commit, within a transaction or (`txn_id` None) outside of one."""
         self._tables.offset_commits.append(
             {
                 "group": self.spec.offsets_of,
@@ -266,3 +276,84 @@ class TransactionLoop(ProducerLoop):
                 "returned_ns": now_ns(),
             }
         )
+
+
+@dataclass(slots=True)
+class _Order:
+    """A call for the thread that owns the client."""
+
+    do: Callable[[], Any]
+    done: threading.Event = field(default_factory=threading.Event)
+    answer: Any = None
+
+
+class SteppedTransactionLoop(TransactionLoop):
+    """Transactions that steps open, fill and end. A burst opens one if none is open; it stays open until `end`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
+        self._open: tuple[int, int] | None = None  # id of the open transaction, and when its first record was sent
+        self._failed_before = 0
+
+    def burst(self, place: Place, records: int, deadline_s: float) -> BurstResult:
+        """Sends records within the open transaction; waits up to `deadline_s` for their outcomes. From any thread."""
+        tally = Tally()
+        self._order(lambda: self._fill(place, records, time.monotonic() + deadline_s, tally), deadline_s)
+        return BurstResult.of(tally, records)
+
+    def end(self, *, commit: bool, deadline_s: float) -> TxnOutcome:
+        """Commits or aborts the open transaction; UNKNOWN when no answer came by the deadline. From any thread."""
+        return self._order(lambda: self._finish(commit=commit), deadline_s) or TxnOutcome.UNKNOWN
+
+    def _order(self, do: Callable[[], Any], deadline_s: float) -> Any:
+        order = _Order(do)
+        self._orders.put(order)
+        order.done.wait(deadline_s + _MARGIN_S)
+        return order.answer
+
+    def _run(self) -> None:
+        self._initialise()
+        while not self._stopping.is_set():
+            try:
+                order = self._orders.get(timeout=_TICK_S)
+            except queue.Empty:
+                self.producer.poll(0.0)
+                continue
+            try:
+                order.answer = order.do()
+            finally:
+                order.done.set()
+        if self._open is not None:
+            self._finish(commit=False)
+
+    def _fill(self, place: Place, records: int, give_up_at_s: float, tally: Tally) -> None:
+        if self._open is None:
+            self.producer.client.begin_transaction()
+            self._open = (self.producer.context.numbers.transaction(), now_ns())
+            self._failed_before = self.producer.failed_sends
+        txn_id, _ = self._open
+        while time.monotonic() < give_up_at_s and not self._stopping.is_set() and self.producer.fatal is None:
+            if tally.queued < records:
+                self.producer.queue(place, records - tally.queued, txn_id=txn_id, tally=tally)
+            elif tally.settled:
+                return
+            self.producer.poll(_TICK_S)
+
+    def _finish(self, *, commit: bool) -> TxnOutcome:
+        if self._open is None:
+            return TxnOutcome.UNKNOWN
+        (txn_id, called_ns), self._open = self._open, None
+        outcome = TxnOutcome.UNKNOWN
+        try:
+            whole = self.producer.flush(_MARGIN_S) and self.producer.failed_sends == self._failed_before
+            if self.producer.fatal is None:
+                outcome = self._end(commit=commit and whole)
+        except KafkaException:
+            pass  # the client is unusable: the outcome is unknown, and the client is replaced
+        except CallHung as hung:
+            self._give_up(f"a call of the transactional client {self.name} hangs ({hung})")
+        self._write(txn_id, outcome, called_ns)
+        if outcome is TxnOutcome.UNKNOWN and not self._stopping.is_set():
+            self._renew()
+        return outcome

@@ -1,7 +1,7 @@
-"""Keys of keyed producers, by the partition that they belong in: the harness's own choice, or a client's partitioner.
+"""Keys of keyed producers by the partition that they belong to: by the harness's choice, or by a client's partitioner.
 
-A stream is of one partition, so a sequence is given a key that belongs there. Where the client chooses, it is asked for
-no partition, and what it chose shows where the record is found: `misrouted` if not there.
+A stream belongs to one partition, so each of its sequences gets a key of that partition. With a client's partitioner
+the record is sent without a partition; if it is found in another partition than its stream's, that is `misrouted`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BITS: Final = 0xFFFFFFFF
 
 
 def murmur2(key: bytes) -> int:
-    """The hash that Java's producer goes by (org.apache.kafka.common.utils.Utils.murmur2), as an unsigned number."""
+    """The hash of the Java producer (org.apache.kafka.common.utils.Utils.murmur2), as an unsigned number."""
     h, whole = _SEED ^ len(key), len(key) & ~3
     for at in range(0, whole, 4):
         k = int.from_bytes(key[at : at + 4], "little") * _M & _BITS
@@ -37,8 +37,8 @@ def _of_java(key: bytes) -> int:
     return murmur2(key) & 0x7FFFFFFF
 
 
-# By librdkafka's names of its partitioners. "" = the harness's own choice.
-PLACED_BY: Final[dict[str, Callable[[bytes], int]]] = {
+# The hash of each of librdkafka's partitioners. "" = the harness's own choice.
+HASH_OF: Final[dict[str, Callable[[bytes], int]]] = {
     "": zlib.crc32,
     "consistent": zlib.crc32,
     "consistent_random": zlib.crc32,
@@ -48,15 +48,15 @@ PLACED_BY: Final[dict[str, Callable[[bytes], int]]] = {
 
 
 class Keys:
-    """Keys by partition: a partitioner's hash of the key, modulo the partitions."""
+    """Keys by partition: a key's partition is its hash modulo the number of partitions."""
 
     def __init__(self, partitions: int, partitioner: str = "") -> None:
-        placed_by = PLACED_BY[partitioner]
+        hash_of = HASH_OF[partitioner]
         self._keys: list[list[bytes]] = [[] for _ in repeat(None, partitions)]
         number, missing = 0, partitions * _KEYS_PER_PARTITION
         while missing:
             key = b"key-%d" % number
-            bucket = self._keys[placed_by(key) % partitions]
+            bucket = self._keys[hash_of(key) % partitions]
             if len(bucket) < _KEYS_PER_PARTITION:
                 bucket.append(key)
                 missing -= 1

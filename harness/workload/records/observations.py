@@ -17,12 +17,12 @@ from harness.workload.records.payload import decode
 
 POLL_RECORDS: Final = 5000
 
-# Messages are taken apart by C functions mapped over a poll: a third of what a comprehension costs.
+# C functions mapped over a poll decode messages at a third of the cost of a comprehension.
 _TIME: Final = itemgetter(1)
 
 
 class Observer:
-    """Writes what one reader saw. `session` of a partition rises whenever its reader may have jumped."""
+    """Writes the records that one reader got. A partition's `session` rises whenever its reader may have jumped."""
 
     def __init__(
         self,
@@ -50,27 +50,27 @@ class Observer:
         self._farthest: dict[Place, int] = defaultdict(int)
         self._live = kind == "live"
 
-    def rename(self, topic: str, topic_id: str) -> None:
-        """From now on the name means another topic, which nobody has read yet."""
+    def start_new_topic(self, topic: str, topic_id: str) -> None:
+        """From now on the name means a recreated topic, which is read from its start."""
         self._topic_ids[topic] = topic_id
         for place in [place for place in self.next_offset if place[0] == topic]:
             del self.next_offset[place]
             self._farthest.pop(place, None)
 
     def new_session(self, places: Sequence[Place]) -> int:
-        """From now on these partitions are read from a place of their own. The number of the session."""
+        """Starts a session for partitions, at a new position of their reader; returns its number."""
         self._session_last += 1
         self._sessions |= dict.fromkeys(places, self._session_last)
         return self._session_last
 
     def observe(self, messages: list[Message]) -> None:
-        """Writes the rows of one poll, grouped by partition; messages must carry no error."""
+        """Writes the rows of one poll, grouped by partition; no message may be an error."""
         if not messages:
             return
         self._poll += 1
         given_ns = now_ns()
         count = len(messages)
-        of: Any = type(messages[0])  # of librdkafka's client, or of the Java client
+        of: Any = type(messages[0])  # a message of librdkafka, or of the Java client
         offsets = np.fromiter(map(of.offset, messages), np.int64, count)
         times = np.fromiter(map(_TIME, map(of.timestamp, messages)), np.int64, count)
         epochs = list(map(of.leader_epoch, messages))
@@ -102,7 +102,7 @@ class Observer:
         self.seen += count
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, slice]]:
-        """Records of one partition in a row: the client hands out a fetched batch at a time, so runs are long."""
+        """Runs of records of one partition; they are long, since the client returns whole fetched batches."""
         of: Any = type(messages[0])
         partitions = np.fromiter(map(of.partition, messages), np.int64, len(messages))
         topics = np.fromiter(map(self._codes.__getitem__, map(of.topic, messages)), np.int64, len(messages))

@@ -1,9 +1,9 @@
-"""Values that certify themselves: what was sent, by whom, to where, and that every byte of it came back.
+"""Self-checking values: each shows its stream and sequence, its topic and partition, and that every byte came back.
 
-A value is a fixed-width prefix, a body, and the CRC-32 (little-endian) of both. A CRC followed by itself leaves a
-constant, so `crc32(value) == INTACT` holds for each intact value in zlib, Spark and DuckDB alike, without parsing.
-A record whose value is null or empty bears its certificate in a header: a value without a body, whose magic says which.
-Values are built a chunk and decoded a poll at a time, as arrays.
+A value is a fixed-width prefix, a body, and the CRC-32 (little-endian) of both. The CRC of data followed by its own CRC
+is a constant, so `crc32(value) == INTACT` holds for each intact value in zlib, Spark and DuckDB, without parsing.
+A record whose value is null or empty has a certificate in a header: a value without a body, whose magic says which one
+it stands for. Values are built in chunks and decoded one poll at a time, as arrays.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Int8s = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
 MAGIC: Final = b"DUR1"
-MAGIC_OF_HEADED: Final = b"DUR2"  # of a value whose record has headers
-MAGIC_OF_EMPTY: Final = b"DUR3"  # of the certificate of an empty value
-MAGIC_OF_NULL: Final = b"DUR4"  # and of none
+MAGIC_OF_HEADED: Final = b"DUR2"  # the value of a record with headers
+MAGIC_OF_EMPTY: Final = b"DUR3"  # the certificate of an empty value
+MAGIC_OF_NULL: Final = b"DUR4"  # the certificate of a null value
 WHOLE, EMPTY, NULL = 0, 1, 2  # forms of a value
-SELF: Final = "self"  # the one header of a record without a whole value: its certificate
+SELF: Final = "self"  # the only header of a record with an empty or null value: its certificate
 INTACT: Final = 558161692
 PREFIX: Final = np.dtype(
     [
@@ -54,14 +54,14 @@ _POOL_BYTES: Final = 1 << 17
 
 
 def tag_of(topic: str) -> int:
-    """What the prefix carries of a topic's name."""
+    """The hash of a topic's name in the prefix."""
     return zlib.crc32(topic.encode())
 
 
 class Payloads:
     """Builds values of `value_bytes` bytes (at least 40) for one run.
 
-    Bodies are windows into a pool of hexadecimal digits: they differ from record to record, and halve under any codec.
+    Bodies are windows into a pool of hexadecimal digits: they differ between records, and any codec halves them.
     """
 
     def __init__(self, run: int, value_bytes: int, seed: int, *, headed: bool = False) -> None:
@@ -82,10 +82,10 @@ class Payloads:
         forms: Int8s | None = None,
         sizes: Int64s | None = None,
     ) -> list[bytes]:
-        """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, none = unkeyed.
+        """`count` values in sequence order; `key_hashes` are the CRC-32 of their keys, None = no keys.
 
-        `forms`: of those that are not whole the certificate comes; None: all are. `sizes`: of each value, in bytes, at
-        most `value_bytes`; None: that for all.
+        `forms`: where a form is not WHOLE, the certificate is returned; None = all are WHOLE. `sizes`: bytes of each
+        value, at most `value_bytes`; None = `value_bytes` for all.
         """
         heads = np.zeros(count, PREFIX)
         heads["magic"] = self._magic
@@ -114,24 +114,21 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_of(value: bytes) -> Headers:
-    """Those of a record with this value, one of them without any."""
+    """The headers of a record with this value; one of them has the value null."""
     return [("crc", value[-4:]), ("stream", value[12:16]), ("nothing", None)]
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A poll's values as arrays. `stream` and `seq` are -1 where magic or run say the value is not ours.
+    """A poll's values as arrays. `stream` and `seq` are -1 where magic or run show that it is not a value of this run.
 
-    `intact` is the payload's own check: CRC, magic, run, key, headers. Where a value lay is checked by comparing
-    `topic_tag` and `partition` with where it was read; that is another promise (`misrouted`).
+    `intact`: CRC, magic, run, key and headers are right. It does not compare the topic and the partition with those of
+    the read: a record in the wrong place is another finding (`misrouted`), which the ledger decides.
     """
 
     stream: Int32s
     seq: Int64s
     intact: Bools
-    key_hash: Int64s
-    topic_tag: npt.NDArray[np.uint32]
-    partition: Int32s
 
 
 def decode(
@@ -140,7 +137,7 @@ def decode(
     run: int,
     headers: Sequence[Headers | None] | None = None,
 ) -> Decoded:
-    """Decodes one poll; `headers` None: no record has any. A missing or short value is undecodable, never an error."""
+    """Decodes one poll; `headers` None = no record has any. A missing or short value is undecodable, not an error."""
     count = len(values)
     whole, forms = _certified(values, headers)
     sums = np.fromiter(map(zlib.crc32, whole), np.uint32, count)
@@ -153,24 +150,21 @@ def decode(
     ours = known & (heads["run"] == np.uint64(run)) & (lengths >= VALUE_BYTES_MIN)
     intact = ours & (sums == INTACT) & (_hashes(keys) == heads["key_hash"])
     if forms is None:
-        intact &= (headed | (heads["magic"] == _MAGIC_WORD)) & _bear(headers, headed, whole)
+        intact &= (headed | (heads["magic"] == _MAGIC_WORD)) & _right_headers(headers, headed, whole)
     else:
-        bears = _bear(headers, headed, whole) | (forms != WHOLE)
-        intact &= bears & ((headed & (forms == WHOLE)) | (heads["magic"] == _WORDS[forms]))
+        right = _right_headers(headers, headed, whole) | (forms != WHOLE)
+        intact &= right & ((headed & (forms == WHOLE)) | (heads["magic"] == _WORDS[forms]))
     return Decoded(
         stream=np.where(ours, heads["stream"], UNDECODABLE).astype(np.int32),
         seq=np.where(ours, heads["seq"].astype(np.int64), UNDECODABLE),
         intact=intact,
-        key_hash=heads["key_hash"].astype(np.int64),
-        topic_tag=heads["topic_tag"],
-        partition=heads["partition"].astype(np.int32),
     )
 
 
 def _certified(
     values: Sequence[bytes | None], headers: Sequence[Headers | None] | None
 ) -> tuple[Sequence[bytes], Int8s | None]:
-    """Values, in place of one that is null or empty its certificate; with their forms, None = all are whole."""
+    """Values, with certificates in place of null and empty ones; and their forms, None = all are WHOLE."""
     if all(values):
         return values, None  # type: ignore[return-value]
     forms = (WHOLE if value else NULL if value is None else EMPTY for value in values)
@@ -185,7 +179,7 @@ def _certificate(headers: Headers | None) -> bytes:
 
 
 def heads_of(values: Iterable[bytes | None]) -> npt.NDArray[np.void]:
-    """The prefixes of values that are long enough, unchecked: a client's report returns what this process built."""
+    """The prefixes of values. No length check: a client's report returns a value that this process built."""
     return np.frombuffer(b"".join(map(_HEAD, values)), PREFIX)
 
 
@@ -195,8 +189,8 @@ def _hashes(keys: Sequence[bytes | None]) -> npt.NDArray[np.uint32]:
     return np.fromiter((zlib.crc32(key) if key else 0 for key in keys), np.uint32, len(keys))
 
 
-def _bear(headers: Sequence[Headers | None] | None, headed: Bools, values: Sequence[bytes]) -> Bools:
-    """Whether each record has the headers that it was sent with, or none where it was sent without."""
+def _right_headers(headers: Sequence[Headers | None] | None, headed: Bools, values: Sequence[bytes]) -> Bools:
+    """Whether each record has exactly the headers with which it was sent, or none if it was sent without."""
     if headers is None or not any(headers):
         return ~headed
     right = (

@@ -1,7 +1,7 @@
-"""What value a sequence of a stream has: of which size, empty, or null (a tombstone of its key).
+"""The shape of the value of each sequence: its size, or empty, or null (a tombstone of its key).
 
-It follows from the sequence alone, so that nobody has to remember it: multiples of the golden ratio, without their
-whole part, are spread evenly, among the sequences of one key as well.
+It is computed from stream and sequence, so nothing has to store it. The fractional parts of multiples of the golden
+ratio are spread evenly, also among the sequences of one key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ assert tuple(_WORDS.values()) == VALUE_FORMS
 
 
 class Forms:
-    """Of the values of one producer."""
+    """The shapes of the values of one producer."""
 
     def __init__(self, spec: Producer) -> None:
         self._nulls = spec.tombstones
@@ -29,19 +29,19 @@ class Forms:
         self._sizes = np.array(spec.sizes or (spec.value_bytes,), np.int64)
 
     def of(self, stream: int, sequences: Int64s) -> Int8s | None:
-        """WHOLE, EMPTY or NULL for each sequence; None: every value is whole."""
+        """WHOLE, EMPTY or NULL for each sequence; None = all are WHOLE."""
         if not self._bare:
             return None
         turn = _turns(stream, sequences)
         return np.select([turn < self._nulls, turn < self._bare], [NULL, EMPTY], WHOLE).astype(np.int8)
 
     def words(self, stream: int, sequences: Int64s) -> list[str | None] | None:
-        """What the ledger says of the values; None: each is one."""
+        """The ledger's column `value`: "null", "empty" or None for each sequence; None = all are WHOLE."""
         forms = self.of(stream, sequences)
         return None if forms is None else [_WORDS.get(form) for form in forms.tolist()]
 
     def sizes(self, stream: int, sequences: Int64s) -> Int64s | None:
-        """Bytes of each value that is whole; None: all have one size."""
+        """Bytes of each value that is WHOLE; None = all have one size."""
         if len(self._sizes) == 1:
             return None
         share = (_turns(stream, sequences) - self._bare) / max(1 - self._bare, 1e-9)
@@ -49,6 +49,6 @@ class Forms:
 
 
 def _turns(stream: int, sequences: Int64s) -> npt.NDArray[np.float64]:
-    """A number of [0, 1) for each sequence."""
+    """A number in [0, 1) for each sequence."""
     multiples = (sequences + 31 * stream + 1).astype(np.float64) * _GOLDEN
     return multiples - np.floor(multiples)

@@ -1,4 +1,4 @@
-"""What an admin does on real brokers, what every node says of it then, and what becomes of it without a quorum."""
+"""Operations of an admin on real brokers, the answers of every node afterwards, and outcomes without a quorum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEC = Admin(name="ops", entities=8, rate_per_s=20)
 SHAPE = ClusterShape(controllers=3, config=dict(AUTHORIZER))
 SCENARIO = Scenario(name="s", title="", property="", shape=SHAPE, admin=(SPEC,))
 TOPIC = MetadataEntity(Sort.TOPIC, "ops-topic-3")
-TOLD_BY_ALL = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
+ON_CONTROLLERS_TOO = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
@@ -38,7 +38,7 @@ def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
-    """With the standing topics there, and nothing of an admin's left behind."""
+    """An admin client; creates the standing topics, and deletes afterwards whatever an admin has created."""
     with broker_state.observer(cluster) as view:
         view.create_topics(standing_topics(SPEC))
         yield view
@@ -48,8 +48,8 @@ def admin(cluster: Cluster) -> Iterator[AdminView]:
         assert not [seen for seen in view.entities(SPEC) if seen.value is not None]
 
 
-def told_of(admin: AdminView, metadata_entity: MetadataEntity, value: str | None) -> list[Seen]:
-    """What is told of a thing once everybody who tells of it tells this value."""
+def rows_of(admin: AdminView, metadata_entity: MetadataEntity, value: str | None) -> list[Seen]:
+    """The rows of an entity, once every node that reports it reports this value."""
     return wait_for(
         lambda: [seen for seen in admin.entities(SPEC) if seen.metadata_entity == metadata_entity],
         until=lambda rows: bool(rows) and {row.value for row in rows} == {value},
@@ -59,7 +59,7 @@ def told_of(admin: AdminView, metadata_entity: MetadataEntity, value: str | None
 
 
 @pytest.mark.parametrize(
-    ("thing", "steps"),
+    ("metadata_entity", "steps"),
     [
         (TOPIC, [(Did.CREATE_TOPIC, "1000000007"), (Did.DELETE_TOPIC, None), (Did.CREATE_TOPIC, "1000000008")]),
         (
@@ -79,27 +79,29 @@ def told_of(admin: AdminView, metadata_entity: MetadataEntity, value: str | None
     ],
     ids=lambda value: value.sort.value if isinstance(value, MetadataEntity) else "",
 )
-def test_every_node_tells_what_was_done(
+def test_every_node_reports_each_operation(
     admin: AdminView, cluster: Cluster, metadata_entity: MetadataEntity, steps: list[tuple[Did, str | None]]
 ) -> None:
-    everybody = {*cluster.brokers, *(cluster.controllers if metadata_entity.sort in TOLD_BY_ALL else ())}
-    assert {seen.node for seen in admin.entities(SPEC) if seen.metadata_entity == metadata_entity} == everybody
+    nodes = {*cluster.brokers, *(cluster.controllers if metadata_entity.sort in ON_CONTROLLERS_TOO else ())}
+    assert {seen.node for seen in admin.entities(SPEC) if seen.metadata_entity == metadata_entity} == nodes
     for did, value in steps:
         admin.carry_out(did, metadata_entity, value)
-        assert {seen.node for seen in told_of(admin, metadata_entity, value)} == everybody
+        assert {seen.node for seen in rows_of(admin, metadata_entity, value)} == nodes
 
 
-def test_a_thing_that_nobody_planned_is_told_of_by_all(admin: AdminView, cluster: Cluster) -> None:
+def test_every_broker_reports_entities_that_no_plan_contains(admin: AdminView, cluster: Cluster) -> None:
     for did, metadata_entity, value in (
         (Did.CREATE_TOPIC, MetadataEntity(Sort.TOPIC, "ops-invented"), "7"),
         (Did.CREATE_ACL, MetadataEntity(Sort.ACL, "ops-invented"), ALLOWED),
         (Did.SET_USER, MetadataEntity(Sort.USER, "ops-invented"), "4096"),
     ):
         admin.carry_out(did, metadata_entity, value)
-        assert {seen.node for seen in told_of(admin, metadata_entity, value)} >= set(cluster.brokers)
+        assert {seen.node for seen in rows_of(admin, metadata_entity, value)} >= set(cluster.brokers)
 
 
-def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Cluster, tmp_path: Path) -> None:
+def test_operations_are_answered_and_every_node_has_a_legal_value(
+    admin: AdminView, cluster: Cluster, tmp_path: Path
+) -> None:
     bundle = BundleWriter(tmp_path / "bundle")
     clear(admin, SCENARIO)
     looks = AdminProbe(admin, SCENARIO, bundle)
@@ -119,16 +121,16 @@ def test_an_admin_is_answered_and_its_looks_agree(admin: AdminView, cluster: Clu
     for seen in admin.entities(SPEC):
         mine = [op for op in operations if op.entity == seen.metadata_entity.text]
         first = {FIRST_PAIR} if seen.metadata_entity.sort is Sort.REPLICAS else {None}
-        if seen.metadata_entity.key != "min.insync.replicas":  # of the standing topics, as they were made
+        if seen.metadata_entity.key != "min.insync.replicas":  # the standing topics are created with it
             assert seen.value in legal(mine, first, seen.asked_ns, seen.at_ns).values
     bundle.close()
     assert list((tmp_path / "bundle" / "admin_views").glob("ops-drained-*.parquet"))
 
 
-def test_without_a_quorum_nothing_is_acknowledged_and_both_fates_are_legal(
+def test_without_a_quorum_an_operation_is_unknown_and_may_be_done_later(
     admin: AdminView, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The brokers go on asking: what timed out is done when the quorum is back."""
+    """The brokers keep retrying: an operation that timed out is executed when the quorum is back."""
     bundle = BundleWriter(tmp_path / "bundle")
     cluster.kill(*cluster.controllers[:2])
     spec = Admin(name="ops", does=("topics",), rate_per_s=0.1, timeout_s=2.0)
@@ -141,6 +143,6 @@ def test_without_a_quorum_nothing_is_acknowledged_and_both_fates_are_legal(
     first = loop.operations()[0]
     assert (first.outcome, first.error) == ("unknown", "_TIMED_OUT")
     assert first.kind == Did.CREATE_TOPIC.value
-    reported = told_of(admin, MetadataEntity(Sort.TOPIC, "ops-topic-0"), first.value)
+    reported = rows_of(admin, MetadataEntity(Sort.TOPIC, "ops-topic-0"), first.value)
     assert legal([first], {None}, reported[0].asked_ns, reported[0].at_ns).values == {None, first.value}
     bundle.close()

@@ -1,4 +1,4 @@
-"""The release's own clients, driven in processes of their own: against nothing, and against real brokers."""
+"""The release's own Java clients in processes of their own: without a broker, and with real brokers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_a_record_for_which_there_is_no_metadata_was_never_sent(java: JavaClients) -> None:
+def test_a_record_without_topic_metadata_was_never_sent(java: JavaClients) -> None:
     reported: list[tuple[str, bytes]] = []
     producer = JavaProducer(java, NOBODY, lambda _: None)
     taken = producer.produce_batch(
@@ -86,16 +86,16 @@ def test_a_record_for_which_there_is_no_metadata_was_never_sent(java: JavaClient
     assert taken == 2
     assert producer.flush(20) == 0
     assert reported == [(f"{NEVER_SENT}TimeoutException", b"v1"), (f"{NEVER_SENT}TimeoutException", b"v2")]
-    producer.let_go()
+    producer.discard()
     assert gone(producer.pid)
 
 
-def test_settings_that_do_not_go_together_are_said(java: JavaClients) -> None:
+def test_settings_that_exclude_each_other_are_an_error(java: JavaClients) -> None:
     with pytest.raises(KafkaException, match="ConfigException: Must set acks to all"):
         JavaProducer(java, {**NOBODY, "enable.idempotence": True, "acks": "1"}, lambda _: None)
 
 
-def test_a_client_that_dies_is_told_and_takes_nothing_more(java: JavaClients) -> None:
+def test_a_client_that_has_died_raises_and_accepts_no_record(java: JavaClients) -> None:
     producer = JavaProducer(java, NOBODY, lambda _: None)
     producer.kill()
     with pytest.raises(KafkaException, match=DIED):
@@ -106,7 +106,7 @@ def test_a_client_that_dies_is_told_and_takes_nothing_more(java: JavaClients) ->
     assert gone(producer.pid)
 
 
-def test_load_of_java_clients_is_acknowledged_committed_and_read(
+def test_records_of_java_clients_are_acknowledged_committed_and_read(
     java: JavaClients, cluster: Cluster, tmp_path: Path
 ) -> None:
     scenario = Scenario(name="p", title="", property="", topics=TOPICS, producers=PRODUCERS, readers=READERS)
@@ -125,7 +125,7 @@ def test_load_of_java_clients_is_acknowledged_committed_and_read(
             ],
             until=lambda lacking: not lacking,
             deadline_s=60,
-            what="everybody to get on",
+            what="progress of every client",
         )
     finally:
         load.stop_producers()
@@ -160,7 +160,7 @@ time.sleep(60)
 """
 
 
-def test_nothing_outlives_a_harness_that_is_killed(java: JavaClients) -> None:
+def test_no_java_client_outlives_a_harness_that_is_killed(java: JavaClients) -> None:
     given = [java.version, str(java.executable), *map(str, java.classpath)]
     with subprocess.Popen([sys.executable, "-c", HARNESS, *given], stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None

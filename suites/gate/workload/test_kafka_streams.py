@@ -1,4 +1,4 @@
-"""An application of the release's own Kafka Streams on real brokers: it copies, is killed, and copies on."""
+"""An application of the release's own Kafka Streams on real brokers: it copies records, is killed, and continues."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def cluster(version: str) -> Iterator[Cluster]:
 
 
 def played(java: JavaClients, cluster: Cluster, folder: Path, commits: str, moments: tuple[Moment, ...]) -> Made:
-    """It copies `given` to `made` while it is killed at these moments, and gets to the end."""
+    """Copies `given` to `made`, with a kill at each of these moments, until every record is copied."""
     topics = tuple(Topic(name=f"{name}_{commits}", partitions=2) for name in ("given", "made"))
     given, made = (topic.name for topic in topics)
     copier = Producer(
@@ -91,7 +91,9 @@ def played(java: JavaClients, cluster: Cluster, folder: Path, commits: str, mome
         _caught_up(load, f"copies_{commits}")
     finally:
         load.stop_producers()
-        wait_for(lambda: load.stats()["read"]["reader"], until=bool, deadline_s=30, what="the reader to be given some")
+        wait_for(
+            lambda: load.stats()["read"]["reader"], until=bool, deadline_s=30, what="a first record for the reader"
+        )
         load.stop_readers()
         bundle.close()
     assert load.doubts() == []
@@ -107,9 +109,9 @@ def _some(load: Load, topic: str) -> None:
 def _caught_up(load: Load, group: str) -> None:
     wait_for(
         lambda: load.behind(group, load.highest_acked()),
-        until=lambda left: not left,
+        until=lambda lag: not lag,
         deadline_s=60,
-        what="the copy to be whole",
+        what="the copy to be complete",
     )
 
 
@@ -118,7 +120,7 @@ def _table(bundle: BundleWriter, name: str) -> Any:
 
 
 def _made_of(seen: Made) -> Counter[tuple[int, int]]:
-    """How often a reader was given what was made of each record, by its partition and offset."""
+    """How many times a reader got the output of each input record, by the partition and offset of the input."""
     columns = [seen["processed"][c].to_pylist() for c in ("stream", "seq", "partition", "offset")]
     of = {(stream, seq): (partition, offset) for stream, seq, partition, offset in zip(*columns, strict=True)}
     read = zip(*(seen["observations"][c].to_pylist() for c in ("stream", "seq", "intact")), strict=True)
@@ -131,7 +133,7 @@ def _wanted(seen: Made, topic: str) -> set[tuple[int, int]]:
     return set(zip(mine["partition"].to_pylist(), mine["offset"].to_pylist(), strict=True))
 
 
-def test_by_exactly_once_each_is_made_once_whenever_it_is_killed(
+def test_with_exactly_once_each_record_is_copied_once_whenever_the_application_is_killed(
     java: JavaClients, cluster: Cluster, tmp_path: Path
 ) -> None:
     seen = played(java, cluster, tmp_path / "bundle", "transaction", ("produced", "offsets", "commit"))
@@ -139,7 +141,7 @@ def test_by_exactly_once_each_is_made_once_whenever_it_is_killed(
     assert _made_of(seen) == Counter(_wanted(seen, "given_transaction"))
 
 
-def test_by_at_least_once_what_was_not_committed_is_made_twice(
+def test_with_at_least_once_uncommitted_records_are_copied_twice(
     java: JavaClients, cluster: Cluster, tmp_path: Path
 ) -> None:
     seen = played(java, cluster, tmp_path / "bundle", "after", ("produced",))

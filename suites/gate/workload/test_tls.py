@@ -1,4 +1,4 @@
-"""A secured cluster of real brokers: who is let in, who is not, and that all records go by TLS."""
+"""A secured cluster of real brokers: the clients it accepts and rejects, and the proof that all records use TLS."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_observers_have_a_listener_that_is_plain(cluster: Cluster) -> None:
     assert tls is None
 
 
-def test_records_go_by_tls_there_and_back_over_a_death_of_a_broker(
+def test_all_records_are_written_and_read_over_tls_also_after_the_death_of_a_broker(
     cluster: Cluster, admin: AdminView, play: Play, tmp_path: Path
 ) -> None:
     play(("die", {"do": "kill", "node": "leader(plain/0)", "for_s": 1}))
@@ -81,8 +81,10 @@ def test_records_go_by_tls_there_and_back_over_a_death_of_a_broker(
     )
 
 
-def test_a_client_of_the_plain_listener_gives_itself_away(cluster: Cluster, admin: AdminView, play: Play) -> None:
-    """The near miss: it reads the same records, and is no proof."""
+def test_the_statistics_of_a_client_on_the_plain_listener_are_no_proof(
+    cluster: Cluster, admin: AdminView, play: Play
+) -> None:
+    """The near miss: the client reads the same records."""
     plain = Access({"security.protocol": "plaintext"})
     from confluent_kafka import Consumer
 
@@ -105,12 +107,12 @@ def test_a_client_of_the_plain_listener_gives_itself_away(cluster: Cluster, admi
     ]
 
 
-def test_files_go_with_the_cluster(cluster: Cluster) -> None:
+def test_only_the_owner_can_read_the_tls_files_of_a_cluster(cluster: Cluster) -> None:
     files = [path for path in cluster.directory.rglob("*") if path.parent.name == "tls" and path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert len(files) == 2 + 2 * len(cluster.brokers)
     assert not any("PRIVATE KEY" in path.read_text() for path in files if path.name != "key.pem")
-    assert replace(SHAPE, secure=False) != SHAPE  # so that no plain scenario is given this cluster
+    assert replace(SHAPE, secure=False) != SHAPE  # so that no plaintext scenario shares this cluster
 
 
 BAD = Topic(name="bad", partitions=1, replicas=1, config={"min.insync.replicas": "1"})
@@ -130,19 +132,19 @@ def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def kafkas_own(cluster: Cluster) -> Path:
-    """The file that the run has for Kafka's tools."""
+    """The client.properties that the run provides for Kafka's command-line tools."""
     return cluster.directory / "tls" / "client.properties"
 
 
-def test_a_badly_configured_topic_of_a_secured_cluster_is_told(cluster: Cluster, bad: str) -> None:
+def test_the_contract_command_reads_a_topic_of_a_secured_cluster(cluster: Cluster, bad: str) -> None:
     done = contract(cluster, "--command-config", str(kafkas_own(cluster)), "--topic", bad)
     assert (done.returncode, done.stderr) == (0, "")
     (reported,) = json.loads(done.stdout)
     assert {"power_of_one", "disk_of_one", "leader_dies"} <= set(reported["avoidable"])
-    assert reported["settings"]["elr"]  # asked past the client, by TLS, before anybody logs in
+    assert reported["settings"]["elr"]  # an ApiVersions request over TLS, without SASL
 
 
-def test_a_trust_store_of_keytool_does_as_well(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+def test_the_contract_command_accepts_a_trust_store_of_keytool(cluster: Cluster, bad: str, tmp_path: Path) -> None:
     certificate = load_pem_x509_certificate(Path(cluster.client_settings()["ssl.ca.location"]).read_bytes())
     store = tmp_path / "trust.p12"
     trusted = [PKCS12Certificate(certificate, b"ca")]
@@ -156,7 +158,7 @@ def test_a_trust_store_of_keytool_does_as_well(cluster: Cluster, bad: str, tmp_p
     assert json.loads(done.stdout)[0]["settings"]["elr"]
 
 
-def test_who_is_not_let_in_is_told_why_in_one_sentence(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_in_one_sentence(cluster: Cluster, bad: str, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     settings = cluster.client_settings()
     path.write_text(kafkas_own(cluster).read_text().replace(settings["sasl.password"], "wrong"))
@@ -166,7 +168,9 @@ def test_who_is_not_let_in_is_told_why_in_one_sentence(cluster: Cluster, bad: st
     assert "invalid credentials" in done.stderr
 
 
-def test_whom_the_client_does_not_trust_it_does_not_talk_to(cluster: Cluster, bad: str, tmp_path: Path) -> None:
+def test_a_certificate_that_the_client_does_not_trust_is_reported_in_one_sentence(
+    cluster: Cluster, bad: str, tmp_path: Path
+) -> None:
     other = tmp_path / "other.pem"
     other.write_bytes(Authority().pem)
     path = tmp_path / "client.properties"

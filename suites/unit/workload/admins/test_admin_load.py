@@ -1,4 +1,4 @@
-"""An admin's plan, and what it makes of answers, of none, and of a broker that is not there."""
+"""An admin's plan, and the outcomes of its operations: with an answer, without one, and without a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.workload.admins.admin_plan import Plan, Wanted
 from harness.workload.producers.outcomes import ADMIN_VALIDATIONS, NOT_SENT, outcome_of_operation
 
 BOOTSTRAP = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
-THINGS = {
+ENTITIES = {
     Did.CREATE_TOPIC: MetadataEntity(Sort.TOPIC, "ops-topic-1"),
     Did.DELETE_TOPIC: MetadataEntity(Sort.TOPIC, "ops-topic-1"),
     Did.SET_CONFIG: MetadataEntity(Sort.TOPIC_CONFIG, "ops-standing-0", "flush.ms"),
@@ -50,18 +50,18 @@ def planned(count: int, does: tuple[str, ...] = Admin(name="x").does, entities: 
     return wanted
 
 
-def test_kinds_of_work_have_their_turns() -> None:
+def test_kinds_of_work_take_turns() -> None:
     sorts = [wanted.metadata_entity.sort for wanted in planned(10)]
     assert sorts[:5] == sorts[5:]
     assert len(set(sorts[:5])) == 5
 
 
-def test_each_thing_is_left_alone_after_a_few_operations() -> None:
+def test_each_entity_gets_one_to_three_operations_in_turn() -> None:
     names = [wanted.metadata_entity.name for wanted in planned(12, ("topics",))]
     assert names == [f"ops-topic-{n}" for n in (0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 5)]
 
 
-def test_what_was_made_is_unmade_and_made_again_and_all_numbers_differ() -> None:
+def test_topics_are_created_and_deleted_in_turn_with_unique_numbers() -> None:
     wanted = planned(600, ("topics",))
     of_one = [(w.did, w.after is None) for w in wanted if w.metadata_entity.name == "ops-topic-2"]
     assert of_one[:4] == [
@@ -74,22 +74,22 @@ def test_what_was_made_is_unmade_and_made_again_and_all_numbers_differ() -> None
     assert len(set(made)) == len(made)
 
 
-def test_no_value_comes_twice_in_a_row_on_one_thing() -> None:
-    was: dict[MetadataEntity, str | None] = {THINGS[Did.REASSIGN]: FIRST_PAIR}
+def test_no_value_occurs_twice_in_a_row_on_one_entity() -> None:
+    was: dict[MetadataEntity, str | None] = {ENTITIES[Did.REASSIGN]: FIRST_PAIR}
     for wanted in planned(2000):
         if wanted.metadata_entity in was and wanted.did is not Did.UNSET_CONFIG:
             assert was[wanted.metadata_entity] != wanted.after
         was[wanted.metadata_entity] = wanted.after
 
 
-def test_a_refused_operation_leaves_the_thing_as_it_is_believed_to_be() -> None:
+def test_a_refused_operation_does_not_change_the_plan() -> None:
     plan = Plan(Admin(name="ops", does=("acls",), entities=1), 3, Random(1))
     assert plan.next().did is Did.CREATE_ACL
     assert plan.next().did is Did.CREATE_ACL
-    plan.done(Wanted(Did.CREATE_ACL, THINGS[Did.CREATE_ACL], ALLOWED))
+    plan.done(Wanted(Did.CREATE_ACL, ENTITIES[Did.CREATE_ACL], ALLOWED))
 
 
-def test_some_settings_are_such_as_kafka_must_refuse() -> None:
+def test_some_topic_settings_are_invalid() -> None:
     values = [w.after for w in planned(400, ("configs",), 20) if w.after is not None]
     invalid = [value for value in values if value.startswith("-")]
     assert 0 < len(invalid) < len(values) / 4
@@ -99,13 +99,13 @@ def test_some_settings_are_such_as_kafka_must_refuse() -> None:
 
 
 @pytest.mark.parametrize("did", Did)
-def test_every_operation_has_a_request_that_can_be_written(did: Did) -> None:
-    question = request(did, THINGS[did], VALUES.get(did), 4.0)
+def test_every_operation_has_a_request_that_can_be_encoded(did: Did) -> None:
+    question = request(did, ENTITIES[did], VALUES.get(did), 4.0)
     newest = min(question.kind.max_version, question.newest)
     message = question.build(newest)
     message.API_VERSION = newest
     message.with_header(correlation_id=1, client_id="x")
-    assert THINGS[did].name.encode() in message.encode(header=True, framed=True)
+    assert ENTITIES[did].name.encode() in message.encode(header=True, framed=True)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_every_operation_has_a_request_that_can_be_written(did: Did) -> None:
         (Did.REASSIGN, {"error_code": 0, "responses": [MISSING]}, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
-def test_an_answer_is_done_or_has_one_error(did: Did, answer: dict[str, Any], error: str | None) -> None:
+def test_an_answer_is_a_success_or_one_error(did: Did, answer: dict[str, Any], error: str | None) -> None:
     assert refusal(did, _object(answer)) == error
 
 
@@ -133,12 +133,12 @@ def _object(plain: Any) -> Any:
     return [_object(entry) for entry in plain] if isinstance(plain, list) else plain
 
 
-def test_only_what_no_attempt_can_have_done_is_refused() -> None:
+def test_an_operation_is_refused_only_if_no_attempt_can_have_done_it() -> None:
     assert outcome_of_operation(None) is Outcome.ACKED
     assert outcome_of_operation(NOT_SENT) is Outcome.REFUSED
     assert {outcome_of_operation(error) for error in ADMIN_VALIDATIONS} == {Outcome.REFUSED}
-    doubtful = ("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND", "NOT_CONTROLLER")
-    doubtful += ("REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "_TIMED_OUT", "_TRANSPORT", "_NO_ANSWER")
+    doubtful = {"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND", "NOT_CONTROLLER"}
+    doubtful |= {"REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "_TIMED_OUT", "_TRANSPORT", "_NO_ANSWER"}
     assert {outcome_of_operation(error) for error in doubtful} == {Outcome.UNKNOWN}
 
 
@@ -146,7 +146,7 @@ def test_only_what_no_attempt_can_have_done_is_refused() -> None:
 
 
 class Table:
-    """Keeps rows."""
+    """A table that keeps its rows in memory."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -160,7 +160,7 @@ class Table:
 
 
 class Script:
-    """What happens to one connection after another; the last stays. An exception is raised when it is asked."""
+    """The fates of connections, one after another; the last one repeats. A fate is an answer or an exception."""
 
     def __init__(self, *fates: Any) -> None:
         self.fates = list(fates)
@@ -200,7 +200,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, table: Table, script: Script, rows: int
     return loop
 
 
-def test_outcomes_are_those_of_the_one_attempt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def test_each_outcome_is_that_of_the_only_attempt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     fates = (ConnectionRefusedError(), TimeoutError(), ConnectionResetError(), struct.error(), Unanswered(), DONE)
     loop = ran(monkeypatch, table, Script(*fates), 7)
     reported = [(row["outcome"], row["error"]) for row in table.rows[:6]]
@@ -219,13 +219,13 @@ def test_outcomes_are_those_of_the_one_attempt(monkeypatch: pytest.MonkeyPatch, 
     assert loop.metadata_entity("acl User:ops-acl-0 ALLOW READ TOPIC LITERAL ops-acl-0 from *").sort is Sort.ACL
 
 
-def test_brokers_are_asked_in_turn(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def test_operations_are_sent_to_the_brokers_in_turn(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     script = Script(DONE)
     ran(monkeypatch, table, script, 6)
     assert script.asked[:4] == [*addresses_of(BOOTSTRAP), ("127.0.0.1", 1)]
 
 
-def test_what_kills_it_is_a_doubt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def test_an_exception_in_the_thread_is_a_doubt(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     monkeypatch.setattr(admin_load, "Connection", Script(DONE))
     monkeypatch.setattr(table, "append", lambda row: 1 / 0)
     loop = AdminLoop(Admin(name="ops", does=("acls",), rate_per_s=100), BOOTSTRAP, table, Random(1))

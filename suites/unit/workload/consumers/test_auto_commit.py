@@ -1,4 +1,4 @@
-"""A consumer whose client commits by itself: what is known of its commits, and what lies between when it dies."""
+"""A consumer with auto-commit: the rows of its commits, and the offsets between commit and processing at its death."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.model.scenario.scenario import Reader
 from harness.model.scenario.toml import parse
 from harness.workload.consumers import live_readers
 from harness.workload.consumers.auto_commit import AutoReader
-from suites.unit.workload.consumers.test_crashing_consumer import DESK, Message, Observed
+from suites.unit.workload.consumers.test_crashing_consumer import CONTEXT, Message, Observed
 
 PLACE = ("t", 0)
 
 
 class Client:
-    """Has committed what it is told to have."""
+    """A client of a group with a given committed offset."""
 
     def __init__(self, committed: int = -1001) -> None:
         self.at = committed
@@ -42,12 +42,14 @@ class Client:
 
 
 class Member(AutoReader):
-    """Keeps the rows of its commits, and what it has observed."""
+    """A reader that keeps the rows of its commits and its observations in memory."""
 
     def __init__(self, commits: str) -> None:
         self.rows: list[tuple[int, str]] = []
         table = cast(Any, SimpleNamespace(append=lambda row: self.rows.append((row["offset"], row["outcome"]))))
-        super().__init__(Reader(name="r", topics=("t",), group="g", commits=commits, client="java"), DESK, table, table)
+        super().__init__(
+            Reader(name="r", topics=("t",), group="g", commits=commits, client="java"), CONTEXT, table, table
+        )
         self.seen_by = Observed()
         self.seen_by.new_session = lambda places: None  # type: ignore[attr-defined]
         self._observer = cast(Any, self.seen_by)
@@ -62,7 +64,7 @@ class Member(AutoReader):
         self._process(cast(Any, self.client), cast(Any, [Message(0, offset) for offset in offsets]))
 
     def dies(self, monkeypatch: pytest.MonkeyPatch, committed: int) -> None:
-        """Another one is in its place, and is told what it had committed."""
+        """A new member replaces it and gets the group's committed offset."""
         dead, another = self.client, Client(committed)
         monkeypatch.setattr(live_readers, "Consumer", lambda settings: another)
         assert self._current(cast(Any, dead)) is another
@@ -75,7 +77,7 @@ class Member(AutoReader):
         return [offset for _, _, offset in self.seen_by.records]
 
 
-def test_who_processes_in_turn_is_given_again_what_was_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_processes_each_poll_gets_uncommitted_records_again(monkeypatch: pytest.MonkeyPatch) -> None:
     member = Member("auto")
     member.given(0, 1)
     member.client.on_commit({PLACE: 2})
@@ -88,7 +90,9 @@ def test_who_processes_in_turn_is_given_again_what_was_not_committed(monkeypatch
     assert member.rows == [(2, "acked"), (4, "unknown"), (5, "unknown")]
 
 
-def test_who_polls_ahead_dies_once_what_it_holds_is_committed_and_skips_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_polls_ahead_dies_once_its_records_are_committed_and_skips_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     member = Member("auto_ahead")
     member.given(0, 1)
     death = member.die(2)
@@ -103,7 +107,7 @@ def test_who_polls_ahead_dies_once_what_it_holds_is_committed_and_skips_it(monke
     assert member.processed == [0, 1, 4]
 
 
-def test_a_commit_that_was_carried_out_before_it_died_and_not_told_leaves_nothing_between(
+def test_a_commit_without_a_report_before_the_death_leaves_an_empty_span(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     member = Member("auto")
@@ -114,7 +118,7 @@ def test_a_commit_that_was_carried_out_before_it_died_and_not_told_leaves_nothin
     assert member.rows == [(0, "unknown"), (1, "unknown")]
 
 
-def test_a_death_that_is_called_off_costs_nothing() -> None:
+def test_records_that_were_held_are_processed_after_a_death_is_called_off() -> None:
     for commits in ("auto", "auto_ahead"):
         member = Member(commits)
         death = member.die(5)
@@ -124,7 +128,7 @@ def test_a_death_that_is_called_off_costs_nothing() -> None:
         member.die(5)
         member.given(3)
         member._end(cast(Any, member.client))
-        member._let_go(member.client)
+        member._close_consumer(member.client)
         assert (member.processed, member.client.ended) == ([0, 1, 2, 3], "closed")
 
 
@@ -150,7 +154,7 @@ r = { topics = ["TOPIC"], group = "g", commits = "auto", client = "CLIENT" }
         ("x", "java", "markers of transactions, which nobody is given; leave x away"),
     ],
 )
-def test_the_client_commits_by_itself_where_that_can_be_followed(topic: str, client: str, said: str) -> None:
+def test_auto_commit_is_accepted_only_for_java_clients_without_transactions(topic: str, client: str, said: str) -> None:
     text = SCENARIO.replace("TOPIC", topic).replace("CLIENT", client)
     if not said:
         assert parse(text, "s").readers[0].commits == "auto"

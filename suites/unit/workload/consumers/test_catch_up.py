@@ -1,8 +1,7 @@
-"""Live readers are let go of when they have what is acknowledged, and not before while they get on."""
+"""The wait for live readers ends when they have read the acknowledged records, or make no more progress."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,7 +14,7 @@ from harness.workload.meters import Place
 
 @dataclass
 class Clock:
-    """Seconds that pass while somebody waits, and nothing else."""
+    """A clock that only moves while a caller sleeps."""
 
     at_s: float = 0.0
 
@@ -28,7 +27,7 @@ class Clock:
 
 @dataclass
 class At:
-    """A reader that is given a record of its topic each time that it says when, by the clock."""
+    """A reader that gets one record of its topic at each of the given times."""
 
     clock: Clock
     name: str
@@ -45,29 +44,29 @@ class At:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     one = Clock()
     monkeypatch.setattr(catch_up, "time", one)
     return one
 
 
-def test_whoever_has_all_is_not_waited_for(clock: Clock) -> None:
+def test_a_reader_without_lag_is_not_waited_for(clock: Clock) -> None:
     let_catch_up([At(clock, "quick", [0, 0])], {("t", 0): 1})
     assert clock.at_s == 0
 
 
 def test_a_reader_of_a_transaction_that_has_just_ended_is_waited_for(clock: Clock) -> None:
-    """Nothing came for a second and a half: it was held back."""
+    """It got nothing for 1.5 s, until the transaction ended."""
     let_catch_up([At(clock, "quick", [0, 0]), At(clock, "held", [0, 1.5])], {("t", 0): 1})
     assert 1.5 <= clock.at_s < 1.7
 
 
-def test_whoever_gets_on_is_waited_for_and_not_for_ever(clock: Clock) -> None:
+def test_a_reader_with_progress_is_waited_for_at_most_10_s(clock: Clock) -> None:
     let_catch_up([At(clock, "slow", [float(s) for s in range(100)])], {("t", 0): 99})
     assert 10 <= clock.at_s < 10.2
 
 
-def test_whoever_stands_still_is_given_up(clock: Clock) -> None:
+def test_a_reader_without_progress_is_waited_for_2_s(clock: Clock) -> None:
     let_catch_up([At(clock, "stuck", [0])], {("t", 0): 1})
     assert 2 <= clock.at_s < 2.2
 

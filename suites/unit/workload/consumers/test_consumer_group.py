@@ -1,4 +1,4 @@
-"""Which answers of a coordinator are kept as evidence. The consumer is scripted; nothing is claimed about Kafka."""
+"""Which answers of a coordinator are stored as evidence. The consumer is a fake; this does not test Kafka."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
 
 PLACE = ("t", 0)
-DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
 
 
 class Table:
-    """Takes rows and keeps none."""
+    """A table that discards its rows."""
 
     def append(self, columns: Any) -> None:
         return
 
 
 class Coordinator:
-    """Tells one offset, whatever was committed, and counts how often it is asked."""
+    """Returns one fixed committed offset, and counts the requests."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
@@ -43,11 +43,11 @@ class Coordinator:
 
 def reader_of(**spec: Any) -> GroupReader:
     table = cast(Any, Table())
-    return GroupReader(Reader(name="r", topics=("t",), group="g", **spec), DESK, table, table)
+    return GroupReader(Reader(name="r", topics=("t",), group="g", **spec), CONTEXT, table, table)
 
 
 def joined(reader: GroupReader, coordinator: Coordinator) -> None:
-    """Gets its partition, reads to offset 5, commits, reads to 9 and commits again."""
+    """Assigns the partition; the reader reads to offset 5, commits, reads to offset 9 and commits again."""
     consumer = cast(Any, coordinator)
     reader._assigned(consumer, [TopicPartition(*PLACE)])
     for position in (5, 9):
@@ -55,7 +55,7 @@ def joined(reader: GroupReader, coordinator: Coordinator) -> None:
         reader._commit(consumer)
 
 
-def test_stable_answers_that_are_no_acknowledged_commit_are_evidence() -> None:
+def test_stable_answers_that_differ_from_the_acknowledged_commit_are_stored() -> None:
     reader, coordinator = reader_of(), Coordinator(3)
     joined(reader, coordinator)
     assert coordinator.starts == [3]
@@ -65,7 +65,7 @@ def test_stable_answers_that_are_no_acknowledged_commit_are_evidence() -> None:
 @pytest.mark.parametrize(
     "spec", [{"isolation": "read_uncommitted"}, {"config": {"isolation.level": "read_uncommitted"}}]
 )
-def test_answers_that_may_legally_lag_are_none(spec: dict[str, Any]) -> None:
+def test_answers_that_may_legally_lag_are_not_stored(spec: dict[str, Any]) -> None:
     reader, coordinator = reader_of(**spec), Coordinator(3)
     joined(reader, coordinator)
     assert (reader.answers, coordinator.starts) == ([], [3])  # where to begin is asked all the same

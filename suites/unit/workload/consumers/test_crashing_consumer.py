@@ -1,4 +1,4 @@
-"""A member of a group that dies: what it commits and processes, and what lies between. The consumer is scripted."""
+"""A member of a group that dies: its commits, its processed records, the offsets between. The consumer is a fake."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from harness.faults.steps.waits import WaitRead
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Producer, Reader, Scenario, Step, Topic
 from harness.workload.consumers import live_readers
-from harness.workload.consumers.consumer_group import behind
+from harness.workload.consumers.consumer_group import group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
 
-DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
+CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
 
 
 class Message:
-    """A record by its place alone."""
+    """A record that has only its topic, partition and offset."""
 
     def __init__(self, partition: int, offset: int) -> None:
         self.at = ("t", partition, offset)
@@ -39,7 +39,7 @@ class Message:
 
 
 class Coordinator:
-    """Takes every commit, or none."""
+    """Accepts every commit, or none."""
 
     def __init__(self) -> None:
         self.committed_at: list[dict[int, int]] = []
@@ -58,7 +58,7 @@ class Coordinator:
 
 
 class Observed:
-    """Stands in for the observer: which records count as read."""
+    """A fake observer, which keeps the records that count as read."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, int, int]] = []
@@ -72,11 +72,11 @@ class Observed:
 
 
 class Member(CrashingReader):
-    """What it has observed is kept, and its commits are not written."""
+    """A reader that keeps its observations in memory and discards the rows of its commits."""
 
     def __init__(self, commits: str) -> None:
         table = cast(Any, SimpleNamespace(append=lambda row: None))
-        super().__init__(Reader(name="r", topics=("t",), group="g", commits=commits), DESK, table, table)
+        super().__init__(Reader(name="r", topics=("t",), group="g", commits=commits), CONTEXT, table, table)
         self.seen_by = Observed()
         self._observer = cast(Any, self.seen_by)
         self._mine = {("t", 0), ("t", 1)}
@@ -94,7 +94,7 @@ def offsets(member: Member) -> list[int]:
     return [offset for _, _, offset in member.seen_by.records]
 
 
-def test_who_commits_before_skips_what_lies_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_commits_before_processing_skips_records_when_it_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     member, consumer = Member("before"), Coordinator()
     given(member, consumer, 0, 1)
     assert (consumer.committed_at, offsets(member)) == ([{0: 2}], [0, 1])
@@ -103,21 +103,23 @@ def test_who_commits_before_skips_what_lies_between(monkeypatch: pytest.MonkeyPa
     assert (death.between, consumer.committed_at, offsets(member)) == (None, [{0: 2}], [0, 1])
     given(member, consumer, 4)
     assert (death.between, consumer.committed_at[1:], offsets(member)) == ({("t", 0): (2, 5)}, [{0: 5}], [0, 1])
-    lives_on(member, consumer, monkeypatch, [0, 1, 5])
+    assert_replaced(member, consumer, monkeypatch, [0, 1, 5])
 
 
-def test_who_commits_after_gets_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_commits_after_processing_gets_records_again_when_it_dies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     member, consumer = Member("after"), Coordinator()
     given(member, consumer, 0, 1)
     member._commit(cast(Any, consumer))
     death = member.die(2)
     given(member, consumer, 2, 3, partition=1)
     assert (death.between, consumer.committed_at, offsets(member)) == ({("t", 1): (2, 4)}, [{0: 2}], [0, 1, 2, 3])
-    lives_on(member, consumer, monkeypatch, [0, 1, 2, 3, 5])
+    assert_replaced(member, consumer, monkeypatch, [0, 1, 2, 3, 5])
 
 
-def lives_on(member: Member, consumer: Coordinator, monkeypatch: pytest.MonkeyPatch, seen: list[int]) -> None:
-    """The dead one commits no more, another one takes its place and processes what comes."""
+def assert_replaced(member: Member, consumer: Coordinator, monkeypatch: pytest.MonkeyPatch, seen: list[int]) -> None:
+    """Asserts that the dead member commits nothing more, and that a new one replaces it and processes records."""
     before = len(consumer.committed_at)
     member._revoked(cast(Any, consumer), [TopicPartition("t", 0)])
     another = Coordinator()
@@ -129,7 +131,7 @@ def lives_on(member: Member, consumer: Coordinator, monkeypatch: pytest.MonkeyPa
     assert offsets(member) == seen
 
 
-def test_who_cannot_commit_does_not_die_of_it() -> None:
+def test_a_member_whose_last_commit_fails_lives_on() -> None:
     member, consumer = Member("before"), Coordinator()
     consumer.refuses = True
     death = member.die(1)
@@ -138,7 +140,7 @@ def test_who_cannot_commit_does_not_die_of_it() -> None:
     assert (death.refused, death.between, offsets(member)) == (True, None, [0, 1])
 
 
-def test_a_death_that_is_called_off_costs_nothing() -> None:
+def test_records_that_were_held_are_processed_after_a_death_is_called_off() -> None:
     member, consumer = Member("after"), Coordinator()
     death = member.die(5)
     given(member, consumer, 0, 1)
@@ -151,23 +153,23 @@ def test_a_death_that_is_called_off_costs_nothing() -> None:
     assert (offsets(member), consumer.committed_at[-1]) == ([0, 1, 2], {0: 3})
 
 
-def test_spans_go_from_the_first_to_behind_the_last() -> None:
+def test_spans_go_from_the_first_offset_to_the_one_after_the_last() -> None:
     records = [Message(0, 7), Message(1, 2), Message(0, 9)]
     assert spans(cast(Any, records)) == {("t", 0): (7, 10), ("t", 1): (2, 3)}
 
 
-def test_a_group_is_behind_where_its_member_that_is_farthest_is() -> None:
+def test_the_lag_of_a_group_is_that_of_its_most_advanced_member() -> None:
     members: Any = [
         SimpleNamespace(positions={("t", 0): 4}, committed={("t", 0): 2}, spec=SimpleNamespace(topics=("t",))),
         SimpleNamespace(positions={("t", 0): 6}, committed={}, spec=SimpleNamespace(topics=("t",))),
     ]
-    assert behind(members, {("t", 0): 9, ("t", 1): 0, ("other", 0): 9}) == {"t/0": 4, "t/1": 1}
-    assert behind(members, {("t", 0): 5}) == {}
-    assert behind(members, {("t", 0): 5}, committed=True) == {"t/0": 4}
+    assert group_lag(members, {("t", 0): 9, ("t", 1): 0, ("other", 0): 9}) == {"t/0": 4, "t/1": 1}
+    assert group_lag(members, {("t", 0): 5}) == {}
+    assert group_lag(members, {("t", 0): 5}, committed=True) == {"t/0": 4}
 
 
 class Load:
-    """Lets its only reader die when it is told to."""
+    """A load with one reader, which dies as given."""
 
     def __init__(self, **death: Any) -> None:
         self.death = Death(2, **death)
@@ -191,7 +193,7 @@ def stage(load: Load) -> Any:
     )
 
 
-def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> None:
+def test_the_step_has_an_effect_when_the_reader_is_dead_and_records_the_offsets() -> None:
     played = stage(Load(between={("t", 0): (5, 7)}))
     with ReaderDies(group="g", records=2).active(played) as injected:
         assert injected.probe().because == "group g died with 2 offsets between commit and processing"
@@ -201,7 +203,7 @@ def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> N
     assert played.load.death.called_off
 
 
-def test_who_lives_has_not_been_bitten() -> None:
+def test_the_step_has_no_effect_while_the_reader_lives() -> None:
     for load, said in (
         (Load(held=cast(Any, [1])), "group g was given 1 of 2 records"),
         (Load(refused=True), "what group g was to commit before it died was not acknowledged"),
@@ -218,7 +220,7 @@ def test_a_group_that_has_not_read_everything_is_waited_for() -> None:
         WaitRead(group="g", deadline_s=0.01).perform(stage(Load()))
 
 
-def test_one_of_several_members_is_refused() -> None:
+def test_the_step_is_refused_for_a_group_with_several_members() -> None:
     readers = tuple(Reader(name=name, topics=("t",), group="g") for name in ("a", "b"))
     scenario = Scenario(
         name="s",

@@ -1,4 +1,4 @@
-"""Which partitions a live reader holds, as topics grow and are made anew. The consumer is scripted."""
+"""The partitions of a live reader when topics grow and are recreated. The consumer is a fake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.workload.producers.recording_producer import Target
 
 
 class Consumer:
-    """Remembers what it was told to read."""
+    """Keeps the assigned partitions and their start offsets."""
 
     def __init__(self) -> None:
         self.reads: set[tuple[str, int]] = set()
@@ -43,7 +43,7 @@ def target(topic: str, partitions: int, topic_id: str = "id") -> Target:
 
 
 class Read:
-    """A reader of two topics, turn by turn."""
+    """A reader of two topics, driven one poll at a time."""
 
     def __init__(self) -> None:
         self.targets = {"t": target("t", 2), "other": target("other", 1)}
@@ -57,14 +57,14 @@ class Read:
         return self.consumer.reads
 
 
-def test_partitions_that_were_added_are_read_too() -> None:
+def test_added_partitions_are_read() -> None:
     read = Read()
     assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
     read.targets["t"] = target("t", 3)
     assert read.turn() == {("t", 0), ("t", 1), ("t", 2), ("other", 0)}
 
 
-def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_released_and_read_from_its_start_under_its_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_readers, "Consumer", lambda settings: Consumer())
     read = Read()
     read.turn()
@@ -86,14 +86,14 @@ def test_a_topic_is_let_go_of_and_begun_anew_under_its_new_id(monkeypatch: pytes
     assert read.reader._observer._sessions["t", 0] > session
 
 
-def test_before_a_hole_it_waits_and_looks_ever_more_seldom_whether_the_start_has_passed_it() -> None:
+def test_before_a_gap_it_tries_the_log_start_less_and_less_often() -> None:
     read = Read()
     read.turn()
     reader, consumer = read.reader, read.consumer
     starts, sessions = [], []
     for position in (0, 0, 0, 40, 40, 40, 40, 40, 41):
         reader._observer.next_offset["t", 0] = position
-        reader._again_from_start(cast(Any, consumer), ("t", 0), "gone")
+        reader._restart_at_log_start(cast(Any, consumer), ("t", 0), "gone")
         starts.append(consumer.starts["t", 0])
         sessions.append(reader._observer._sessions["t", 0])
     begin = OFFSET_BEGINNING

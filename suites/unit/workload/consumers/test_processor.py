@@ -1,4 +1,4 @@
-"""Applications that read and write: what a scenario says of them, how a step lets them die, who is done with what."""
+"""Processors (read-process-write applications): their rules in a scenario, their death in a step, and their lag."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from harness.faults.steps.registry import check_steps
 from harness.model.contract.contract import contract_from_dict, contract_of
 from harness.model.errors import BadInput
 from harness.model.scenario.toml import parse, patched
-from harness.workload.consumers.processor import ProcessorDeath, ProcessorLoop
+from harness.workload.consumers.processing import ProcessorDeath
+from harness.workload.consumers.processor import ProcessorLoop
 
 TEXT = """
 title = "t"
@@ -36,7 +37,7 @@ r = { topics = ["a"], group = "g" }
 """
 
 
-def test_a_processor_is_promised_what_it_declares() -> None:
+def test_the_contract_of_a_processor_is_what_the_scenario_declares() -> None:
     scenario = parse(TEXT, "s", check_steps)
     contract = contract_of(scenario)
     assert contract.processors["worker"].commits == "transaction"
@@ -69,23 +70,23 @@ def test_a_processor_is_promised_what_it_declares() -> None:
         ('at = "produced"', 'at = "commit", zombie = true', 'one that dies at "commit" has no transaction open'),
     ],
 )
-def test_what_cannot_be_is_refused(old: str, new: str, reported: str) -> None:
+def test_invalid_processors_are_refused(old: str, new: str, reported: str) -> None:
     assert old in TEXT
     with pytest.raises(BadInput) as refused:
         parse(TEXT.replace(old, new, 1), "s", check_steps)
     assert reported in str(refused.value)
 
 
-def test_how_it_commits_can_be_weakened() -> None:
-    twin = patched(parse(TEXT, "s"), {"producers.worker.processes.commits": "after"})
-    assert twin.producers[1].processes is not None
-    assert twin.producers[1].processes.commits == "after"
+def test_a_negative_control_can_change_when_it_commits() -> None:
+    control = patched(parse(TEXT, "s"), {"producers.worker.processes.commits": "after"})
+    assert control.producers[1].processes is not None
+    assert control.producers[1].processes.commits == "after"
     weak = scenarios.negative_control(scenarios.load("contract_processor_dies"))
     assert [p.processes.commits for p in weak.producers if p.processes] == ["before", "after", "before"]
 
 
 class Load:
-    """Lets its only processor die when it is told to."""
+    """A load with one processor, which dies as given."""
 
     def __init__(self, **death: Any) -> None:
         self.reported = death
@@ -97,7 +98,7 @@ class Load:
         return self.death
 
 
-def bitten(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
+def effect_of(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
     events: list[dict[str, Any]] = []
     stage: Any = SimpleNamespace(load=load, record_event=lambda kind, **facts: events.append({"kind": kind, **facts}))
     with ProcessorDies(group="w", records=2, **how).active(stage) as injected:
@@ -110,8 +111,8 @@ def bitten(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
 DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}
 
 
-def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
-    held, because, events = bitten(Load(**DIED), at="offsets")
+def test_the_step_has_an_effect_when_the_processor_is_dead_and_records_its_batch() -> None:
+    held, because, events = effect_of(Load(**DIED), at="offsets")
     assert (held, because) == (True, "the processor of w died with 2 records in work")
     assert events == [
         {
@@ -137,17 +138,17 @@ def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
         (Load(**DIED, fenced="_FENCED"), True, "died with 2 records in work, and its zombie was fenced (_FENCED)"),
     ],
 )
-def test_a_zombie_has_to_be_fenced(load: Load, held: bool, reported: str) -> None:
-    found, because, events = bitten(load, at="produced", zombie=True)
+def test_the_step_has_an_effect_only_if_the_zombie_was_fenced(load: Load, held: bool, reported: str) -> None:
+    found, because, events = effect_of(load, at="produced", zombie=True)
     assert found is held
     assert reported in because
     assert len(events) == ("between" in load.reported)
 
 
-def test_what_a_processor_is_not_done_with() -> None:
+def test_the_lag_of_a_processor_counts_unfinished_offsets() -> None:
     loop: Any = object.__new__(ProcessorLoop)
     loop.plan = SimpleNamespace(reads=("a",), group="w")
     loop._done, loop._ends = {("a", 0): 5, ("a", 1): 3}, {("a", 1): 7}
     acked = {("a", 0): 6, ("a", 1): 6, ("a", 2): 0, ("b", 0): 9}
-    assert loop.behind(acked) == {"a/0": 2, "a/2": 1}
-    assert loop.behind({("a", 0): 4}) == {}
+    assert loop.lag(acked) == {"a/0": 2, "a/2": 1}
+    assert loop.lag({("a", 0): 4}) == {}

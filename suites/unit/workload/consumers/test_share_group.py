@@ -1,4 +1,4 @@
-"""Members of share groups, as far as no JVM is needed: what a scenario may say, what a member answers, how it dies."""
+"""Share groups without a JVM: their rules in a scenario, acknowledgements and death of a member, the wait for lag."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ p = { topics = ["t"] }
 one = { topics = ["t"], client = "java", group = "jobs", protocol = "share" MORE }
 """
 DIES = 'steps = [{ do = "reader_dies", group = "jobs" }, { do = "heal", fault = "reader_dies" }]'
-DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="T", partitions=2)}, run=1)
+CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="T", partitions=2)}, run=1)
 
 
 def read(more: str = "", steps: str = "", rest: str = "") -> Scenario:
@@ -83,11 +83,11 @@ TWO = 'two = { topics = ["t"], client = "java", group = "jobs" PROTOCOL }'
         ("", 'two = { topics = ["t"], group = "g", releases_every = 2 }', 'of a share group; say protocol = "share"'),
     ],
 )
-def test_what_does_not_go_together_is_refused(more: str, rest: str, reported: str) -> None:
+def test_invalid_readers_of_share_groups_are_refused(more: str, rest: str, reported: str) -> None:
     assert reported in refused(more, rest=rest)
 
 
-def test_steps_that_a_share_group_has_no_use_for() -> None:
+def test_steps_that_do_not_work_with_share_groups_are_refused() -> None:
     anew = 'steps = [{ do = "recreate_topic", topic = "t", name = "anew" }]'
     assert "steps: anew: share group jobs would begin anew there" in refused(steps=anew)
     again = 'steps = [{ do = "restart_reader", reader = "one" }]'
@@ -102,7 +102,7 @@ def test_steps_that_a_share_group_has_no_use_for() -> None:
     read(steps=DIES, rest=TWO.replace("PROTOCOL", ', protocol = "share"'))  # one of two may die
 
 
-def test_the_contract_is_of_the_group_and_the_limit_of_the_group_or_the_brokers() -> None:
+def test_the_contract_takes_the_delivery_limit_from_the_group_or_the_brokers() -> None:
     plain = contract_of(read())
     (share,) = plain.shares.values()
     assert (share.group, share.topics, share.isolation, share.limit) == ("jobs", ("t",), "read_committed", 5)
@@ -115,7 +115,7 @@ def test_the_contract_is_of_the_group_and_the_limit_of_the_group_or_the_brokers(
     assert read().groups == ()
 
 
-def test_an_older_release_has_none() -> None:
+def test_an_older_release_has_no_share_groups() -> None:
     with pytest.raises(
         BadInput, match=r"Kafka 4\.1\.0 has not share groups for production, which came with 4\.2; give"
     ):
@@ -123,7 +123,7 @@ def test_an_older_release_has_none() -> None:
 
 
 @pytest.mark.parametrize(("version", "has"), [("4.2.0", True), ("4.1.1", False), ("3.9.1", False)])
-def test_its_client_is_compiled_where_the_release_has_it(
+def test_the_share_consumer_is_compiled_only_for_releases_that_have_it(
     version: str, has: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[str] = []
@@ -142,7 +142,7 @@ def test_its_client_is_compiled_where_the_release_has_it(
 
 
 class Record:
-    """By its place alone."""
+    """A record that has only its topic, partition and offset."""
 
     def __init__(self, partition: int, offset: int) -> None:
         self.at = ("t", partition, offset)
@@ -161,7 +161,7 @@ class Record:
 
 
 class Broker:
-    """Gives polls one after the other."""
+    """Returns the given polls one after another."""
 
     def __init__(self, *polls: list[Record]) -> None:
         self.polls = list(polls)
@@ -192,7 +192,7 @@ class Member(ShareReader):
         self.sessions: list[list[int]] = []
         table = cast(Any, SimpleNamespace(append=self.rows.append))
         spec = Reader(name="one", topics=("t",), client="java", group="jobs", protocol="share", **more)
-        super().__init__(spec, DESK, table, table, lambda: acked or {}, alone=alone)
+        super().__init__(spec, CONTEXT, table, table, lambda: acked or {}, alone=alone)
         self._observer = cast(Any, SimpleNamespace(new_session=lambda _: None, observe=self.observe, seen=0))
 
     def observe(self, records: list[Any]) -> None:
@@ -203,10 +203,10 @@ def some(*offsets: int, partition: int = 0) -> list[Record]:
     return [Record(partition, offset) for offset in offsets]
 
 
-def test_each_record_is_observed_and_then_accepted() -> None:
+def test_each_record_is_observed_and_accepted() -> None:
     member, broker = Member(), Broker(some(0, 1, 4) + some(7, partition=1))
     member._turn(broker)
-    assert member.sessions == [[0, 1], [4], [7]]  # between two of them others may have been given
+    assert member.sessions == [[0, 1], [4], [7]]  # other members may have got the offsets between
     assert broker.answered == [
         {("t", 0): [(0, "accept"), (1, "accept"), (4, "accept")], ("t", 1): [(7, "accept")]},
     ]
@@ -217,15 +217,15 @@ def test_each_record_is_observed_and_then_accepted() -> None:
     assert (member.positions, member.acked_commits) == ({("t", 0): 5, ("t", 1): 8}, 2)
 
 
-def test_an_application_fails_on_the_same_records_each_time() -> None:
-    for every, how in (({"releases_every": 3}, "release"), ({"rejects_every": 3}, "reject")):
-        member, broker = Member(**every), Broker(some(0, 1, 2, 3), some(2))
+def test_the_same_offsets_are_released_or_rejected_each_time() -> None:
+    for member, answer in ((Member(releases_every=3), "release"), (Member(rejects_every=3), "reject")):
+        broker = Broker(some(0, 1, 2, 3), some(2))
         member._turn(broker)
         member._turn(broker)
-        assert [row["answer"] for row in member.rows] == [["accept", "accept", how, "accept"], [how]]
+        assert [row["answer"] for row in member.rows] == [["accept", "accept", answer, "accept"], [answer]]
 
 
-def test_an_answer_that_fails_is_unknown() -> None:
+def test_a_failed_acknowledgement_is_unknown() -> None:
     member, broker = Member(), Broker(some(0) + some(1, partition=1))
     broker.errors = {("t", 1): "InvalidRecordStateException"}
     member._turn(broker)
@@ -244,7 +244,7 @@ def test_an_answer_that_fails_is_unknown() -> None:
     assert member.rows[-1]["outcome"] == "unknown"
 
 
-def test_alone_it_asks_for_none_before_there_are_as_many_and_dies_with_them() -> None:
+def test_the_only_member_waits_for_enough_records_and_dies_with_them() -> None:
     acked = {("t", 0): 1, ("other", 0): 99}
     member, broker = Member(acked), Broker(some(0, 1, 2))
     death = member.die(3)
@@ -258,7 +258,7 @@ def test_alone_it_asks_for_none_before_there_are_as_many_and_dies_with_them() ->
     assert [(row["offset"], row["answer"], row["outcome"]) for row in member.rows] == [([0, 1, 2], None, None)]
 
 
-def test_among_others_it_dies_with_the_first_poll_of_so_many() -> None:
+def test_one_of_several_members_dies_with_the_first_large_enough_poll() -> None:
     member, broker = Member(alone=False), Broker(some(0), some(1, 2))
     death = member.die(2)
     member._turn(broker)
@@ -267,7 +267,7 @@ def test_among_others_it_dies_with_the_first_poll_of_so_many() -> None:
     assert (broker.killed, death.between) == (True, {("t", 0): (1, 3)})
 
 
-def test_who_is_spared_goes_on() -> None:
+def test_a_member_lives_on_after_its_death_is_called_off() -> None:
     member, broker = Member(), Broker(some(0))
     member.die(5).called_off = True
     member._turn(broker)
@@ -275,7 +275,7 @@ def test_who_is_spared_goes_on() -> None:
     assert len(broker.answered) == 1
 
 
-def test_the_step_says_with_how_many_it_died() -> None:
+def test_the_step_reports_the_offsets_with_which_the_member_died() -> None:
     death = Death(2)
     stage = stage_on(SimpleNamespace(acks_ago_s=0.0), let_die=lambda group, records: death)
     with ReaderDies(group="jobs", records=2).active(stage) as injected:
@@ -290,7 +290,7 @@ def test_the_step_says_with_how_many_it_died() -> None:
 
 
 class Admin:
-    """A coordinator that tells one thing after the other."""
+    """An admin client that returns the given share offsets one after another; the last one repeats."""
 
     def __init__(self, *reported: dict[tuple[str, int], ShareOffset]) -> None:
         self.reported = list(reported)
@@ -303,7 +303,7 @@ class Admin:
         return self.reported.pop(0) if len(self.reported) > 1 else self.reported[0]
 
 
-def test_a_group_begins_at_the_start_unless_it_is_told_otherwise() -> None:
+def test_a_group_starts_at_the_log_start_by_default() -> None:
     admin = Admin()
     set_up(cast(Any, admin), read())
     assert admin.config == {"jobs": {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}}
@@ -311,7 +311,7 @@ def test_a_group_begins_at_the_start_unless_it_is_told_otherwise() -> None:
     assert admin.config["jobs"]["share.auto.offset.reset"] == "latest"
 
 
-def test_it_is_waited_for_until_every_partition_is_done() -> None:
+def test_the_drain_waits_until_no_partition_has_lag() -> None:
     some_left = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(0, 2)}
     done = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(2, 0)}
     rows = drained(cast(Any, Admin({}, some_left, done)), read())
@@ -321,7 +321,7 @@ def test_it_is_waited_for_until_every_partition_is_done() -> None:
     ]
 
 
-def test_what_is_left_in_the_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_remaining_lag_is_returned_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.run.share_groups._MARGIN_S", 0.1)
     own = ', group_config = { "share.record.lock.duration.ms" = 100 }'
     (first, second) = drained(cast(Any, Admin({("t", 0): ShareOffset(3, 4)})), read(own))
@@ -341,7 +341,7 @@ def answer(lag: int, error: int = 0, of_group: int = 0) -> Any:
     )
 
 
-def test_an_answer_about_a_group() -> None:
+def test_offsets_and_errors_are_read_from_a_response() -> None:
     assert share_groups._reported(answer(3)) == ({("t", 1): ShareOffset(7, 3)}, None)
     assert share_groups._reported(answer(-1)) == ({("t", 1): ShareOffset(7, None)}, None)
     assert share_groups._reported(answer(0, error=3)) == ({}, "UNKNOWN_TOPIC_OR_PARTITION")

@@ -1,4 +1,4 @@
-"""Which reads of the drain are tried again, and what becomes of a try that is not the last one."""
+"""Which reads of the drain are repeated, and what happens to the observations of earlier attempts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ LEADER, AGAIN = "leader-committed", "leader-committed-again1"
 
 
 class Cluster:
-    """Serves every read to its end, but for those that are to fail, so many times each."""
+    """Serves every read to its end, except the reads that are to fail, each a given number of times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, gains: int = 1, **failures: int) -> None:
         self.failures = {name.replace("_", "-"): times for name, times in failures.items()}
-        self.gains = gains  # how much further each failing try gets
+        self.gains = gains  # how many offsets further each failing attempt gets
         self.tries: list[tuple[str, list[int]]] = []
         monkeypatch.setattr(draining, "write_sentinels", lambda *_: {})
         cluster = self
@@ -79,7 +79,7 @@ def drained(bundle: BundleWriter) -> dict[tuple[int, str, int], dict[str, Any]]:
     return {(row["replica"], row["isolation"].removeprefix("read_"), row["partition"]): row for row in rows}
 
 
-def test_what_failed_is_read_anew_until_it_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_read_is_repeated_until_it_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, replica_2_committed=2)
     rows = drained(BundleWriter(tmp_path))
     assert sorted(cluster.tries[:3]) == [
@@ -94,14 +94,14 @@ def test_what_failed_is_read_anew_until_it_does_not(tmp_path: Path, monkeypatch:
     assert rows[2, "committed", 1]["reader"] == "replica-2-committed"
 
 
-def test_what_never_succeeds_ends_with_its_last_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_never_succeeds_ends_with_its_fifth_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, leader_uncommitted=100)
     row = drained(BundleWriter(tmp_path))[1, "uncommitted", 0]
     assert [name for name, _ in cluster.tries[3:]] == [f"leader-uncommitted-again{n}" for n in (1, 2, 3, 4, 5)]
     assert (row["reader"], row["reached"]) == ("leader-uncommitted-again5", False)
 
 
-def test_what_stops_twice_at_the_same_offset_is_not_read_a_third_time(
+def test_a_read_that_stops_twice_at_the_same_offset_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster(monkeypatch, gains=0, leader_committed=100, replica_2_committed=1)
@@ -110,7 +110,7 @@ def test_what_stops_twice_at_the_same_offset_is_not_read_a_third_time(
     assert (row["reader"], row["position"], row["reached"]) == ("leader-committed-again1", 4, False)
 
 
-def test_a_second_try_at_a_follower_begins_behind_the_hole_of_its_leader(
+def test_a_retry_at_a_follower_starts_after_the_gap_of_its_leader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster(monkeypatch, replica_2_committed=1)
@@ -132,7 +132,7 @@ def test_a_second_try_at_a_follower_begins_behind_the_hole_of_its_leader(
 @pytest.mark.parametrize(
     ("met", "tries"), [([[(4, 6)], []], 1), ([[(4, 6)], [(4, 6)]], 1), ([[(2, 3)], [(4, 6)], []], 2)]
 )
-def test_a_hole_counts_that_another_try_meets_too(
+def test_a_read_with_a_gap_is_repeated_until_the_gap_is_the_same_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, met: list[list[tuple[int, int]]], tries: int
 ) -> None:
     cluster = Cluster(monkeypatch)
@@ -150,14 +150,16 @@ def test_a_hole_counts_that_another_try_meets_too(
     assert row["holes"] == [{"from_offset": low, "to_offset": high} for low, high in met[-1]]
 
 
-def test_no_try_begins_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_retry_begins_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "_RETRIES_DEADLINE_S", -1.0)
     cluster = Cluster(monkeypatch, leader_committed=1)
     assert not drained(BundleWriter(tmp_path))[1, "committed", 0]["reached"]
     assert len(cluster.tries) == 3
 
 
-def test_of_the_leader_s_log_only_the_last_try_is_the_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_read_of_a_leader_is_the_drain_and_earlier_ones_become_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Cluster(monkeypatch, leader_committed=1)
     bundle = BundleWriter(tmp_path)
     drained(bundle)

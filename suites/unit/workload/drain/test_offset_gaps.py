@@ -1,8 +1,8 @@
-"""A position that stays out of range is a hole, and the log goes on behind it where something begins."""
+"""A position that stays out of range is at a gap, and the log continues after it where a part of the log starts."""
 
 from __future__ import annotations
 
-from harness.workload.drain.offset_gaps import HOLE_S, Holes
+from harness.workload.drain.offset_gaps import GAP_AFTER_S, GapDetector
 
 PLACE = ("t", 0)
 
@@ -14,36 +14,36 @@ class Clock:
         return self.now_s
 
 
-def test_a_hole_is_what_lasts_and_each_joint_behind_it_is_tried_once() -> None:
+def test_a_gap_must_last_and_each_later_start_is_tried_once() -> None:
     clock = Clock()
-    holes = Holes({PLACE: (0, 5, 20, 30)}, clock_s=clock)
-    assert holes.behind(PLACE, 5) is None
-    clock.now_s = HOLE_S - 0.1
-    assert holes.behind(PLACE, 5) is None
-    clock.now_s = HOLE_S
-    assert [holes.behind(PLACE, 5) for _ in range(4)] == [20, 30, None, None]
+    gaps = GapDetector({PLACE: (0, 5, 20, 30)}, clock_s=clock)
+    assert gaps.next_start(PLACE, 5) is None
+    clock.now_s = GAP_AFTER_S - 0.1
+    assert gaps.next_start(PLACE, 5) is None
+    clock.now_s = GAP_AFTER_S
+    assert [gaps.next_start(PLACE, 5) for _ in range(4)] == [20, 30, None, None]
 
 
-def test_who_got_further_stands_before_another_one() -> None:
+def test_a_later_position_is_at_another_gap() -> None:
     clock = Clock()
-    holes = Holes({PLACE: (0, 5, 20, 30)}, clock_s=clock)
-    holes.behind(PLACE, 5)
-    clock.now_s = HOLE_S
-    assert holes.behind(PLACE, 5) == 20
-    assert holes.behind(PLACE, 25) is None
-    clock.now_s = 2 * HOLE_S
-    assert holes.behind(PLACE, 25) == 30
+    gaps = GapDetector({PLACE: (0, 5, 20, 30)}, clock_s=clock)
+    gaps.next_start(PLACE, 5)
+    clock.now_s = GAP_AFTER_S
+    assert gaps.next_start(PLACE, 5) == 20
+    assert gaps.next_start(PLACE, 25) is None
+    clock.now_s = 2 * GAP_AFTER_S
+    assert gaps.next_start(PLACE, 25) == 30
 
 
-def test_where_nothing_is_known_to_begin_nothing_is_tried() -> None:
+def test_without_known_starts_nothing_is_tried() -> None:
     clock = Clock()
-    holes = Holes({}, clock_s=clock)
-    holes.behind(PLACE, 5)
-    clock.now_s = HOLE_S
-    assert holes.behind(PLACE, 5) is None
+    gaps = GapDetector({}, clock_s=clock)
+    gaps.next_start(PLACE, 5)
+    clock.now_s = GAP_AFTER_S
+    assert gaps.next_start(PLACE, 5) is None
 
 
-def test_at_a_joint_something_begins() -> None:
-    holes = Holes({PLACE: (0, 5)})
-    assert [holes.begins(PLACE, offset) for offset in (0, 4, 5)] == [True, False, True]
-    assert not holes.begins(("t", 1), 0)
+def test_a_start_is_known_as_such() -> None:
+    gaps = GapDetector({PLACE: (0, 5)})
+    assert [gaps.is_start(PLACE, offset) for offset in (0, 4, 5)] == [True, False, True]
+    assert not gaps.is_start(("t", 1), 0)

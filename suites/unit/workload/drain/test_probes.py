@@ -1,4 +1,4 @@
-"""From where is read, and how a read ends: offsets chosen by what is known of logs, messages taken one by one."""
+"""Probes: the choice of offsets from the drain, the batches and the lookups; and how a read ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.workload.drain.probe_places import (
     logs_of,
     non_committing_groups,
 )
-from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, ProbePatience, Prober
+from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, Prober, ProbeTimeouts
 
 PLACE = ("t", 0)
 DRAIN = {"kind": "drain", "topic": "t", "partition": 0, "replica": 2, "start": 100}
@@ -57,7 +57,7 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_offsets_lie_inside_batches_at_edges_of_segments_where_times_point_and_below_the_start(bundle: Path) -> None:
+def test_offsets_are_in_batches_at_segment_edges_at_timestamps_and_below_the_log_start(bundle: Path) -> None:
     (asks,) = asks_of(logs_of(READS), bundle, Random(1)).values()
     by_why: dict[str, list[int]] = {}
     for ask in asks:
@@ -71,29 +71,29 @@ def test_offsets_lie_inside_batches_at_edges_of_segments_where_times_point_and_b
     assert sorted(by_why[BELOW]) == [50, 99]
 
 
-def test_nothing_is_read_from_a_hole(bundle: Path) -> None:
+def test_no_offset_is_in_a_gap(bundle: Path) -> None:
     rows = [*READS[:2], READS[0] | {"holes": [{"from_offset": 101, "to_offset": 500}]}]
     (asks,) = asks_of(logs_of(rows), bundle, Random(1)).values()
     assert [ask.offset for ask in asks if 101 <= ask.offset < 500 and ask.why != TIME] == []
     assert {ask.offset for ask in asks} >= {100, 500}
 
 
-def test_the_seed_repeats_them(bundle: Path) -> None:
+def test_the_same_seed_gives_the_same_offsets(bundle: Path) -> None:
     first, again, other = (asks_of(logs_of(READS), bundle, Random(seed)) for seed in (3, 3, 4))
     assert first == again != other
 
 
-def test_an_empty_log_is_read_from_nowhere(tmp_path: Path) -> None:
+def test_an_empty_log_has_no_probe(tmp_path: Path) -> None:
     logs = Logs(starts={PLACE: 0}, leaders={PLACE: 1}, positions={(PLACE, "read_committed"): 0})
     assert asks_of(logs, tmp_path, Random(1)) == {PLACE: []}
 
 
-def test_of_many_partitions_some_are_read(tmp_path: Path) -> None:
+def test_the_number_of_probed_partitions_is_limited(tmp_path: Path) -> None:
     logs = Logs(starts={("t", p): 0 for p in range(100)})
     assert len(asks_of(logs, tmp_path, Random(1))) == PLACES_MAX
 
 
-def test_groups_that_a_member_had_better_not_join_are_read_from_their_commits_only() -> None:
+def test_no_probe_joins_a_group_with_static_members_or_the_consumer_protocol() -> None:
     def scenario(*readers: Reader, steps: tuple[Step, ...] = ()) -> Scenario:
         return Scenario(name="s", title="", property="", readers=readers, steps=steps)
 
@@ -105,13 +105,13 @@ def test_groups_that_a_member_had_better_not_join_are_read_from_their_commits_on
     assert non_committing_groups(scenario(plain, steps=(turn,))) == {"g"}
 
 
-class Told:
-    """A message or an error of one partition."""
+class FakeMessage:
+    """A record or an error of one partition."""
 
     def __init__(self, offset: int, error: str | None = None) -> None:
         self._offset, self._name = offset, error
 
-    def error(self) -> Told | None:
+    def error(self) -> FakeMessage | None:
         return self if self._name else None
 
     def name(self) -> str | None:
@@ -121,9 +121,9 @@ class Told:
         return self._offset
 
 
-def answered(*messages: Told) -> Answer:
+def answered(*messages: FakeMessage) -> Answer:
     context = ReadContext(bootstrap="", targets={}, run=1)
-    prober = Prober({}, logs_of(READS), context, "read_committed", ProbePatience(), 0.0)
+    prober = Prober({}, logs_of(READS), context, "read_committed", ProbeTimeouts(), 0.0)
     answer = Answer(Ask(PLACE, 990, INSIDE), 0)
     for message in messages:
         if answer.reported == SILENT:
@@ -133,14 +133,17 @@ def answered(*messages: Told) -> Answer:
 
 def test_a_read_ends_with_enough_records_the_end_or_an_offset_out_of_range() -> None:
     assert answered().nothing
-    enough = answered(*map(Told, range(990, 990 + 2 * RECORDS)))
+    enough = answered(*map(FakeMessage, range(990, 990 + 2 * RECORDS)))
     assert (enough.reported, len(enough.records)) == (ENOUGH, RECORDS)
-    end = answered(Told(990), Told(1000, "_PARTITION_EOF"))
+    end = answered(FakeMessage(990), FakeMessage(1000, "_PARTITION_EOF"))
     assert (end.reported, end.end_offset, len(end.records)) == (END, 1000, 1)
-    assert answered(Told(-1, "_AUTO_OFFSET_RESET")).reported == OUT_OF_RANGE
-    assert answered(Told(-1, "_TRANSPORT")).nothing
+    assert answered(FakeMessage(-1, "_AUTO_OFFSET_RESET")).reported == OUT_OF_RANGE
+    assert answered(FakeMessage(-1, "_TRANSPORT")).nothing
 
 
-def test_an_end_below_what_the_drain_was_given_is_none() -> None:
-    assert answered(Told(995, "_PARTITION_EOF")).nothing
-    assert answered(Told(995, "_PARTITION_EOF"), Told(996), Told(1000, "_PARTITION_EOF")).reported == END
+def test_an_end_below_the_position_of_the_drain_does_not_count() -> None:
+    assert answered(FakeMessage(995, "_PARTITION_EOF")).nothing
+    assert (
+        answered(FakeMessage(995, "_PARTITION_EOF"), FakeMessage(996), FakeMessage(1000, "_PARTITION_EOF")).reported
+        == END
+    )

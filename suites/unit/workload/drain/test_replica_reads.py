@@ -1,4 +1,4 @@
-"""When a read of a copy counts: far enough, and from the broker that was meant."""
+"""A read of a copy counts if it reached its target and the wanted broker served it. Gaps in the log."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from harness.workload.consumers.live_readers import ReadContext, serving_brokers
 from harness.workload.drain import offset_gaps
-from harness.workload.drain.replica_reads import Copy, CopyReader, Patience, Read
+from harness.workload.drain.replica_reads import Copy, CopyReader, Read, ReadTimeouts
 from harness.workload.producers.recording_producer import Target
 
 COPY = Copy(topic="t", partition=0, leader=1, logs={1: (5, 40), 2: (5, 42), 3: (7, 40)})
 PLACE = ("t", 0)
-DESK = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
+CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
 
 
 def reader(broker: int | None, sentinels: dict[tuple[str, int], int] | None = None) -> CopyReader:
-    return CopyReader(DESK, [COPY], sentinels or {}, isolation="read_committed", broker=broker, patience=Patience())
+    return CopyReader(
+        CONTEXT, [COPY], sentinels or {}, isolation="read_committed", broker=broker, timeouts=ReadTimeouts()
+    )
 
 
 def statistics(broker: int, received: int) -> str:
@@ -40,12 +42,12 @@ def test_the_target_is_the_highest_log_end_of_any_replica() -> None:
     assert reader(None).reads[PLACE].target == 42
 
 
-def test_a_sentinel_beyond_every_log_end_is_read_as_well() -> None:
+def test_a_sentinel_above_every_log_end_is_part_of_the_target() -> None:
     assert reader(None, {PLACE: 43}).reads[PLACE].target == 44
 
 
 @pytest.mark.parametrize(("broker", "replica", "start"), [(None, 1, 5), (2, 2, 5), (3, 3, 7)])
-def test_a_copy_is_read_from_its_own_log_s_start(broker: int | None, replica: int, start: int) -> None:
+def test_a_copy_is_read_from_its_own_log_start(broker: int | None, replica: int, start: int) -> None:
     row = reader(broker).reads[PLACE]
     assert (row.replica, row.start) == (replica, start)
 
@@ -54,7 +56,7 @@ def test_the_leader_s_copy_is_not_read_twice() -> None:
     assert reader(1).reads == {}
 
 
-def test_a_replica_that_told_nothing_is_not_read() -> None:
+def test_a_replica_without_log_offsets_is_not_read() -> None:
     assert reader(4).reads == {}
 
 
@@ -67,11 +69,11 @@ def test_a_replica_that_told_nothing_is_not_read() -> None:
         ({}, False),
     ],
 )
-def test_a_read_counts_when_it_came_to_its_target(changes: dict[str, Any], reached: bool) -> None:
+def test_a_read_is_complete_at_its_target_without_a_stuck_reason(changes: dict[str, Any], reached: bool) -> None:
     assert read(**changes).as_row()["reached"] is reached
 
 
-def test_statistics_name_who_served() -> None:
+def test_statistics_name_the_serving_broker() -> None:
     assert serving_brokers(statistics(2, 10)) == {PLACE: (2, 10)}
 
 
@@ -80,16 +82,16 @@ def test_statistics_name_who_served() -> None:
     [
         ([(2, 0), (2, 30)], {2}),
         ([(2, 0), (1, 30)], {1, 2}),
-        ([(1, 0), (2, 30)], {1, 2}),  # between two looks it may have been either
+        ([(1, 0), (2, 30)], {1, 2}),  # between two statistics it may have been either
         ([(2, 0), (1, 0), (2, 0), (2, 30)], {2}),
-        ([(2, 0), (-1, 0), (2, 30)], {2}),  # nobody gives nothing
+        ([(2, 0), (-1, 0), (2, 30)], {2}),  # without a broker no record arrived
         ([(2, 0), (-1, 30), (2, 30)], {2}),
         ([(2, 0), (-1, 0), (1, 30)], {1}),
-        ([(2, 0), (-1, 0), (-1, 30)], {-1}),  # somebody gave it
+        ([(2, 0), (-1, 0), (-1, 30)], {-1}),  # records arrived from an unknown broker
         ([(-1, 0), (2, 0)], set()),
     ],
 )
-def test_records_between_two_looks_came_from_the_broker_of_either(
+def test_records_between_two_statistics_came_from_a_broker_that_one_of_them_names(
     seen: list[tuple[int, int]], served_by: set[int]
 ) -> None:
     copy = reader(2)
@@ -105,11 +107,11 @@ def test_records_between_two_looks_came_from_the_broker_of_either(
         (2, {"position": 41, "served_by": {2}}, [PLACE]),
         (2, {"position": 42, "served_by": {1, 2}}, [PLACE]),
         (2, {"position": 42, "served_by": {-1}}, [PLACE]),
-        (None, {"position": 42, "served_by": {1, 3}}, []),  # whoever leads
+        (None, {"position": 42, "served_by": {1, 3}}, []),  # the leader may change
         (None, {"position": 42, "stuck_reason": "broke off"}, [PLACE]),
     ],
 )
-def test_a_read_fails_that_stopped_short_or_met_another_broker(
+def test_a_read_fails_if_it_stopped_early_or_met_another_broker(
     broker: int | None, changes: dict[str, Any], failed: list[tuple[str, int]]
 ) -> None:
     copy = reader(broker)
@@ -119,12 +121,12 @@ def test_a_read_fails_that_stopped_short_or_met_another_broker(
 
 
 def event(error: int) -> Message:
-    """Comes out of a poll in place of a record."""
+    """An error that a poll returns in place of a record."""
     return Message(topic="t", partition=0, error=KafkaError(error))
 
 
 class Scripted:
-    """A consumer whose polls are given, each with the statistics that it lets come in."""
+    """A consumer that returns the given polls, each together with its statistics."""
 
     def __init__(self, copy: CopyReader, *polls: tuple[list[Message], str], seekable: bool = True) -> None:
         self.copy = copy
@@ -156,7 +158,7 @@ class Scripted:
         self.sought.append(start.offset)
 
 
-def test_a_jump_before_anything_counts_begins_at_the_new_log_start() -> None:
+def test_a_jump_before_the_redirect_starts_at_the_new_log_start() -> None:
     copy = reader(2)
     jump = event(KafkaError._AUTO_OFFSET_RESET)
     consumer = Scripted(copy, ([], statistics(1, 0)), ([jump], statistics(1, 0)), ([], statistics(2, 0)))
@@ -165,15 +167,15 @@ def test_a_jump_before_anything_counts_begins_at_the_new_log_start() -> None:
     assert (copy.reads[PLACE].start, copy.reads[PLACE].stuck_reason) == (30, None)
 
 
-def test_a_position_that_was_lost_unseen_is_given_anew() -> None:
+def test_a_position_that_cannot_be_sought_is_assigned_again() -> None:
     copy = reader(2)
     consumer = Scripted(copy, ([], statistics(2, 0)), seekable=False)
     copy._wait_for_followers(cast(Any, consumer))
     assert consumer.assigned == [-1, 5]
 
 
-def test_what_is_only_read_once_more_is_no_progress() -> None:
-    """Or a read before a hole in the log would go on for as long as it may take in all."""
+def test_reading_records_again_is_no_progress() -> None:
+    """Otherwise a read before a gap in the log would end only at its total timeout."""
     copy = reader(None)
     consumer = Scripted(copy, ([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0)))
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
@@ -190,14 +192,16 @@ def test_what_is_only_read_once_more_is_no_progress() -> None:
     assert [at for at in consumer.assigned if at != -1] == [begin, begin, 8, begin, 8, 8, 8, begin]
 
 
-def holed(
+def read_with_gap(
     broker: int | None, monkeypatch: pytest.MonkeyPatch, *, jumps: int, comes_to: int
 ) -> tuple[CopyReader, list[int]]:
-    """A read that stands at 7, is told so often that it is out of range, and is then given what lies before another
-    offset; and where it begins after each answer."""
-    monkeypatch.setattr(offset_gaps, "HOLE_S", 0.0)
+    """A read at offset 7 that gets `jumps` out-of-range errors, and then the record before `comes_to`.
+
+    Also returns the offsets that it assigned.
+    """
+    monkeypatch.setattr(offset_gaps, "GAP_AFTER_S", 0.0)
     copies = [replace(COPY, joints=(5, 20, 30))]
-    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=broker, patience=Patience())
+    copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=broker, timeouts=ReadTimeouts())
     consumer = Scripted(copy)
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
     copy.reads[PLACE].position = 7
@@ -211,40 +215,40 @@ def holed(
     return copy, [at for at in consumer.assigned if at != -1]
 
 
-def test_behind_a_hole_the_leaders_copy_is_read_from_the_next_joint_that_is_there(
+def test_after_a_gap_the_leaders_copy_is_read_from_the_next_start_that_exists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    copy, assigned = holed(None, monkeypatch, jumps=2, comes_to=42)
+    copy, assigned = read_with_gap(None, monkeypatch, jumps=2, comes_to=42)
     assert assigned == [20, 30]
     assert copy.reads[PLACE].as_row()["holes"] == [{"from_offset": 7, "to_offset": 30}]
     assert copy.reads[PLACE].reached
     assert (copy.failed(), copy.unsure()) == ([], [PLACE])
 
 
-def test_what_is_read_from_the_start_after_all_was_no_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, assigned = holed(None, monkeypatch, jumps=3, comes_to=42)
+def test_no_gap_is_recorded_if_the_read_continues_at_the_log_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = read_with_gap(None, monkeypatch, jumps=3, comes_to=42)
     assert assigned == [20, 30, OFFSET_BEGINNING]
     assert copy.reads[PLACE].as_row()["holes"] == []
     assert copy.unsure() == []
 
 
-def test_where_nothing_comes_from_behind_it_is_no_hole_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, _ = holed(None, monkeypatch, jumps=2, comes_to=7)
+def test_no_gap_is_recorded_if_no_record_comes_from_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, _ = read_with_gap(None, monkeypatch, jumps=2, comes_to=7)
     assert (copy.reads[PLACE].holes, copy.failed()) == ([], [PLACE])
 
 
-def test_before_a_hole_another_copy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, assigned = holed(2, monkeypatch, jumps=3, comes_to=7)
+def test_the_read_of_a_follower_ends_before_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = read_with_gap(2, monkeypatch, jumps=3, comes_to=7)
     assert not {20, 30} & set(assigned)
     assert copy.reads[PLACE].holes == []
     assert copy.failed() == [PLACE]
-    assert "is stuck at offset 7 of 42 before a hole" in (copy.reads[PLACE].stuck_reason or "")
+    assert "is stuck at offset 7 of 42 before a gap in the log" in (copy.reads[PLACE].stuck_reason or "")
 
 
 def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
-    """A read that stands at 7, and whose leader says so often that it cannot read an offset."""
+    """A read at offset 7; its leader fails `times` times to read an offset."""
     copies = [replace(COPY, joints=joints)]
-    copy = CopyReader(DESK, copies, {}, isolation="read_committed", broker=None, patience=Patience())
+    copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=None, timeouts=ReadTimeouts())
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
     copy.reads[PLACE].position = 7
     failed = Message(topic="t", partition=0, offset=offset, error=KafkaError(KafkaError.UNKNOWN))
@@ -257,26 +261,28 @@ def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int
     ("offset", "joints", "over"),
     [
         (7, (5, 20, 30), {PLACE: (7, 20)}),
-        (7, (5, 7, 20), {}),  # something begins there: it is there, and cannot be read
-        (6, (5, 20, 30), {}),  # told of where it does not stand any more
-        (7, (5,), {}),  # nothing is behind it
+        (7, (5, 7, 20), {}),  # a part of the log starts there: it exists, and cannot be read
+        (6, (5, 20, 30), {}),  # the error is about an offset that it has passed
+        (7, (5,), {}),  # no part of the log starts after it
     ],
 )
-def test_what_its_leader_cannot_read_is_a_hole_where_nothing_begins(
+def test_an_unreadable_offset_is_a_gap_only_if_no_part_of_the_log_starts_there(
     offset: int, joints: tuple[int, ...], over: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_gaps, "HOLE_S", 0.0)
-    assert unreadable(offset, joints=joints)._over == over
-    # Behind it begins something, which is not gone by, either.
-    assert unreadable(offset, joints=joints, times=3)._over == over
+    monkeypatch.setattr(offset_gaps, "GAP_AFTER_S", 0.0)
+    assert unreadable(offset, joints=joints)._skipping == over
+    # Repeated errors do not make it skip the next part as well.
+    assert unreadable(offset, joints=joints, times=3)._skipping == over
 
 
-def test_what_its_leader_cannot_read_for_a_moment_is_no_hole() -> None:
-    assert unreadable(7, times=3)._over == {}
+def test_an_offset_that_is_unreadable_for_a_moment_is_no_gap() -> None:
+    assert unreadable(7, times=3)._skipping == {}
 
 
 @pytest.mark.parametrize(("received", "served_by"), [((10, 10), [2]), ((10, 20), [1, 2])])
-def test_who_serves_last_counts_only_for_what_arrived(received: tuple[int, int], served_by: list[int]) -> None:
+def test_the_last_serving_broker_counts_only_if_records_arrived(
+    received: tuple[int, int], served_by: list[int]
+) -> None:
     copy = reader(2)
     copy._on_statistics(statistics(2, received[0]))
     consumer = Scripted(copy, ([], statistics(1, received[1])))
@@ -285,7 +291,7 @@ def test_who_serves_last_counts_only_for_what_arrived(received: tuple[int, int],
 
 
 @pytest.mark.parametrize(("broker", "stuck"), [(2, False), (1, True), (-1, True)])
-def test_of_an_empty_copy_who_said_so_counts(broker: int, stuck: bool) -> None:
+def test_an_empty_copy_is_served_by_the_broker_that_the_statistics_name(broker: int, stuck: bool) -> None:
     copy = reader(2)
     consumer = Scripted(copy, ([], statistics(broker, 0)))
     copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))

@@ -1,4 +1,4 @@
-"""The release's own clients, as far as no JVM is needed: what a scenario may say, and their settings."""
+"""The release's own Java clients without a JVM: their rules in a scenario, their settings, the frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def own(**more: Any) -> dict[str, Any]:
     return producer_settings(Producer(name="p", topics=("t",), client="java", **more), "h:1", "p-1")
 
 
-def test_a_scenario_says_whose_clients_it_has() -> None:
+def test_a_scenario_selects_the_java_clients() -> None:
     assert parse(SCENARIO.replace("CLIENT", "java"), "s").own_clients
     assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").own_clients
     with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java, streams; did you mean 'java'"):
@@ -38,7 +38,7 @@ def test_a_scenario_says_whose_clients_it_has() -> None:
         parse("shape.secure = true\n" + SCENARIO.replace("CLIENT", "java"), "s")
 
 
-def test_idempotence_is_left_to_the_client_whose_default_it_is() -> None:
+def test_idempotence_is_not_set_since_it_is_the_default_of_the_client() -> None:
     assert "enable.idempotence" not in own()
     assert is_idempotent(own())
     assert own(config={"max.in.flight.requests.per.connection": "1"})["enable.idempotence"] is True
@@ -46,29 +46,29 @@ def test_idempotence_is_left_to_the_client_whose_default_it_is() -> None:
     assert not is_idempotent(own(config={"enable.idempotence": "false"}))
 
 
-def test_without_it_and_without_retries_nothing_is_sent_twice() -> None:
+def test_only_without_idempotence_and_retries_a_record_is_sent_once() -> None:
     assert may_retry(own())
     assert may_retry(own(idempotent=False))
     assert not may_retry(own(idempotent=False, config={"retries": "0"}))
 
 
-def test_idempotence_needs_acks_of_all() -> None:
+def test_idempotence_needs_acks_all() -> None:
     with pytest.raises(BadInput, match="idempotence needs acks=all"):
         own(config={"acks": "1"})
 
 
-def test_a_transactional_one_has_its_name_for_an_id() -> None:
+def test_the_transactional_id_is_the_name_of_the_producer() -> None:
     settings = own(transactions=Transactions())
     assert (settings["transactional.id"], settings["delivery.timeout.ms"]) == ("p", 15_000)
 
 
-def test_a_reader_has_its_group_or_one_of_its_own() -> None:
+def test_a_reader_without_a_group_gets_a_private_one() -> None:
     member = reader_settings(Reader(name="r", topics=("t",), client="java", group="g"), "h:1", "r-1", {})
     alone = reader_settings(Reader(name="r", topics=("t",), client="java"), "h:1", "r-1", {})
     assert (member["group.id"], alone["group.id"]) == ("g", "reader-r")
 
 
-def test_fields_are_read_as_they_were_written() -> None:
+def test_fields_of_a_frame_survive_a_round_trip() -> None:
     body = b"R" + number(-7) + long(1 << 40) + content(None) + content("\u00e4") + number(1) + content("t") + number(3)
     fields = Fields(body)
     assert (fields.op, fields.i32(), fields.i64(), fields.content(), fields.text()) == (
@@ -81,13 +81,13 @@ def test_fields_are_read_as_they_were_written() -> None:
     assert fields.places() == [("t", 3)]
 
 
-def test_an_exception_says_what_may_be_done_about_it() -> None:
+def test_an_exception_is_fatal_or_retriable_by_its_flags() -> None:
     fatal, again = JavaError("ProducerFencedException", 1), JavaError("TimeoutException", 2, "late")
     assert (fatal.fatal(), fatal.retriable(), again.fatal(), again.retriable()) == (True, False, False, True)
     assert str(again) == "TimeoutException: late"
 
 
-def test_for_an_image_the_published_clients_are_taken_with_the_libraries_that_lie_in_it(
+def test_for_an_image_the_clients_are_downloaded_with_the_library_versions_of_the_image(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""An application of Kafka Streams: what it tells, as rows, and how it dies. Its process is scripted."""
+"""An application of Kafka Streams: the rows of its frames, and its death. Its process is a fake."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pytest
 from confluent_kafka import KafkaException
 
 from harness.model.errors import HarnessFailure
-from harness.workload.consumers.processing import ProcessorDeath, not_done, process_all
+from harness.workload.consumers.processing import ProcessorDeath, process_all, processor_lag
 from harness.workload.java import kafka_streams
 from harness.workload.java.java_process import DIED, Fields, JavaError, content, long, number
-from harness.workload.java.kafka_streams import StreamsLoop
-from harness.workload.java.kafka_streams_rows import Rows, count_of, spans_of
+from harness.workload.java.kafka_streams import Rows, StreamsLoop, count_of, spans_of
 from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import ProducerContext, Target
 from harness.workload.producers.streams import Numbers
@@ -21,7 +20,7 @@ from suites.unit.kafka.release.test_own_streams import JAVA, TEXT, read
 
 
 class Table:
-    """What was written, row by row."""
+    """A table that keeps its rows in memory."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -41,8 +40,8 @@ class Table:
         return [tuple(row[c] for c in columns) for row in self.rows]
 
 
-class Told:
-    """Rows, and the frames that an application would send."""
+class Application:
+    """The rows of an application, which gets its frames from the test."""
 
     def __init__(self, text: str = TEXT) -> None:
         self.spec = read(text).producers[1]
@@ -82,45 +81,45 @@ def offsets(end: int, *, txn: bool = True, error: str = "", lane: int = 1) -> by
     return b"O" + bytes([txn]) + long(8) + content(error) + number(1) + content("a") + number(lane) + long(end)
 
 
-def test_what_it_makes_is_told_before_it_is_sent_and_reported_behind_it() -> None:
-    reported = Told()
-    assert reported.rows.range(1) == (1, 20_000)
-    reported.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6))
-    assert reported.rows.unreported == 1
-    assert reported.rows.done == {}
-    reported.tell(acked(1, 10), begun(b"t"), begun(b"c"))
-    reported.rows.write()
-    assert reported.ledger.of("stream", "seq", "topic", "partition", "txn_id", "outcome", "offset", "called_ns") == [
+def test_a_committed_transaction_fills_all_tables() -> None:
+    application = Application()
+    assert application.rows.range(1) == (1, 20_000)
+    application.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6))
+    assert application.rows.unreported == 1
+    assert application.rows.done == {}
+    application.tell(acked(1, 10), begun(b"t"), begun(b"c"))
+    application.rows.write()
+    assert application.ledger.of("stream", "seq", "topic", "partition", "txn_id", "outcome", "offset", "called_ns") == [
         (1, 0, "b", 1, 1, "acked", 9, 7_000_000),
         (1, 1, "b", 1, 1, "acked", 10, 7_000_000),
     ]
-    assert reported.processed.of("processor", "topic", "partition", "offset", "stream", "seq") == [
+    assert application.processed.of("processor", "topic", "partition", "offset", "stream", "seq") == [
         ("worker", "a", 1, 4, 1, 0),
         ("worker", "a", 1, 5, 1, 1),
     ]
-    assert reported.transactions.of("txn_id", "producer", "outcome") == [(1, "worker", "committed")]
-    assert reported.commits.of("group", "topic", "partition", "offset", "outcome", "txn_id") == [
+    assert application.transactions.of("txn_id", "producer", "outcome") == [(1, "worker", "committed")]
+    assert application.commits.of("group", "topic", "partition", "offset", "outcome", "txn_id") == [
         ("w", "a", 1, 6, "acked", 1)
     ]
-    assert reported.rows.done == {("a", 1): 6}
-    assert reported.context.meters.highest_acked() == {("b", 1): 10}
-    ((client, transactional, idempotent),) = reported.reservations.of("client", "transactional", "idempotent")
+    assert application.rows.done == {("a", 1): 6}
+    assert application.context.meters.highest_acked() == {("b", 1): 10}
+    ((client, transactional, idempotent),) = application.reservations.of("client", "transactional", "idempotent")
     assert (client, transactional, idempotent) == ("kafka-clients 4.3.1", True, True)
 
 
-def test_what_one_that_was_killed_was_not_told_is_unknown() -> None:
-    reported = Told()
-    reported.rows.range(1)
-    reported.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6), begun(b"t"))
-    reported.rows.over()
-    assert reported.ledger.of("seq", "outcome", "offset", "error") == [
+def test_sends_without_a_report_at_a_kill_are_unknown() -> None:
+    application = Application()
+    application.rows.range(1)
+    application.tell(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9), offsets(6), begun(b"t"))
+    application.rows.over()
+    assert application.ledger.of("seq", "outcome", "offset", "error") == [
         (0, "acked", 9, None),
         (1, "unknown", None, "_NO_REPORT"),
     ]
-    assert reported.transactions.of("outcome") == [("unknown",)]
-    assert reported.rows.done == {}
-    assert reported.rows.range(1) == (2, 20_000)  # another life, another stream
-    assert dict(reported.rows.outcomes) == {"unknown": 1}
+    assert application.transactions.of("outcome") == [("unknown",)]
+    assert application.rows.done == {}
+    assert application.rows.range(1) == (2, 20_000)  # another life, another stream
+    assert dict(application.rows.outcomes) == {"unknown": 1}
 
 
 @pytest.mark.parametrize(
@@ -132,39 +131,43 @@ def test_what_one_that_was_killed_was_not_told_is_unknown() -> None:
         ([begun(b"c"), begun(b"a"), begun(b"t")], []),
     ],
 )
-def test_how_a_transaction_ended(frames: list[bytes], outcomes: list[str]) -> None:
-    reported = Told()
-    reported.tell(*frames)
-    assert [outcome for (outcome,) in reported.transactions.of("outcome")] == outcomes
+def test_the_outcome_of_a_transaction_follows_from_its_frames(frames: list[bytes], outcomes: list[str]) -> None:
+    application = Application()
+    application.tell(*frames)
+    assert [outcome for (outcome,) in application.transactions.of("outcome")] == outcomes
 
 
-def test_offsets_that_were_refused_are_nobody_s() -> None:
-    reported = Told()
-    reported.tell(begun(b"b"), offsets(6, error="TimeoutException"), begun(b"t"), begun(b"c"))
-    assert reported.commits.of("outcome", "txn_id") == [("unknown", 1)]
-    assert reported.rows.done == {}
+def test_offsets_that_were_not_committed_do_not_count_as_done() -> None:
+    application = Application()
+    application.tell(begun(b"b"), offsets(6, error="TimeoutException"), begun(b"t"), begun(b"c"))
+    assert application.commits.of("outcome", "txn_id") == [("unknown", 1)]
+    assert application.rows.done == {}
 
 
-def test_a_commit_whose_answer_nobody_heard_is_found_by_who_comes_next() -> None:
-    reported = Told()
-    reported.tell(b"G" + number(1) + content("a") + number(0) + long(9))
-    assert reported.rows.done == {("a", 0): 9}
-    assert reported.commits.rows == []
+def test_the_next_process_reports_a_commit_without_an_answer() -> None:
+    application = Application()
+    application.tell(b"G" + number(1) + content("a") + number(0) + long(9))
+    assert application.rows.done == {("a", 0): 9}
+    assert application.commits.rows == []
 
 
-def test_by_at_least_once_nothing_is_in_a_transaction() -> None:
-    reported = Told(TEXT.replace('at = "offsets"', 'at = "produced"').replace('"w" }', '"w", commits = "after" }'))
-    reported.rows.range(0)
-    reported.tell(sent(0, 4, lane=0), acked(0, -1, "NetworkException", lane=0), offsets(5, txn=False, lane=0))
-    reported.rows.write()
-    assert reported.ledger.of("txn_id", "outcome", "offset", "error") == [(None, "unknown", None, "NetworkException")]
-    assert reported.commits.of("txn_id", "outcome") == [(None, "acked")]
-    assert reported.rows.done == {("a", 0): 5}
-    assert reported.reservations.of("transactional") == [(False,)]
+def test_with_at_least_once_no_row_has_a_transaction() -> None:
+    application = Application(
+        TEXT.replace('at = "offsets"', 'at = "produced"').replace('"w" }', '"w", commits = "after" }')
+    )
+    application.rows.range(0)
+    application.tell(sent(0, 4, lane=0), acked(0, -1, "NetworkException", lane=0), offsets(5, txn=False, lane=0))
+    application.rows.write()
+    assert application.ledger.of("txn_id", "outcome", "offset", "error") == [
+        (None, "unknown", None, "NetworkException")
+    ]
+    assert application.commits.of("txn_id", "outcome") == [(None, "acked")]
+    assert application.rows.done == {("a", 0): 5}
+    assert application.reservations.of("transactional") == [(False,)]
 
 
 class Scripted:
-    """An application whose frames are a script; "gone" ends it."""
+    """A process that runs one function of its script at each call of `attend`."""
 
     made: ClassVar[list[Scripted]] = []
     scripts: ClassVar[list[list[Any]]] = []
@@ -194,14 +197,13 @@ class Scripted:
 
 
 def gone(_: Scripted) -> None:
-
     raise KafkaException(JavaError(DIED))
 
 
-def played(monkeypatch: pytest.MonkeyPatch, reported: Told, scripts: list[list[Any]]) -> StreamsLoop:
+def played(monkeypatch: pytest.MonkeyPatch, application: Application, scripts: list[list[Any]]) -> StreamsLoop:
     monkeypatch.setattr(kafka_streams, "_Application", Scripted)
     Scripted.made, Scripted.scripts = [], scripts
-    return StreamsLoop(reported.spec, reported.context, reported.tables, reported.processed)
+    return StreamsLoop(application.spec, application.context, application.tables, application.processed)
 
 
 def frames(*what: bytes) -> Any:
@@ -212,9 +214,9 @@ def frames(*what: bytes) -> Any:
     return turn
 
 
-def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported = Told()
-    reported.rows.range(1)
+def test_it_is_killed_after_all_its_records_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    application = Application()
+    application.rows.range(1)
     nothing = frames()
 
     def hold(app: Any) -> None:
@@ -225,7 +227,7 @@ def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPa
         frames(begun(b"b"), sent(0, 4), sent(1, 5), acked(0, 9))(app)
 
     first = [nothing, begin, hold, frames(acked(1, 10))]
-    loop = played(monkeypatch, reported, [first, [lambda _: loop.stop()]])
+    loop: StreamsLoop = played(monkeypatch, application, [first, [lambda _: loop.stop()]])
     death = ProcessorDeath(at="produced", records=2)
     loop._death = death
     loop._live()
@@ -235,53 +237,52 @@ def test_it_is_killed_when_its_log_has_what_it_made(monkeypatch: pytest.MonkeyPa
         ["die", "kill", "kill", "last words"],
         ["close", "kill", "last words"],
     ]
-    assert reported.ledger.of("seq", "outcome") == [(0, "acked"), (1, "acked")]
-    assert reported.transactions.of("outcome") == [("unknown",)]
+    assert application.ledger.of("seq", "outcome") == [(0, "acked"), (1, "acked")]
+    assert application.transactions.of("outcome") == [("unknown",)]
     assert loop.incarnations == 2
     assert loop.outcomes == {"unknown": 1}
 
 
-def test_a_death_that_is_called_off_lets_it_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported = Told()
+def test_it_lives_on_after_a_death_is_called_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    application, death = Application(), ProcessorDeath(at="produced", records=2)
 
     def call_off(_: Scripted) -> None:
         death.called_off = True
 
-    loop = played(monkeypatch, reported, [[frames(), call_off, lambda _: loop.stop()]])
-    death = ProcessorDeath(at="produced", records=2)
+    loop: StreamsLoop = played(monkeypatch, application, [[frames(), call_off, lambda _: loop.stop()]])
     loop._death = death
     loop._live()
     assert Scripted.made[0].asked == ["die", "live", "close", "kill", "last words"]
     assert death.between is None
 
 
-def test_who_ends_by_itself_is_begun_again_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_by_itself_is_restarted_at_most_20_times(monkeypatch: pytest.MonkeyPatch) -> None:
     def broke(app: Scripted) -> None:
         app.state, app.why = "ERROR", "TaskCorruptedException"
 
-    loop = played(monkeypatch, Told(), [[gone], [broke], [lambda _: loop.stop()]])
+    loop: StreamsLoop = played(monkeypatch, Application(), [[gone], [broke], [lambda _: loop.stop()]])
     loop._live()
     assert loop.incarnations == 3
     assert [why.partition(":")[0] for why in loop.errors] == ["_JAVA_DIED", "TaskCorruptedException"]
-    again = played(monkeypatch, Told(), [[gone]] * 21)
-    with pytest.raises(HarnessFailure, match="it ended by itself 21 times, at last with _JAVA_DIED"):
+    again = played(monkeypatch, Application(), [[gone]] * 21)
+    with pytest.raises(HarnessFailure, match="it ended by itself 21 times, the last time with _JAVA_DIED"):
         again._live()
 
 
-def test_who_is_not_done_says_what_was_last_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported = Told()
-    loop = played(monkeypatch, reported, [])
+def test_a_processor_with_lag_is_reported_with_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    application = Application()
+    loop = played(monkeypatch, application, [])
     monkeypatch.setattr("harness.workload.consumers.processing._ALL_S", 0.1)
     assert process_all([loop], {("a", 0): 6, ("b", 0): 3}) == [
-        "worker did not get to the end of what it reads: {'a/0': 7} offsets are left; it was never started"
+        "processor worker did not finish its input within 0.1 s: offsets left: {'a/0': 7}; it was never started"
     ]
-    reported.tell(offsets(7, txn=False, lane=0))
-    loop._rows.done = reported.rows.done
+    application.tell(offsets(7, txn=False, lane=0))
+    loop._rows.done = application.rows.done
     assert process_all([loop], {("a", 0): 6}) == []
-    assert not_done(loop.plan, {("a", 0): 6}, {("a", 0): 6}) == {"a/0": 1}
+    assert processor_lag(loop.plan, {("a", 0): 6}, {("a", 0): 6}) == {"a/0": 1}
 
 
-def test_spans_of_what_was_not_committed() -> None:
+def test_spans_are_read_from_a_frame() -> None:
     frame = (
         b"H" + number(2) + content("a") + number(0) + long(4) + long(9) + content("a") + number(1) + long(0) + long(1)
     )

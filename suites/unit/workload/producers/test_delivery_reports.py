@@ -1,4 +1,4 @@
-"""Times in delivery reports: which of them the leader told."""
+"""Timestamps in delivery reports, and their types."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def times(monkeypatch: pytest.MonkeyPatch, *reported: tuple[int, int]) -> Times:
     return Times.of(reports)
 
 
-def test_of_one_kind_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_of_one_type_store_the_type_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = times(monkeypatch, (TIMESTAMP_CREATE_TIME, 5), (TIMESTAMP_CREATE_TIME, 6))
     assert (found.types, found.at_ms.tolist()) == ("create", [5, 6])
     assert times(monkeypatch, (TIMESTAMP_NOT_AVAILABLE, -1)).types is None
 
 
-def test_of_two_kinds_each_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_of_two_types_store_the_type_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     found = times(monkeypatch, (TIMESTAMP_CREATE_TIME, 5), (TIMESTAMP_LOG_APPEND_TIME, 6), (TIMESTAMP_CREATE_TIME, 7))
     assert found.types == ["create", "append", "create"]
     some = found.among(np.array([False, True, True]))

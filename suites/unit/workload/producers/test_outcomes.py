@@ -1,4 +1,4 @@
-"""Only what excludes a write is a refusal; whatever may have been written is unknown."""
+"""An error is a refusal only if it excludes a write; every other error is unknown."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ DOUBTFUL = [
 
 @pytest.mark.parametrize("retries", [True, False])
 @pytest.mark.parametrize("error", [None, "DUPLICATE_SEQUENCE_NUMBER"])
-def test_an_ack_is_an_ack(error: str | None, retries: bool) -> None:
+def test_success_and_a_known_duplicate_are_acked(error: str | None, retries: bool) -> None:
     assert outcome_of_send(error, retries=retries) is Outcome.ACKED
 
 
 @pytest.mark.parametrize("retries", [True, False])
 @pytest.mark.parametrize("error", DOUBTFUL)
-def test_what_may_have_been_written_is_unknown(error: str, retries: bool) -> None:
+def test_an_error_after_which_the_record_may_be_written_is_unknown(error: str, retries: bool) -> None:
     assert error in NAMES
     assert outcome_of_send(error, retries=retries) is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize("error", sorted(VALIDATIONS | JAVA_VALIDATIONS | NEVER_TRANSMITTED))
-def test_a_refusal_holds_on_the_only_attempt_and_on_no_other(error: str) -> None:
+def test_a_validation_error_refuses_only_without_retries(error: str) -> None:
     assert outcome_of_send(error, retries=False) is Outcome.REFUSED
     assert outcome_of_send(error, retries=True) is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize("retries", [True, False])
-def test_what_the_java_client_never_sent_is_refused(retries: bool) -> None:
+def test_a_record_that_the_java_client_never_sent_is_refused(retries: bool) -> None:
     assert outcome_of_send(f"{NEVER_SENT}TimeoutException", retries=retries) is Outcome.REFUSED
     assert outcome_of_send("TimeoutException", retries=retries) is Outcome.UNKNOWN
 
 
-def test_behind_a_retry_nothing_is_refused() -> None:
+def test_with_retries_no_error_of_librdkafka_is_a_refusal() -> None:
     assert {name for name in NAMES if outcome_of_send(name, retries=True) is Outcome.REFUSED} == set()
 
 
-def test_the_table_knows_the_client_s_names() -> None:
+def test_the_error_names_are_those_of_librdkafka() -> None:
     assert ACKS | VALIDATIONS | NEVER_TRANSMITTED <= NAMES
 
 
-def test_a_failed_commit_of_offsets_may_have_been_stored() -> None:
+def test_a_failed_offset_commit_is_unknown() -> None:
     assert outcome_of_offset_commit(None) is Outcome.ACKED
     assert outcome_of_offset_commit("REBALANCE_IN_PROGRESS") is Outcome.UNKNOWN

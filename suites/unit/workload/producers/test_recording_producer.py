@@ -1,4 +1,4 @@
-"""The ledger of a client that reaches no broker: what librdkafka decides alone. Nothing is claimed about Kafka."""
+"""The ledger of a producer that reaches no broker: librdkafka alone decides the outcomes. This does not test Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.workload.producers.recording_producer import ProducerContext, Recor
 from harness.workload.producers.streams import WINDOW, Numbers
 
 PLACE = ("t", 0)
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ class Offline:
     def __init__(self, bundle: BundleWriter, **spec: Any) -> None:
         self.bundle = bundle
         context = ProducerContext(
-            bootstrap=NOBODY,
+            bootstrap=NO_BROKER,
             targets={"t": Target(topic="t", topic_id="id", partitions=2)},
             numbers=Numbers(),
             meters=Meters(),
@@ -69,25 +69,25 @@ def test_sends_that_time_out_are_unknown(bundle: BundleWriter) -> None:
     assert all(row["called_ns"] < row["returned_ns"] for row in rows)
 
 
-def test_a_purge_behind_possible_retries_is_unknown(bundle: BundleWriter) -> None:
+def test_a_purged_send_is_unknown_if_the_client_retries(bundle: BundleWriter) -> None:
     offline = Offline(bundle)
     offline.producer.queue(PLACE, 3)
     offline.producer.close(0.1)
     assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("unknown", "_PURGE_QUEUE")}
 
 
-def test_a_purge_of_what_was_never_sent_is_refused(bundle: BundleWriter) -> None:
+def test_a_purged_send_is_refused_if_the_client_never_retries(bundle: BundleWriter) -> None:
     offline = Offline(bundle, idempotent=False, config={"retries": "0"})
     offline.producer.queue(PLACE, 3)
     offline.producer.close(0.1)
     assert {(row["outcome"], row["error"]) for row in offline.ledger()} == {("refused", "_PURGE_QUEUE")}
 
 
-@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
-def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(
-    bundle: BundleWriter, borne: dict[str, Any]
+@pytest.mark.parametrize("extra", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_values_above_the_size_limit_of_the_client_are_refused_without_a_gap(
+    bundle: BundleWriter, extra: dict[str, Any]
 ) -> None:
-    offline = Offline(bundle, value_bytes=5000, **borne, config={"message.max.bytes": "1000"})
+    offline = Offline(bundle, value_bytes=5000, **extra, config={"message.max.bytes": "1000"})
     assert offline.producer.queue(PLACE, 4) == 0
     offline.producer.close(0.1)
     assert [(row["seq"], row["outcome"], row["error"]) for row in offline.ledger()] == [
@@ -95,16 +95,16 @@ def test_values_beyond_the_client_s_limit_are_refused_and_leave_no_hole(
     ]
 
 
-@pytest.mark.parametrize("borne", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
-def test_what_a_full_queue_did_not_take_was_not_attempted(bundle: BundleWriter, borne: dict[str, Any]) -> None:
-    offline = Offline(bundle, **borne, config={"queue.buffering.max.messages": "10"})
+@pytest.mark.parametrize("extra", [{}, {"headers": True}, {"backdated_s": 60}], ids=["none", "headers", "a time"])
+def test_records_that_a_full_queue_rejects_have_no_row(bundle: BundleWriter, extra: dict[str, Any]) -> None:
+    offline = Offline(bundle, **extra, config={"queue.buffering.max.messages": "10"})
     assert offline.producer.queue(PLACE, 15) == 10
     assert offline.producer.queue(PLACE, 15) == 0
     offline.producer.close(0.1)
     assert [row["seq"] for row in offline.ledger()] == list(range(10))
 
 
-def test_an_incarnation_that_is_given_up_leaves_its_sends_unknown(bundle: BundleWriter) -> None:
+def test_the_sends_of_an_abandoned_incarnation_are_unknown(bundle: BundleWriter) -> None:
     offline = Offline(bundle, keyed=True)
     offline.producer.queue(PLACE, 2)
     offline.producer.queue(("t", 1), 1)
@@ -115,7 +115,7 @@ def test_an_incarnation_that_is_given_up_leaves_its_sends_unknown(bundle: Bundle
     assert all(row["key_hash"] % 2 == row["partition"] for row in rows)
 
 
-def test_a_partition_without_reports_takes_one_window(bundle: BundleWriter) -> None:
+def test_a_partition_without_reports_accepts_one_window_of_sends(bundle: BundleWriter) -> None:
     offline = Offline(bundle)
     taken = sum(offline.producer.queue(PLACE, 1000) for _ in range(20))
     assert taken == WINDOW
@@ -132,14 +132,14 @@ def test_a_new_incarnation_opens_new_streams(bundle: BundleWriter) -> None:
     assert [(row["stream"], row["seq"]) for row in offline.ledger()] == [(1, 0), (1, 1), (2, 0)]
 
 
-def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
+def test_added_partitions_are_used_once_the_client_has_their_metadata(
     bundle: BundleWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offline, reported = Offline(bundle, keyed=True), [2]
     producer = offline.producer
-    monkeypatch.setattr(producer, "_told_partitions", lambda topic: reported[0])
+    monkeypatch.setattr(producer, "_partitions_in_metadata", lambda topic: reported[0])
     cast(Any, producer.context.targets)["t"] = Target(topic="t", topic_id="id", partitions=3)
-    producer.take_up()
+    producer.add_partitions()
     assert producer.places == [("t", 0), ("t", 1)]
     assert producer.queue(("t", 2), 5) == 0
     reported[0] = 3
@@ -149,11 +149,11 @@ def test_partitions_that_were_added_are_written_to_once_the_client_knows_them(
     assert all(row["key_hash"] % 3 == row["partition"] == 2 for row in offline.ledger())
 
 
-def test_a_client_that_reaches_nobody_knows_of_no_partition(bundle: BundleWriter) -> None:
-    assert Offline(bundle).producer._reported_partitions("t") == 0
+def test_a_client_without_brokers_has_no_partitions_in_its_metadata(bundle: BundleWriter) -> None:
+    assert Offline(bundle).producer._partitions_in_metadata("t") == 0
 
 
-def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter) -> None:
+def test_a_recreated_topic_gets_new_streams(bundle: BundleWriter) -> None:
     offline = Offline(bundle)
     producer = offline.producer
     producer.queue(PLACE, 3)
@@ -168,9 +168,9 @@ def test_a_topic_that_was_made_anew_gets_streams_of_its_own(bundle: BundleWriter
     assert rows == [*((1, seq, "id") for seq in range(3)), *((2, seq, "another") for seq in range(2))]
 
 
-def test_records_without_a_value_are_told_by_their_reports_and_in_the_ledger(bundle: BundleWriter) -> None:
-    borne = {"keyed": True, "tombstones": 0.3, "empty": 0.2, "sizes": (50, 300)}
-    offline = Offline(bundle, **borne, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
+def test_records_without_a_value_have_the_form_of_their_value_in_the_ledger(bundle: BundleWriter) -> None:
+    extra = {"keyed": True, "tombstones": 0.3, "empty": 0.2, "sizes": (50, 300)}
+    offline = Offline(bundle, **extra, idempotent=False, config={"delivery.timeout.ms": "300", "linger.ms": "0"})
     assert offline.producer.queue(PLACE, 100) == 100
     offline.producer.close(10)
     rows = offline.ledger()
@@ -181,7 +181,7 @@ def test_records_without_a_value_are_told_by_their_reports_and_in_the_ledger(bun
     assert all(row["key_hash"] % 2 == 0 for row in rows)
 
 
-def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> None:
+def test_idempotence_without_acks_all_is_bad_input(bundle: BundleWriter) -> None:
     with pytest.raises(BadInput, match="acks=1"):
         Offline(bundle, acks="1")
 
@@ -195,18 +195,21 @@ def test_idempotence_without_acks_of_all_is_bad_input(bundle: BundleWriter) -> N
         ([-1, 0, 1, 2], [-1, -1, -1, -1]),
         ([7, 8, -1, 0, 1, 9, 10], [7, 8, -1, -1, -1, 9, 10]),
         ([-1, 0, -1, 0, 1, 40], [-1, -1, -1, -1, -1, 40]),  # two batches in a row
-        ([-1, 5, 1, 2], [-1, 5, 1, 2]),  # once broken off, the count is not taken up again
+        ([-1, 5, 1, 2], [-1, 5, 1, 2]),  # the count ends at 5 and does not continue after it
         ([-1, 0, 2, 3], [-1, -1, 2, 3]),
         ([-1, -1, -1], [-1, -1, -1]),  # acks=0
     ],
 )
-def test_what_a_client_counts_on_from_no_offset_is_no_offset(reported: list[int], expected_offsets: list[int]) -> None:
+def test_offsets_that_the_client_counts_up_from_minus_one_are_removed(
+    reported: list[int], expected_offsets: list[int]
+) -> None:
     assert only_reported(np.array(reported, np.int64)).tolist() == expected_offsets
 
 
 @given(st.lists(st.integers(-1, 4), max_size=12))
-def test_counted_offsets_are_told_from_others_record_by_record(reported: list[int]) -> None:
-    expected_offsets, expected = [], None
+def test_counted_offsets_match_a_record_by_record_reference(reported: list[int]) -> None:
+    expected_offsets: list[int] = []
+    expected: int | None = None
     for offset in reported:
         expected = 0 if offset < 0 else expected + 1 if offset == expected else None
         expected_offsets.append(offset if expected is None else -1)
@@ -214,7 +217,7 @@ def test_counted_offsets_are_told_from_others_record_by_record(reported: list[in
 
 
 class Raising:
-    """librdkafka's binding raises a fatal error out of the call that serves callbacks; `error_cb` never hears of it."""
+    """librdkafka's binding raises a fatal error from the call that serves callbacks, without calling `error_cb`."""
 
     def __init__(self, error: KafkaError) -> None:
         self.error = error
@@ -225,7 +228,7 @@ class Raising:
     flush = poll
 
 
-def test_a_fatal_error_is_noted_and_another_is_passed_on(bundle: BundleWriter) -> None:
+def test_a_fatal_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
     producer = Offline(bundle).producer
     producer.client = Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
     producer.poll(0)

@@ -1,4 +1,4 @@
-"""Streams: sequences without holes, reserved on disk before they are sent, and bounded in what is unreported."""
+"""Streams: sequences without gaps, reserved on disk before they are sent, with a limit of unreported sends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reported(stream: Stream, *sequences: int) -> None:
         stream.pending[seq % WINDOW] = False
 
 
-def test_a_range_is_on_disk_before_the_first_of_it_may_be_sent(tmp_path: Path) -> None:
+def test_a_range_is_on_disk_before_cover_returns(tmp_path: Path) -> None:
     table = BundleWriter(tmp_path).table("reservations", "p")
     reservations = Reservations(table, WHO)
     stream = a_stream()
@@ -39,21 +39,21 @@ def test_a_range_is_on_disk_before_the_first_of_it_may_be_sent(tmp_path: Path) -
     assert rows[0]["idempotent"] is True
 
 
-def test_a_stream_takes_no_more_than_its_window() -> None:
+def test_a_stream_accepts_at_most_one_window() -> None:
     stream = a_stream()
     assert stream.room(10 * WINDOW) == WINDOW
     sent(stream, WINDOW)
     assert stream.room(1) == 0
 
 
-def test_room_ends_at_the_oldest_sequence_that_is_not_reported() -> None:
+def test_room_ends_at_the_oldest_unreported_sequence() -> None:
     stream = a_stream()
     sent(stream, WINDOW)
     reported(stream, *range(10), *range(11, 20))
     assert stream.room(100) == 10
 
 
-def test_what_was_never_reported_is_named_across_the_ring_s_end() -> None:
+def test_unreported_sequences_are_found_across_the_end_of_the_ring() -> None:
     stream = a_stream()
     sent(stream, WINDOW)
     reported(stream, *range(WINDOW - 2))
@@ -62,7 +62,7 @@ def test_what_was_never_reported_is_named_across_the_ring_s_end() -> None:
     assert stream.unreported().tolist() == [WINDOW - 2, WINDOW - 1, WINDOW, WINDOW + 2]
 
 
-def test_numbers_are_never_given_twice() -> None:
+def test_numbers_are_unique() -> None:
     numbers = Numbers()
     assert len({numbers.stream() for _ in range(5)} | {numbers.stream()}) == 6
     assert numbers.transaction() == 1

@@ -1,4 +1,4 @@
-"""When a live reader was given what: the first time that it got so far, and never again."""
+"""The column `given_ns` of observations: when a live reader got a record for the first time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.workload.records.observations import Observer
 
 
 class Rows:
-    """What was written."""
+    """A table that keeps its rows in memory."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def observer(kind: str, rows: Rows) -> Observer:
 
 
 @pytest.mark.usefixtures("times")
-def test_what_is_read_again_was_given_before() -> None:
+def test_records_that_are_read_again_have_no_time() -> None:
     rows = Rows()
     reader = observer("live", rows)
     reader.observe(records(0, 1, 2))
@@ -55,18 +55,18 @@ def test_what_is_read_again_was_given_before() -> None:
 
 
 @pytest.mark.usefixtures("times")
-def test_a_topic_that_was_made_anew_begins_anew() -> None:
+def test_records_of_a_recreated_topic_have_a_time_again() -> None:
     rows = Rows()
     reader = observer("live", rows)
     reader.observe(records(0, 1))
-    reader.rename("t", "U")
+    reader.start_new_topic("t", "U")
     reader.observe(records(0))
     assert [row["given_ns"] for row in rows.rows] == [100, 101]
 
 
 @pytest.mark.parametrize("kind", ["drain", "replica"])
 @pytest.mark.usefixtures("times")
-def test_what_is_read_back_was_given_at_no_time(kind: str) -> None:
+def test_records_of_the_drain_have_no_time(kind: str) -> None:
     rows = Rows()
     observer(kind, rows).observe(records(0))
     assert rows.rows[0]["given_ns"] is None

@@ -1,4 +1,4 @@
-"""A value tells who sent it where, and says of itself whether every byte came back."""
+"""A value shows its stream, sequence, topic and partition, and checks that every byte of it came back."""
 
 from __future__ import annotations
 
@@ -11,23 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.workload.records.keys import Keys
-from harness.workload.records.payload import INTACT, PREFIX_BYTES, UNDECODABLE, Payloads, decode, headers_of, tag_of
+from harness.workload.records.payload import (
+    INTACT,
+    PREFIX_BYTES,
+    UNDECODABLE,
+    Decoded,
+    Payloads,
+    decode,
+    headers_of,
+    heads_of,
+    tag_of,
+)
 
 RUN = 0xDEADBEEF12345678
 VALUES = Payloads(RUN, 120, seed=1).build(7, 100, 20, "orders", 3)
 
 
-def decoded(*values: bytes | None, keys: list[bytes | None] | None = None, run: int = RUN):
+def decoded(*values: bytes | None, keys: list[bytes | None] | None = None, run: int = RUN) -> Decoded:
     return decode(values, keys or [None] * len(values), run)
 
 
-def test_a_value_returns_what_it_was_built_from() -> None:
+def test_a_value_contains_what_it_was_built_from() -> None:
     read = decoded(*VALUES)
     assert read.intact.all()
     assert set(read.stream.tolist()) == {7}
     assert read.seq.tolist() == list(range(100, 120))
-    assert set(read.topic_tag.tolist()) == {tag_of("orders")}
-    assert set(read.partition.tolist()) == {3}
+    heads = heads_of(VALUES)
+    assert set(heads["topic_tag"].tolist()) == {tag_of("orders")}
+    assert set(heads["partition"].tolist()) == {3}
 
 
 def test_every_intact_value_has_the_same_checksum() -> None:
@@ -55,16 +66,16 @@ HEADED = Payloads(RUN, 120, seed=1, headed=True).build(7, 100, 3, "orders", 3)
         (VALUES[:3], [None, [], None], [True] * 3),
         (VALUES[:3], [None, headers_of(VALUES[1]), None], [True, False, True]),
     ],
-    ids=["all", "gone", "another's", "one gone", "turned", "one more", "null is empty", "none", "out of nowhere"],
+    ids=["right", "none", "another record's", "one less", "reversed", "one more", "empty for null", "unsent", "added"],
 )
-def test_a_record_has_the_headers_that_it_was_sent_with(values: Any, headers: Any, intact: list[bool]) -> None:
+def test_a_record_is_intact_only_with_the_headers_that_were_sent(values: Any, headers: Any, intact: list[bool]) -> None:
     read = decode(values, [None] * 3, RUN, headers)
     assert read.intact.tolist() == intact
     assert read.stream.tolist() == [7] * 3
 
 
 @given(st.integers(0, 119), st.integers(1, 255))
-def test_any_changed_byte_is_seen(at: int, change: int) -> None:
+def test_any_changed_byte_is_detected(at: int, change: int) -> None:
     value = VALUES[0]
     flipped = value[:at] + bytes([value[at] ^ change]) + value[at + 1 :]
     assert not decoded(flipped).intact[0]
@@ -73,24 +84,24 @@ def test_any_changed_byte_is_seen(at: int, change: int) -> None:
 @pytest.mark.parametrize(
     "value", [None, b"", b"DUR1", VALUES[0][:39], b"x" * 200], ids=["null", "empty", "head", "cut", "foreign"]
 )
-def test_what_is_not_ours_is_undecodable_beside_good_values(value: bytes | None) -> None:
+def test_a_foreign_value_is_undecodable_and_its_neighbours_are_not(value: bytes | None) -> None:
     read = decoded(VALUES[0], value, VALUES[1])
     assert read.intact.tolist() == [True, False, True]
     assert read.stream.tolist() == [7, UNDECODABLE, 7]
     assert read.seq.tolist() == [100, UNDECODABLE, 101]
 
 
-def test_a_value_of_another_run_is_not_ours() -> None:
+def test_a_value_of_another_run_is_undecodable() -> None:
     assert decoded(VALUES[0], run=RUN + 1).stream.tolist() == [UNDECODABLE]
 
 
-def test_the_smallest_value_still_certifies_itself() -> None:
+def test_the_smallest_value_is_self_checking() -> None:
     (value,) = Payloads(RUN, 1, seed=1).build(1, 0, 1, "t", 0)
     assert len(value) == PREFIX_BYTES + 4
     assert decoded(value).intact.all()
 
 
-def test_a_key_belongs_to_its_value_and_partition() -> None:
+def test_a_value_is_intact_only_with_its_own_key() -> None:
     keys, hashes = Keys(6).of(4, first_seq=62, count=5)
     assert {zlib.crc32(key) % 6 for key in keys} == {4}
     values = Payloads(RUN, 60, seed=1).build(1, 62, 5, "t", 4, hashes)
@@ -99,7 +110,7 @@ def test_a_key_belongs_to_its_value_and_partition() -> None:
     assert not decoded(*values).intact.any()
 
 
-def test_an_unkeyed_value_that_came_back_with_a_key_is_not_intact() -> None:
+def test_a_value_without_key_is_not_intact_with_a_key() -> None:
     assert not decoded(VALUES[0], keys=[b"key"]).intact[0]
 
 

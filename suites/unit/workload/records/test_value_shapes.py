@@ -1,4 +1,4 @@
-"""Which values are null, empty or of which size; and that a record without a value tells who sent it all the same."""
+"""The shapes of values (null, empty, sizes), and the certificates of records without a value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.model.scenario.scenario import Producer
-from harness.workload.producers.enqueue import messages_of
+from harness.workload.producers.recording_producer import records_of
 from harness.workload.records.payload import (
     EMPTY,
     INTACT,
@@ -30,7 +30,7 @@ FORMS = np.array([WHOLE, EMPTY, NULL, NULL], np.int8)
 KEYS = [b"key-%d" % n for n in range(4)]
 HASHES = np.array([zlib.crc32(key) for key in KEYS], np.int64)
 BUILT = Payloads(RUN, 120, seed=1).build(7, 100, 4, "orders", 3, HASHES, FORMS)
-SENT = messages_of(BUILT, KEYS, headed=False, forms=FORMS)
+SENT = records_of(BUILT, KEYS, headed=False, forms=FORMS)
 
 
 def spec(**fields: Any) -> Producer:
@@ -38,7 +38,7 @@ def spec(**fields: Any) -> Producer:
 
 
 def read(sent: list[dict[str, Any]]) -> tuple[list[bool], list[int]]:
-    """What readers make of records: intact, and the sequence."""
+    """The columns `intact` and `seq` of these records, as a reader decodes them."""
     found = decode([m["value"] for m in sent], [m.get("key") for m in sent], RUN, [m.get("headers") for m in sent])
     return found.intact.tolist(), found.seq.tolist()
 
@@ -47,7 +47,7 @@ def changed(at: int, **fields: Any) -> list[dict[str, Any]]:
     return [message | (fields if n == at else {}) for n, message in enumerate(SENT)]
 
 
-def test_records_without_a_value_certify_themselves_beside_others() -> None:
+def test_records_without_a_value_are_intact_by_their_certificate() -> None:
     assert [m["value"] and len(m["value"]) for m in SENT] == [120, b"", None, None]
     assert [[name for name, _ in m.get("headers", ())] for m in SENT] == [[], [SELF], [SELF], [SELF]]
     assert {zlib.crc32(value) for value in BUILT} == {INTACT}
@@ -67,7 +67,7 @@ def test_records_without_a_value_certify_themselves_beside_others() -> None:
     ],
     ids=["null to empty", "empty to null", "another key", "no key", "both", "in place", "a value beside a certificate"],
 )
-def test_what_became_another_kind_of_record_is_not_intact(sent: list[dict[str, Any]], at: int) -> None:
+def test_a_record_that_became_another_kind_of_record_is_not_intact(sent: list[dict[str, Any]], at: int) -> None:
     assert read(sent)[0] == [n != at for n in range(4)]
 
 
@@ -76,15 +76,15 @@ def test_what_became_another_kind_of_record_is_not_intact(sent: list[dict[str, A
     [None, [], [("other", BUILT[2])], [(SELF, None)], [(SELF, "text")], [(SELF, BUILT[2]), ("more", b"")]],
     ids=["none", "empty", "another name", "null", "text", "one more"],
 )
-def test_who_sent_a_null_without_its_certificate_nobody_can_tell(headers: Any) -> None:
+def test_a_null_value_without_its_certificate_is_undecodable(headers: Any) -> None:
     intact, sequences = read(changed(2, headers=headers))
     assert intact == [True, True, False, True]
     assert sequences == [100, 101, UNDECODABLE, 103]
 
 
-def test_headers_of_whole_records_are_held_beside_certificates() -> None:
+def test_headers_of_whole_records_are_checked_in_a_poll_with_certificates() -> None:
     built = Payloads(RUN, 120, seed=1, headed=True).build(7, 100, 4, "orders", 3, HASHES, FORMS)
-    sent = messages_of(built, KEYS, headed=True, forms=FORMS)
+    sent = records_of(built, KEYS, headed=True, forms=FORMS)
     assert read(sent)[0] == [True] * 4
     assert read([message | ({"headers": None} if n == 0 else {}) for n, message in enumerate(sent)])[0] == [
         False,
@@ -94,7 +94,7 @@ def test_headers_of_whole_records_are_held_beside_certificates() -> None:
     ]
 
 
-def test_a_share_of_the_values_is_null_a_share_empty_and_the_same_ones_always() -> None:
+def test_the_share_of_null_and_empty_values_is_exact_and_repeatable() -> None:
     forms, sequences = Forms(spec(keyed=True, tombstones=0.1, empty=0.2)), np.arange(10_000)
     first = forms.of(3, sequences)
     assert first is not None
@@ -117,12 +117,12 @@ def test_every_key_has_tombstones_and_values() -> None:
     assert of_each.max() <= 15
 
 
-def test_one_size_and_whole_values_are_nobody_s_business() -> None:
+def test_whole_values_of_one_size_need_no_arrays() -> None:
     forms = Forms(spec())
     assert (forms.of(1, SEQUENCES), forms.words(1, SEQUENCES), forms.sizes(1, SEQUENCES)) == (None, None, None)
 
 
-def test_sizes_are_as_many_of_each() -> None:
+def test_each_size_is_equally_frequent() -> None:
     wanted = (VALUE_BYTES_MIN, 200, 5000)
     forms = Forms(spec(sizes=wanted, empty=0.25))
     sequences = np.arange(3000)
@@ -133,4 +133,4 @@ def test_sizes_are_as_many_of_each() -> None:
     counts = Counter(len(value) for value, form in zip(values, of.tolist(), strict=True) if form == WHOLE)
     assert counts.keys() == set(wanted)
     assert all(735 <= count <= 765 for count in counts.values())
-    assert read(messages_of(values, None, headed=False, forms=of))[0] == [True] * 3000
+    assert read(records_of(values, None, headed=False, forms=of))[0] == [True] * 3000

@@ -1,4 +1,4 @@
-"""Calls into a client library that may never return."""
+"""Calls into a client library that may never return, each with a deadline."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Hung(Exception):  # noqa: N818 - a state of a call, not an error of ours
+class CallHung(Exception):  # noqa: N818 - a state of a call, not an error of ours
     """The call did not return in time and may still be running; its client must not be touched again."""
 
 
-class Watched:
+class TimedCalls:
     """Runs calls one at a time in a thread of its own, so that a call that hangs costs a thread and not the load."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name=f"watched-{name}", daemon=True).start()
+        threading.Thread(target=self._serve, name=f"timed-calls-{name}", daemon=True).start()
 
     def call(self, call: Callable[[], Any], deadline_s: float) -> Any:
-        """The call's result or exception. Hung after `deadline_s` seconds; this object is useless from then on."""
+        """The call's result or exception. CallHung after `deadline_s` seconds; this object is useless from then on."""
         self._calls.put(call)
         try:
             result, error = self._answers.get(timeout=deadline_s)
         except queue.Empty:
-            raise Hung(f"no return within {deadline_s:g} s") from None
+            raise CallHung(f"no return within {deadline_s:g} s") from None
         if error is not None:
             raise error
         return result
 
     def close(self) -> None:
-        """Lets the thread end after what it is doing."""
+        """Ends the thread after its current call."""
         self._calls.put(None)
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
             try:
                 self._answers.put((call(), None))
-            except BaseException as error:  # handed to the caller
+            except BaseException as error:  # raised again in the caller's thread
                 self._answers.put((None, error))

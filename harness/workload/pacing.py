@@ -1,4 +1,4 @@
-"""A token bucket: so many records a second, without catching up on what a stall left behind."""
+"""A token bucket: a number of records a second, without catching up after a stall."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Pace:
-    """`rate_per_s` of None means flat out. At most `burst_s` seconds' worth is owed after a pause."""
+    """Allows `rate_per_s` records a second; None = no limit. After a pause, `burst_s` seconds' worth is due at most."""
 
     def __init__(self, rate_per_s: float | None, burst_s: float = 0.25) -> None:
         self._rate_per_s = rate_per_s
@@ -24,6 +24,6 @@ class Pace:
         return min(most, int(self._owed))
 
     def spent(self, records: int) -> None:
-        """Takes what was really sent off the account."""
+        """Subtracts the records that were really sent."""
         if self._rate_per_s is not None:
             self._owed -= records
