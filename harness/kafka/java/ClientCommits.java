@@ -8,7 +8,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
-/** Tells of the commits that a consumer does by itself, once they are acknowledged. */
+/** Reports the automatic commits of a consumer after the broker has acknowledged them. */
 public final class ClientCommits implements ConsumerInterceptor<byte[], byte[]> {
     static final String DRIVER = "durability.driver";
 
@@ -35,13 +35,13 @@ public final class ClientCommits implements ConsumerInterceptor<byte[], byte[]> 
                 frame.writeLong(each.getValue().offset());
             }
             driver.write(frame);
-        } catch (IOException gone) {
-            throw new UncheckedIOException(gone);
+        } catch (IOException closed) {
+            throw new UncheckedIOException(closed);
         }
     }
 
     @Override
     public void close() {
-        // nothing of its own
+        // it holds no resources
     }
 }

@@ -49,7 +49,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
 
     @Override
     public ClientDriver.Content call(String what, ClientDriver.Frame given) throws IOException {
-        ClientDriver.Content told = new ClientDriver.Content();
+        ClientDriver.Content answer = new ClientDriver.Content();
         switch (what) {
             case "subscribe" -> {
                 subscribed = true;
@@ -57,17 +57,17 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
             }
             case "assign" -> assign(given.positions());
             case "unassign" -> unassign(given.places());
-            case "assignment" -> told.places(consumer.assignment());
-            case "poll" -> records(consumer.poll(Duration.ofMillis(given.in.readInt())), told);
+            case "assignment" -> answer.places(consumer.assignment());
+            case "poll" -> records(consumer.poll(Duration.ofMillis(given.in.readInt())), answer);
             case "commit" -> consumer.commitSync(given.offsets(), CALL);
-            case "committed" -> committed(given, told);
+            case "committed" -> committed(given, answer);
             case "close" -> consumer.close(Duration.ofMillis(given.in.readLong()));
             default -> throw new IllegalArgumentException(what);
         }
-        return told;
+        return answer;
     }
 
-    /** Besides what it has. What a group has given it can only be placed anew. */
+    /** Adds partitions at these positions. In a group it only seeks, because the group assigns the partitions. */
     private void assign(Map<TopicPartition, Long> positions) {
         if (!subscribed) {
             Set<TopicPartition> all = new HashSet<>(consumer.assignment());
@@ -91,36 +91,36 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
         }
     }
 
-    private void committed(ClientDriver.Frame given, ClientDriver.Content told) throws IOException {
+    private void committed(ClientDriver.Frame given, ClientDriver.Content answer) throws IOException {
         Duration within = Duration.ofMillis(given.in.readInt());
         List<TopicPartition> places = given.places();
         Map<TopicPartition, OffsetAndMetadata> known = consumer.committed(new HashSet<>(places), within);
-        told.writeInt(places.size());
+        answer.writeInt(places.size());
         for (TopicPartition place : places) {
             OffsetAndMetadata at = known.get(place);
-            told.place(place);
-            told.writeLong(at == null ? NONE : at.offset());
+            answer.place(place);
+            answer.writeLong(at == null ? NONE : at.offset());
         }
     }
 
-    static void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content told) throws IOException {
-        told.writeInt(given.partitions().size());
+    static void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content answer) throws IOException {
+        answer.writeInt(given.partitions().size());
         for (TopicPartition place : given.partitions()) {
             List<ConsumerRecord<byte[], byte[]>> some = given.records(place);
-            told.place(place);
-            told.writeInt(some.size());
+            answer.place(place);
+            answer.writeInt(some.size());
             for (ConsumerRecord<byte[], byte[]> record : some) {
                 Optional<Integer> epoch = record.leaderEpoch();
-                told.writeLong(record.offset());
-                told.writeLong(record.timestamp());
-                told.writeInt(epoch.orElse(-1));
+                answer.writeLong(record.offset());
+                answer.writeLong(record.timestamp());
+                answer.writeInt(epoch.orElse(-1));
                 Header[] headers = record.headers().toArray();
-                told.writeInt(headers.length);
-                told.content(record.key());
-                told.content(record.value());
+                answer.writeInt(headers.length);
+                answer.content(record.key());
+                answer.content(record.value());
                 for (Header header : headers) {
-                    told.text(header.key());
-                    told.content(header.value());
+                    answer.text(header.key());
+                    answer.content(header.value());
                 }
             }
         }
@@ -128,21 +128,21 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
 
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> places) {
-        tell('a', places);
+        report('a', places);
     }
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> places) {
-        tell('r', places);
+        report('r', places);
     }
 
     @Override
     public void onPartitionsLost(Collection<TopicPartition> places) {
-        tell('l', places);
+        report('l', places);
     }
 
-    /** The harness does here what an application does in its listener, and says when it has done. */
-    private void tell(char what, Collection<TopicPartition> places) {
+    /** Lets the harness act as an application acts in its rebalance listener. It sends 'D' when it has finished. */
+    private void report(char what, Collection<TopicPartition> places) {
         try {
             ClientDriver.Content frame = new ClientDriver.Content();
             frame.writeByte('B');
@@ -150,10 +150,10 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
             frame.places(places);
             driver.write(frame);
             while (driver.serve(this) != 'D') {
-                // what is asked for meanwhile
+                // requests that the harness makes meanwhile
             }
-        } catch (IOException | InterruptedException gone) {
-            throw new IllegalStateException(gone);
+        } catch (IOException | InterruptedException closed) {
+            throw new IllegalStateException(closed);
         }
     }
 }

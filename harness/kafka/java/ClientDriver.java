@@ -25,17 +25,18 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 
 /**
- * One producer or consumer of the release, which does what it is told on standard input and answers on standard output.
+ * One producer or consumer of the release, with requests on standard input and answers on standard output.
  *
- * A frame is its length (int), then an operation (byte), then its fields; texts and contents are a length (int, -1 = null)
- * and that many bytes. The first frame says what to be ("producer", "consumer", the name of another role's class) and the
- * settings. It ends with its input, at once: whoever drives it is gone then. harness/workload/java/java_process.py is the other end.
+ * A frame is its length (int), an operation (byte) and fields. Texts and contents are a length (int, -1 = null), then
+ * that many bytes. The first frame names the role ("producer", "consumer", or the class of another role) and the
+ * settings. The process ends at once when its input ends, because the harness has ended then. The other end of the
+ * protocol is harness/workload/java/java_process.py.
  */
 public final class ClientDriver {
     static final int FATAL = 1;
     static final int RETRIABLE = 2;
     static final int NEVER_SENT = 4;
-    
+
     private final BlockingQueue<Frame> requests = new LinkedBlockingQueue<>();
     private final DataOutputStream out;
     private final Maker maker;
@@ -49,10 +50,10 @@ public final class ClientDriver {
         drive(ClientDriver::roleOf);
     }
 
-    /** Drives what `maker` makes until its input ends. */
+    /** Drives the role that `maker` makes until the input ends. */
     static void drive(Maker maker) {
         OutputStream out = System.out;
-        System.setOut(System.err);  // libraries that print
+        System.setOut(System.err);  // some libraries print
         ClientDriver driver = new ClientDriver(out, maker);
         Thread reader = new Thread(() -> driver.read(System.in), "requests");
         reader.setDaemon(true);
@@ -87,7 +88,7 @@ public final class ClientDriver {
         }
     }
 
-    /** By its name where not every release has the client: that one is compiled for those which do. */
+    /** Roles for clients that only later releases have are found by class name, because they may not be compiled. */
     private static Role roleOf(String kind, Map<String, Object> settings, ClientDriver driver) {
         return switch (kind) {
             case "producer" -> new ClientProducer(settings, driver);
@@ -130,7 +131,7 @@ public final class ClientDriver {
                 in.readFully(body);
                 requests.add(new Frame(body));
             }
-        } catch (EOFException gone) {
+        } catch (EOFException end) {
             Runtime.getRuntime().halt(0);
         } catch (IOException broken) {
             Runtime.getRuntime().halt(2);
@@ -163,15 +164,15 @@ public final class ClientDriver {
         out.flush();
     }
 
-    /** Makes what the first frame says to be. */
+    /** Makes the role that the first frame names. */
     interface Maker {
         Role make(String kind, Map<String, Object> settings, ClientDriver driver);
     }
 
-    /** What a client can be asked for. */
+    /** The requests that a client can serve. */
     interface Role {
         default void send(Frame frame) throws IOException {
-            throw new IllegalStateException("it sends nothing");
+            throw new IllegalStateException("this role sends no records");
         }
 
         Content call(String what, Frame given) throws IOException;

@@ -24,7 +24,7 @@ import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** A producer of the release. Each record gets one report, in the order in which the client gives them. */
+/** A producer of the release. It reports the outcome of each record once, in the order of the client's callbacks. */
 final class ClientProducer implements ClientDriver.Role {
     private static final long NUMBERS_EVERY_MS = 500;
 
@@ -33,7 +33,7 @@ final class ClientProducer implements ClientDriver.Role {
     private final boolean transactional;
     private final Thread worker = Thread.currentThread();
     private final BlockingQueue<Done> done = new LinkedBlockingQueue<>();
-    private boolean handing;  // of the worker alone
+    private boolean sending;  // only the worker uses it
 
     ClientProducer(Map<String, Object> settings, ClientDriver driver) {
         this.driver = driver;
@@ -60,27 +60,28 @@ final class ClientProducer implements ClientDriver.Role {
             for (int headers = frame.in.readInt(); headers > 0; headers--) {
                 record.headers().add(frame.text(), frame.content());
             }
-            hand(id, record);
+            enqueue(id, record);
         }
     }
 
-    private void hand(long id, ProducerRecord<byte[], byte[]> record) {
-        Callback told = (where, failure) -> done.add(failure == null
+    private void enqueue(long id, ProducerRecord<byte[], byte[]> record) {
+        Callback report = (where, failure) -> done.add(failure == null
             ? new Done(id, where.hasOffset() ? where.offset() : -1, "", 0)
             : new Done(id, -1, failure.getClass().getSimpleName(), flags(failure)));
-        handing = true;
+        sending = true;
         try {
-            producer.send(record, told);
-        } catch (RuntimeException failure) {  // it may lie in the buffer for all that; a second report is ignored
+            producer.send(record, report);
+        } catch (RuntimeException failure) {
+            // The record may be in the buffer all the same. The harness ignores a second report.
             done.add(new Done(id, -1, failure.getClass().getSimpleName(), ClientDriver.FATAL));
         } finally {
-            handing = false;
+            sending = false;
         }
     }
 
-    /** Told before `send` returned, and with one of these: the record never came to lie in the buffer of what is sent. */
+    /** NEVER_SENT: reported before `send` returned, with an error by which the record never entered the buffer. */
     private int flags(Throwable failure) {
-        boolean within = Thread.currentThread() == worker && handing && !transactional;
+        boolean within = Thread.currentThread() == worker && sending && !transactional;
         boolean never = failure instanceof RecordTooLargeException || failure instanceof TimeoutException
             || failure instanceof InvalidTopicException;
         return (fatal(failure) ? ClientDriver.FATAL : 0) | (within && never ? ClientDriver.NEVER_SENT : 0);
@@ -95,9 +96,9 @@ final class ClientProducer implements ClientDriver.Role {
 
     @Override
     public ClientDriver.Content call(String what, ClientDriver.Frame given) throws IOException {
-        ClientDriver.Content told = new ClientDriver.Content();
+        ClientDriver.Content answer = new ClientDriver.Content();
         switch (what) {
-            case "partitions" -> told.writeInt(producer.partitionsFor(given.text()).size());
+            case "partitions" -> answer.writeInt(producer.partitionsFor(given.text()).size());
             case "init" -> producer.initTransactions();
             case "begin" -> producer.beginTransaction();
             case "commit" -> producer.commitTransaction();
@@ -109,10 +110,10 @@ final class ClientProducer implements ClientDriver.Role {
             case "close" -> producer.close(Duration.ofMillis(given.in.readLong()));
             default -> throw new IllegalArgumentException(what);
         }
-        return told;
+        return answer;
     }
 
-    /** Reports as they come, and now and then how many records were sent again. */
+    /** Sends reports as they come, and twice a second the number of retries. */
     private void report() {
         try {
             List<Done> some = new ArrayList<>();
@@ -130,7 +131,7 @@ final class ClientProducer implements ClientDriver.Role {
                     numbers();
                 }
             }
-        } catch (IOException | InterruptedException gone) {
+        } catch (IOException | InterruptedException closed) {
             Runtime.getRuntime().halt(3);
         }
     }

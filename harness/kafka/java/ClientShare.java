@@ -17,7 +17,7 @@ import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** A member of a share group (KIP-932): every record of a poll is acknowledged before the next. */
+/** A member of a share group (KIP-932). Every record of a poll is acknowledged before the next poll. */
 final class ClientShare implements ClientDriver.Role {
     private final KafkaShareConsumer<byte[], byte[]> consumer;
     private final Map<TopicPartition, Map<Long, ConsumerRecord<byte[], byte[]>>> held = new HashMap<>();
@@ -35,32 +35,32 @@ final class ClientShare implements ClientDriver.Role {
 
     @Override
     public ClientDriver.Content call(String what, ClientDriver.Frame given) throws IOException {
-        ClientDriver.Content told = new ClientDriver.Content();
+        ClientDriver.Content answer = new ClientDriver.Content();
         switch (what) {
             case "subscribe" -> consumer.subscribe(given.texts());
-            case "poll" -> records(consumer.poll(Duration.ofMillis(given.in.readInt())), told);
-            case "acknowledge" -> acknowledge(given, told);
+            case "poll" -> records(consumer.poll(Duration.ofMillis(given.in.readInt())), answer);
+            case "acknowledge" -> acknowledge(given, answer);
             case "close" -> consumer.close(Duration.ofMillis(given.in.readLong()));
             default -> throw new IllegalArgumentException(what);
         }
-        return told;
+        return answer;
     }
 
-    /** As of a consumer, and then, in the same order, how often brokers say that each was given. */
-    private void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content told) throws IOException {
+    /** The records as a consumer answers them, followed by the delivery count of each in the same order. */
+    private void records(ConsumerRecords<byte[], byte[]> given, ClientDriver.Content answer) throws IOException {
         held.clear();
-        ClientConsumer.records(given, told);
+        ClientConsumer.records(given, answer);
         for (TopicPartition place : given.partitions()) {
             Map<Long, ConsumerRecord<byte[], byte[]>> here = held.computeIfAbsent(place, none -> new HashMap<>());
             for (ConsumerRecord<byte[], byte[]> record : given.records(place)) {
                 here.put(record.offset(), record);
-                told.writeInt(record.deliveryCount().orElse((short) 0));
+                answer.writeInt(record.deliveryCount().orElse((short) 0));
             }
         }
     }
 
-    /** An answer to each record of the last poll; told is the error of each partition, "" where there is none. */
-    private void acknowledge(ClientDriver.Frame given, ClientDriver.Content told) throws IOException {
+    /** Acknowledges each record of the last poll. Answers the error of each partition, "" without one. */
+    private void acknowledge(ClientDriver.Frame given, ClientDriver.Content answer) throws IOException {
         Duration within = Duration.ofMillis(given.in.readInt());
         for (int places = given.in.readInt(); places > 0; places--) {
             Map<Long, ConsumerRecord<byte[], byte[]>> here =
@@ -71,10 +71,10 @@ final class ClientShare implements ClientDriver.Role {
             }
         }
         Map<TopicIdPartition, Optional<KafkaException>> done = consumer.commitSync(within);
-        told.writeInt(done.size());
+        answer.writeInt(done.size());
         for (Map.Entry<TopicIdPartition, Optional<KafkaException>> each : done.entrySet()) {
-            told.place(each.getKey().topicPartition());
-            told.text(each.getValue().map(failure -> failure.getClass().getSimpleName()).orElse(""));
+            answer.place(each.getKey().topicPartition());
+            answer.text(each.getValue().map(failure -> failure.getClass().getSimpleName()).orElse(""));
         }
     }
 }

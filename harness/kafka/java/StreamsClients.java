@@ -21,15 +21,15 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.streams.KafkaClientSupplier;
 
-/** The release's own clients as Kafka Streams would make them, which tell what they are asked for and what came of it. */
+/** Makes the clients of Kafka Streams, which report every request of the library and its outcome. */
 final class StreamsClients implements KafkaClientSupplier {
     private static final String TIMEOUT = "transaction.timeout.ms";
 
-    private final StreamsDriver told;
+    private final StreamsDriver driver;
     private final int timeoutMs;
 
-    StreamsClients(StreamsDriver told, int timeoutMs) {
-        this.told = told;
+    StreamsClients(StreamsDriver driver, int timeoutMs) {
+        this.driver = driver;
         this.timeoutMs = timeoutMs;
     }
 
@@ -38,7 +38,7 @@ final class StreamsClients implements KafkaClientSupplier {
         return Admin.create(settings);
     }
 
-    /** Kafka Streams wants transactions to last longer than commit.interval.ms, by which nothing is committed here. */
+    /** Kafka Streams requires a transaction timeout above commit.interval.ms, which this application does not use. */
     @Override
     public Producer<byte[], byte[]> getProducer(Map<String, Object> settings) {
         if (settings.containsKey("transactional.id")) {
@@ -46,12 +46,12 @@ final class StreamsClients implements KafkaClientSupplier {
         } else {
             settings.remove(TIMEOUT);
         }
-        return new Telling(settings);
+        return new ReportingProducer(settings);
     }
 
     @Override
     public Consumer<byte[], byte[]> getConsumer(Map<String, Object> settings) {
-        return new Committing(settings);
+        return new ReportingConsumer(settings);
     }
 
     @Override
@@ -69,7 +69,7 @@ final class StreamsClients implements KafkaClientSupplier {
     }
 
     private void offsets(boolean inTransaction, Map<TopicPartition, OffsetAndMetadata> given, long at, String error) {
-        told.tell('O', frame -> {
+        driver.report('O', frame -> {
             frame.writeByte(inTransaction ? 1 : 0);
             frame.writeLong(at);
             frame.text(error);
@@ -79,25 +79,25 @@ final class StreamsClients implements KafkaClientSupplier {
 
     private static void offsets(ClientDriver.Content frame, Map<TopicPartition, OffsetAndMetadata> given)
         throws IOException {
-        Map<TopicPartition, OffsetAndMetadata> told = new HashMap<>(given);
-        told.values().removeIf(Objects::isNull);
-        frame.writeInt(told.size());
-        for (Map.Entry<TopicPartition, OffsetAndMetadata> each : told.entrySet()) {
+        Map<TopicPartition, OffsetAndMetadata> known = new HashMap<>(given);
+        known.values().removeIf(Objects::isNull);
+        frame.writeInt(known.size());
+        for (Map.Entry<TopicPartition, OffsetAndMetadata> each : known.entrySet()) {
             frame.place(each.getKey());
             frame.writeLong(each.getValue().offset());
         }
     }
 
-    private final class Committing extends KafkaConsumer<byte[], byte[]> {
-        Committing(Map<String, Object> settings) {
+    private final class ReportingConsumer extends KafkaConsumer<byte[], byte[]> {
+        ReportingConsumer(Map<String, Object> settings) {
             super(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         }
 
-        /** Kafka Streams asks where to begin: what somebody committed who did not live to hear of it counts. */
+        /** The start position of Kafka Streams may be a commit whose process died before its acknowledgement. */
         @Override
         public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
             Map<TopicPartition, OffsetAndMetadata> found = super.committed(places);
-            told.tell('G', frame -> offsets(frame, found));
+            driver.report('G', frame -> offsets(frame, found));
             return found;
         }
 
@@ -111,21 +111,21 @@ final class StreamsClients implements KafkaClientSupplier {
                 throw failure;
             }
             offsets(false, given, at, "");
-            told.begunAnew();
+            driver.allCommitted();
         }
     }
 
-    private final class Telling extends KafkaProducer<byte[], byte[]> {
-        Telling(Map<String, Object> settings) {
+    private final class ReportingProducer extends KafkaProducer<byte[], byte[]> {
+        ReportingProducer(Map<String, Object> settings) {
             super(settings, new ByteArraySerializer(), new ByteArraySerializer());
         }
 
         @Override
         public Future<RecordMetadata> send(ProducerRecord<byte[], byte[]> record, Callback back) {
-            StreamsDriver.Given given = told.given;
+            StreamsDriver.Given given = driver.given;
             int partition = given.lane().partition;
             long sequence = given.lane().next;
-            told.tell('S', frame -> {
+            driver.report('S', frame -> {
                 frame.writeInt(partition);
                 frame.writeLong(sequence);
                 frame.writeLong(given.atMs());
@@ -135,7 +135,7 @@ final class StreamsClients implements KafkaClientSupplier {
             });
             given.lane().next++;
             return super.send(record, (where, failure) -> {
-                told.tell('A', frame -> {
+                driver.report('A', frame -> {
                     frame.writeInt(partition);
                     frame.writeLong(sequence);
                     frame.writeLong(failure == null && where.hasOffset() ? where.offset() : -1);
@@ -152,7 +152,8 @@ final class StreamsClients implements KafkaClientSupplier {
         }
 
         @Override
-        public void sendOffsetsToTransaction(Map<TopicPartition, OffsetAndMetadata> given, ConsumerGroupMetadata group) {
+        public void sendOffsetsToTransaction(
+                Map<TopicPartition, OffsetAndMetadata> given, ConsumerGroupMetadata group) {
             long at = System.currentTimeMillis();
             try {
                 super.sendOffsetsToTransaction(given, group);
@@ -161,8 +162,8 @@ final class StreamsClients implements KafkaClientSupplier {
                 throw failure;
             }
             offsets(true, given, at, "");
-            if (told.due("offsets")) {
-                told.hold();
+            if (driver.due("offsets")) {
+                driver.hold();
             }
         }
 
@@ -170,24 +171,24 @@ final class StreamsClients implements KafkaClientSupplier {
         public void commitTransaction() {
             end('t');
             super.commitTransaction();
-            if (told.due("commit")) {
-                told.hold();
+            if (driver.due("commit")) {
+                driver.hold();
             }
             end('c');
-            told.begunAnew();
+            driver.allCommitted();
         }
 
         @Override
         public void abortTransaction() {
             super.abortTransaction();
             end('a');
-            told.begunAnew();
+            driver.allCommitted();
         }
 
-        /** A transaction has begun, is tried to be committed, is committed, or aborted. */
+        /** Reports that a transaction begins ('b'), is being committed ('t'), is committed ('c') or aborted ('a'). */
         private void end(char what) {
             long at = System.currentTimeMillis();
-            told.tell('T', frame -> {
+            driver.report('T', frame -> {
                 frame.writeByte(what);
                 frame.writeLong(at);
             });

@@ -29,11 +29,12 @@ import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.api.RecordMetadata;
 
 /**
- * An application of Kafka Streams that makes one record of each that it is given, and tells what it does.
+ * An application of Kafka Streams that makes one record from each input record and reports what it does.
  *
- * It asks for commits itself, in place of commit.interval.ms: so that one which is to die in between does not happen to
- * commit before. Told: a record before it is sent, its report, a transaction's beginning and end, commits of offsets.
- * What it has told lies in a pipe, and outlives it. harness/workload/streams_process.py is the other end.
+ * It requests commits itself, in place of commit.interval.ms, so that an application that is to die does not commit
+ * before. It reports a record before it is sent, its outcome, the beginning and end of a transaction, and commits of
+ * offsets. Reports are in a pipe, so those of a process that died are not lost. The other end of the protocol is
+ * harness/workload/java/kafka_streams.py.
  */
 public final class StreamsDriver implements ClientDriver.Role {
     private static final Duration EVERY = Duration.ofMillis(100);
@@ -45,19 +46,19 @@ public final class StreamsDriver implements ClientDriver.Role {
     private final int partitions;
     private final long run;
     private final Lane[] lanes;
-    private final Map<TopicPartition, long[]> uncommitted = new HashMap<>();  // of the one thread of the application
+    private final Map<TopicPartition, long[]> uncommitted = new HashMap<>();  // of the application's only thread
     private final BlockingQueue<ClientDriver.Frame> ranges = new LinkedBlockingQueue<>();
     private final KafkaStreams streams;
     private int held;
     private volatile Death death;
-    Given given;  // what the record that is sent next was made of
+    Given given;  // the input record of the record that is sent next
 
-    /** It dies when it has made that many records which are not committed, at a moment of the next commit. */
+    /** The process dies at this moment of the next commit, once it has made that many uncommitted records. */
     private record Death(String at, int records) { }
 
     record Given(Lane lane, int source, int partition, long offset, long atMs) { }
 
-    /** What goes to one partition: a stream of the ledger. */
+    /** The records to one partition: a stream of the ledger. */
     static final class Lane {
         final int partition;
         int stream;
@@ -88,10 +89,10 @@ public final class StreamsDriver implements ClientDriver.Role {
         properties.putAll(settings);
         streams = new KafkaStreams(topology(), properties, new StreamsClients(this, timeoutMs));
         streams.setUncaughtExceptionHandler(failure -> {
-            told("ERROR", failure);
+            reportState("ERROR", failure);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
-        streams.setStateListener((state, before) -> told(state.name(), null));
+        streams.setStateListener((state, before) -> reportState(state.name(), null));
         streams.start();
     }
 
@@ -108,9 +109,9 @@ public final class StreamsDriver implements ClientDriver.Role {
         return topology.addSink("made", sink, bytes, bytes, new ByGiven(), "making");
     }
 
-    /** Of one partition to one partition, in the order in which it was given. */
+    /** Sends the records of one input partition to one output partition, in their order. */
     private final class ByGiven implements StreamPartitioner<byte[], byte[]> {
-        public Integer partition(String topic, byte[] key, byte[] value, int count) {  // until 4.0
+        public Integer partition(String topic, byte[] key, byte[] value, int count) {  // before 4.0
             return given.lane().partition;
         }
 
@@ -154,11 +155,11 @@ public final class StreamsDriver implements ClientDriver.Role {
     /** Returns once the next sequence of a lane is reserved. */
     private void cover(Lane lane) {
         while (lane.next >= lane.end) {
-            tell('V', frame -> frame.writeInt(lane.partition));
+            report('V', frame -> frame.writeInt(lane.partition));
             try {
                 ClientDriver.Frame range = ranges.poll(RANGE_S, TimeUnit.SECONDS);
                 if (range == null) {
-                    throw new IllegalStateException("nobody reserved sequences within " + RANGE_S + " s");
+                    throw new IllegalStateException("the harness reserved no sequences within " + RANGE_S + " s");
                 }
                 lane.stream = range.in.readInt();
                 lane.end = range.in.readLong();
@@ -168,7 +169,7 @@ public final class StreamsDriver implements ClientDriver.Role {
         }
     }
 
-    /** As harness/workload/records/payload.py has it: a prefix, what it was made of, and the CRC-32 of both. */
+    /** A payload as in harness/workload/records/payload.py: a prefix, the input value, and the CRC-32 of both. */
     private byte[] sealed(Lane lane, byte[] from) {
         int length = from == null ? 0 : from.length;
         ByteBuffer value = ByteBuffer.allocate(36 + length + 4).order(ByteOrder.LITTLE_ENDIAN);
@@ -191,22 +192,22 @@ public final class StreamsDriver implements ClientDriver.Role {
         uncommitted.computeIfAbsent(place, any -> new long[] {offset, offset})[1] = offset + 1;
     }
 
-    /** All that it has worked on is committed, or is to be done again. */
-    void begunAnew() {
+    /** Every record so far is committed, or will be processed again after an abort. */
+    void allCommitted() {
         held = 0;
         uncommitted.clear();
     }
 
-    /** Whether it has come to a moment at which it is to die. */
+    /** Whether the process is to die at this moment. */
     boolean due(String moment) {
         Death mine = death;
         return mine != null && mine.at.equals(moment) && held >= mine.records;
     }
 
-    /** Stands still until it is killed, or allowed to live. */
+    /** Waits until the process is killed or allowed to go on. */
     void hold() {
         Death mine = death;
-        tell('H', frame -> {
+        report('H', frame -> {
             frame.writeInt(uncommitted.size());
             for (Map.Entry<TopicPartition, long[]> each : uncommitted.entrySet()) {
                 frame.place(each.getKey());
@@ -223,8 +224,8 @@ public final class StreamsDriver implements ClientDriver.Role {
         }
     }
 
-    private void told(String state, Throwable failure) {
-        tell('Z', frame -> {
+    private void reportState(String state, Throwable failure) {
+        report('Z', frame -> {
             frame.text(state);
             frame.text(failure == null ? "" : String.valueOf(failure));
         });
@@ -234,13 +235,13 @@ public final class StreamsDriver implements ClientDriver.Role {
         void of(ClientDriver.Content frame) throws IOException;
     }
 
-    void tell(char what, Fields fields) {
+    void report(char what, Fields fields) {
         try {
             ClientDriver.Content frame = new ClientDriver.Content();
             frame.writeByte(what);
             fields.of(frame);
             driver.write(frame);
-        } catch (IOException gone) {
+        } catch (IOException closed) {
             Runtime.getRuntime().halt(3);
         }
     }

@@ -69,8 +69,9 @@ class Scrubbed:
 
 
 def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], table: Rows) -> Scrubbed:
-    """Writes a row for each batch of every replica of the topics into `table`. `directories`: log directories by broker.
+    """Writes a row for each batch of every replica of the topics into `table`.
 
+    `directories` are the log directories by broker.
     Segments and replicas that a broker removes or renames meanwhile are left out. Damage is returned and never raised:
     wrong checksums, impossible headers, and bytes after the last readable batch.
     """

@@ -1,4 +1,4 @@
-"""TLS of a run: certificates that fit where they are used, files for one owner, settings that say so, and its proof."""
+"""TLS of a run: valid certificates, files for their owner only, settings of nodes and clients, and the proof of use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stores(security: Security, tmp_path_factory: pytest.TempPathFactory) -> Stor
 
 @pytest.fixture
 def server(stores: Stores) -> Iterator[tuple[str, int]]:
-    """Speaks TLS with the stores of broker 1, to one who asks."""
+    """A TLS server with the stores of broker 1, for one connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(stores.key)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -99,7 +99,7 @@ def test_a_brokers_certificate_is_invalid_at_other_addresses(security: Security,
 
 
 def greeted(security: Security, stores: Stores, name: str) -> str:
-    """Shakes hands in memory; what a client has against the server."""
+    """Does a TLS handshake in memory and returns the client's error, or an empty text."""
     serving, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(security.trusted))
     serving.load_cert_chain(stores.key)
     asking.load_cert_chain(stores.key)  # the same certificate is good for a client: brokers ask each other
@@ -124,7 +124,7 @@ def test_for_containers_the_certificate_holds_the_published_addresses(security: 
     plan = Subnets(3, (1,), (101,), published={22001: 40001, 23001: 40002})
     stores = security.stores(tmp_path, 1, plan)
     assert greeted(security, stores, "127.0.0.1") == greeted(security, stores, "198.18.3.11") == ""
-    assert security.stores(tmp_path, 1, plan) == stores  # once more they are not made anew
+    assert security.stores(tmp_path, 1, plan) == stores  # a second call makes no new ones
 
 
 def test_secret_files_are_readable_for_their_owner_only(security: Security, stores: Stores) -> None:
@@ -149,7 +149,7 @@ def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) ->
     reported = node_properties(RELEASE, node)
     assert (
         reported["listener.security.protocol.map"]
-        == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,LONE:SASL_SSL,DIRECT:PLAINTEXT"
+        == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,ISOLATED:SASL_SSL,DIRECT:PLAINTEXT"
     )
     assert reported["listener.name.repl.ssl.client.auth"] == "required"
     assert [key for key in reported if "ssl" in key + reported[key].lower() and variable_of(key) is None] == []
@@ -252,7 +252,7 @@ STATISTICS = '{"brokers": {"sasl_ssl://h:1/1": {"txbytes": 3, "rxbytes": 4, "sou
 
 
 def test_clients_with_one_name_report_their_connections_separately(tmp_path: Path) -> None:
-    """A producer and a reader of one name are two clients."""
+    """A producer and a reader with the same name are two clients."""
     access = Access({"security.protocol": "SASL_SSL"})
     targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
     bundle = BundleWriter(tmp_path)
@@ -267,7 +267,7 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
         access=access,
         **tables,
     )
-    # Without TLS of its own: what it is told is handed on in any case.
+    # Its own setting is plaintext, and its statistics count all the same.
     producer = RecordingProducer(
         Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), context
     )
