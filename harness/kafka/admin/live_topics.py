@@ -113,7 +113,7 @@ def live_cluster(bootstrap: str, client: ClusterSource, names: Sequence[str] = (
 
 
 def not_read_lines(not_read: Sequence[NotRead], most: int | None = None) -> list[str]:
-    """Sentences about the topics whose settings could not be read: the reason, and how to fix it."""
+    """Sentences about topics without readable settings: the reason, and how to fix it."""
     lines = []
     for why in dict.fromkeys(topic.why for topic in not_read):
         same = [topic for topic in not_read if topic.why == why]

@@ -141,7 +141,7 @@ final class ClientConsumer implements ClientDriver.Role, ConsumerRebalanceListen
         report('l', places);
     }
 
-    /** Lets the harness act as an application acts in its rebalance listener. It sends 'D' when it has finished. */
+    /** Here the harness acts as an application does in its rebalance listener. It sends 'D' when it has finished. */
     private void report(char what, Collection<TopicPartition> places) {
         try {
             ClientDriver.Content frame = new ClientDriver.Content();

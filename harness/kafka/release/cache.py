@@ -206,7 +206,7 @@ class Cache:
                 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:  # another harness swept it before it was locked
                 continue
-            with suppress(OSError):  # a network file system may not lock folders: `sweep` then goes by age
+            with suppress(OSError):  # a network file system may not lock folders: `sweep` then uses their age
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if path.is_dir():
                 return path, lock

@@ -16,7 +16,6 @@ from harness.model.errors import HarnessFailure
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # flushed up to here
 LOG_STARTS: Final = "log-start-offset-checkpoint"  # only where it is not the first segment's base
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"  # compacted up to here
 METADATA_LOG: Final = "__cluster_metadata-0"  # the folder of its only partition
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"  # of a replica, in its own folder

@@ -1,4 +1,4 @@
-"""Whom the observer believes. What it says of Kafka itself is held against brokers in suites/gate."""
+"""Which of several answers counts. suites/gate compares the view of a real cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seen(offset: int, *states: PartitionState) -> TopicsSeen:
 
 def test_the_highest_leader_epoch_counts() -> None:
     assert newest([seen(90, state(2, 5)), seen(80, state(1, 4))]) == [state(2, 5)]
-    # An offset is only a lower bound: a broker may have moved on between the two answers.
+    # The metadata offset is only a lower bound: a broker may have learned more between its two answers.
     assert newest([seen(90, state(1, 4)), seen(80, state(2, 5))]) == [state(2, 5)]
 
 
@@ -101,7 +101,7 @@ def test_unstable_offsets_of_a_group_are_an_error(
 
 
 class OneController:
-    """Controller 101 leads; it does what it is asked for, and its first answer is lost, or not."""
+    """Controller 101 leads and does every request; the first `lost` answers are lost."""
 
     controllers = (101,)
     brokers = (1,)

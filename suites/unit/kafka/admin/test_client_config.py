@@ -1,4 +1,4 @@
-"""Settings of a client as Kafka's own tools have them: what they come to, and what is refused in one sentence."""
+"""Settings of a client as Kafka's own tools have them: their translation, and the sentences that refuse some."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_host_name_verification_can_be_switched_off(file: Path) -> None:
 
 def test_a_trust_store_made_by_keytool_is_read(authority: Authority, file: Path, tmp_path: Path) -> None:
     certificate = PKCS12Certificate(load_pem_x509_certificate(authority.pem), b"ca")
-    store = tmp_path / "trust.jks"  # what it says of itself does not count
+    store = tmp_path / "trust.jks"  # the suffix does not decide its kind
     store.write_bytes(serialize_java_truststore([certificate], BestAvailableEncryption(b"word")))
     lines = (f"ssl.truststore.location={store}", "ssl.truststore.type=JKS")
     assert config(file, *lines, "ssl.truststore.password=word") == {"ssl.ca.pem": authority.pem.decode()}

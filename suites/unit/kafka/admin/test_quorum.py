@@ -1,4 +1,4 @@
-"""Voters that can change (KIP-853): how disks are formatted for them, and what controllers are asked; features."""
+"""Dynamic voters (KIP-853): formatting of disks, settings, and requests to controllers. Feature levels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DYNAMIC = ClusterShape(controllers=3, voters="dynamic")
 
 
 class Tool:
-    """Stands for the release's StorageTool: makes the folder that its settings name, and keeps what it was asked."""
+    """In place of the release's StorageTool: makes the folder that its settings name, and keeps its arguments."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -113,13 +113,13 @@ def test_a_scenario_decides_the_kind_of_voters() -> None:
     assert "needs kraft.version 1 (KIP-853)" in refused(f"{SMALL}\n[shape]\n{level}")
 
 
-# --- what is asked ---
+# --- requests ---
 
 DIRECTORY = kafka_uuid(UUID(int=5))
 
 
 class Leader:
-    """Controller 101 leads; it gives the answers in turn, and none where there is None. Nodes know the levels."""
+    """Controller 101 leads. It gives the answers in turn; None is no answer. Nodes support `levels`."""
 
     controllers = (101,)
     brokers = (1,)
@@ -202,7 +202,7 @@ def test_the_request_for_a_voter_has_the_bytes_of_kafkas_protocol() -> None:
 @pytest.mark.parametrize(("directory", "known"), [(UUID(int=5), {101: DIRECTORY}), (None, {})])
 def test_only_dynamic_voters_have_directory_ids(directory: UUID | None, known: dict[int, str]) -> None:
     wire: Any = Leader()
-    wire.directory = directory  # kafka-python reads the id of nothing as None
+    wire.directory = directory  # kafka-python reads an empty id as None
     assert quorum.quorum(wire, 1.0).directories == known
 
 

@@ -1,4 +1,4 @@
-"""What replicas say of the remote tier, by brokers that know the question and by those that do not."""
+"""Offsets of the remote tier from brokers that know the request and from those that do not, and fetches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from harness.kafka.admin.offsets import TieredReplica, replica_offsets, tiered_r
 from harness.kafka.admin.wire import Call, Unanswered
 
 STATE = PartitionState(topic="t", topic_id="i", partition=0, leader=1, leader_epoch=1, isr=(1, 2), replicas=(1, 2))
-# By the timestamp that stands for the question: latest, earliest, earliest local, latest tiered.
+# The answers by the special timestamp of the request: latest, earliest, earliest local, latest tiered.
 OFFSETS = {-1: 90, -2: 10, -4: 40, -5: 39}
 
 
 class Wire:
-    """Each broker speaks ListOffsets up to a version, and answers as brokers do: what it does not know is a time."""
+    """Each broker supports ListOffsets up to a version.
+
+    As in Kafka, an unknown special timestamp is taken for a time.
+    """
 
     def __init__(self, **newest: int) -> None:
         self.newest = {int(broker[1:]): version for broker, version in newest.items()}

@@ -1,4 +1,4 @@
-"""Deadlines of the wire against sockets that say nothing, hang up, or talk nonsense. Nothing here is about Kafka."""
+"""Deadlines of requests to sockets that are silent, close the connection, or send garbage. No Kafka is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serve = Callable[[socket.socket], None]
 
 @pytest.fixture
 def listen() -> Iterator[Callable[[Serve], tuple[str, int]]]:
-    """Starts a listener whose every connection is handed to a function; all is closed at the end."""
+    """Starts a listener that passes each connection to a function; everything is closed at the end."""
     listeners: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -84,7 +84,7 @@ def test_a_silent_broker_is_asked_in_full_when_no_other_answers(listen: Callable
 
     wire = Wire({1: listen(counted), 2: listen(hanging_up)})
     wire.ask_all(versions_call(), SILENCE_S)
-    # Left alone a moment after it was silent, broker 1 is asked in full all the same when nobody else answers.
+    # Broker 1 was silent a moment ago, so it gets no time. As no other broker answers, it is then asked in full.
     assert took(lambda: wire.ask_all(versions_call(), SILENCE_S, often=True)) >= SILENCE_S
     assert len(asked) == 2
     assert asked[1] - asked[0] < SUSPECT_FOR_S + SILENCE_S

@@ -67,7 +67,7 @@ def test_the_newest_complete_release_names_the_newer_ones_it_skipped(repo: Maven
         repo.kafka(version)
     repo.kafka("4.11.0", tools=False)
     release = get(None, repo.url, cache)
-    assert release.version == "4.10.0"  # by number, not by letter
+    assert release.version == "4.10.0"  # compared as numbers, not as text
     assert release.notes == (
         "newest complete release",
         f"4.11.0 skipped (kafka-tools-4.11.0.pom is not in {repo.url})",
@@ -164,7 +164,7 @@ def test_a_second_start_needs_no_network(repo: MavenRepository, cache: Path, mon
         asked = len(server.requests)
         assert get("4.3.1", None, cache) == first
         assert len(server.requests) == asked
-    assert get("4.3.1", None, cache) == first  # the server is gone
+    assert get("4.3.1", None, cache) == first  # the server has ended
     assert "from Maven Central" in first.line()
 
 

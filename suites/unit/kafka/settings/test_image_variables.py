@@ -1,4 +1,4 @@
-"""Settings as variables: each arrives as what it was, or has no variable."""
+"""Settings as variables: images read each one under its own name, or it has no variable."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_a_setting_and_its_variable_map_to_each_other(setting: str, variable: st
 @pytest.mark.parametrize(
     "setting",
     [
-        "rsm.Config",  # everything comes back small
-        "ssl.a.b.c",  # underscores around one letter: readers differ
+        "rsm.Config",  # is read in lower case
+        "ssl.a.b.c",  # underscores around one letter: images differ
         "a._b",
         "a__b",
         "a_-b",
-        "heap.opts",  # for the scripts
+        "heap.opts",  # a variable of the scripts
         "data.dirs",
     ],
 )

@@ -102,7 +102,9 @@ def greeted(security: Security, stores: Stores, name: str) -> str:
     """Does a TLS handshake in memory and returns the client's error, or an empty text."""
     serving, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(security.trusted))
     serving.load_cert_chain(stores.key)
-    asking.load_cert_chain(stores.key)  # the same certificate is good for a client: brokers ask each other
+    asking.load_cert_chain(
+        stores.key
+    )  # the same certificate serves as a client's, because brokers connect to each other
     serving.load_verify_locations(stores.trust)
     serving.verify_mode = ssl.CERT_REQUIRED
     there, here = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -1,4 +1,4 @@
-"""What is changed on a stopped broker's disk, on segments of real batches; and that nothing is where nothing was."""
+"""Damage to a stopped broker's files, on segments of real batches. Without files there is nothing to damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE = b"v" * 200
 
 
 def segment(replica: Path, base: int, offsets: range, *, indexes: bool = True) -> Path:
-    """A segment with a batch of two records at every second of the offsets."""
+    """A segment with a batch of two records at every second offset."""
     replica.mkdir(exist_ok=True)
     log = replica / f"{base:020}.log"
     log.write_bytes(b"".join(batch_bytes(offset, [VALUE, VALUE]) for offset in offsets[::2]))
@@ -40,7 +40,7 @@ def batches(log: Path) -> list[Batch]:
 
 
 def wrong(replica: Path) -> list[str]:
-    """Segments with a batch whose checksum is wrong."""
+    """The base offsets of segments with a wrong checksum."""
     return [
         log.stem.lstrip("0") or "0" for log in sorted(replica.glob("*.log")) if not all(b.crc_ok for b in batches(log))
     ]
@@ -48,7 +48,7 @@ def wrong(replica: Path) -> list[str]:
 
 def test_a_log_ends_after_its_last_complete_batch(replica: Path, tmp_path: Path) -> None:
     assert damage.log_end(replica) == 26
-    segment(replica, 26, range(0))  # rolled, and nothing in it yet
+    segment(replica, 26, range(0))  # rolled and still empty
     assert damage.log_end(replica) == 26
     segment(tmp_path / "e-0", 7, range(0))
     assert damage.log_end(tmp_path / "e-0") == 7
@@ -57,7 +57,7 @@ def test_a_log_ends_after_its_last_complete_batch(replica: Path, tmp_path: Path)
 
 def test_a_log_is_sound_up_to_its_first_damaged_batch_or_gap(replica: Path, tmp_path: Path) -> None:
     assert damage.sound_end(replica) == 26
-    segment(replica, 10, range(10, 14))  # shorter than the next one says: the power took the rest
+    segment(replica, 10, range(10, 14))  # ends before the next segment begins: the rest was lost with the power
     assert damage.sound_end(replica) == 14
     with (replica / f"{0:020}.log").open("r+b") as log:
         log.truncate(log.seek(0, 2) - 1)
@@ -81,7 +81,7 @@ def test_a_flipped_bit_is_in_a_segment_that_recovery_reads(
     assert change is not None
     assert change.stands
     assert wrong(replica) == [flipped]
-    assert damage.log_end(replica) == 26  # the header is as it was
+    assert damage.log_end(replica) == 26  # the header is unchanged
 
 
 def test_a_bit_is_never_flipped_in_markers_or_empty_segments(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints, topic ids and segments as Kafka 4.3.1 writes them, and what is made of damaged ones."""
+"""Checkpoints, topic ids and segments as Kafka 4.3.1 writes them, and the errors for damaged ones."""
 
 from __future__ import annotations
 

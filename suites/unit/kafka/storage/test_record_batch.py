@@ -29,7 +29,7 @@ def batch_bytes(
     attributes: int = 0,
     key: bytes | None = None,
 ) -> bytes:
-    """A batch as a leader writes it: offset and epoch lie outside of the checksum, the rest is the producer's."""
+    """A batch as a leader writes it. Offset and epoch are outside the checksum; the rest is from the producer."""
     builder = DefaultRecordBatchBuilder(2, codec, transactional, *producer, 1 << 20)
     for delta, value in enumerate(values):
         assert builder.append(delta, FIRST_MS + delta, key, value, []) is not None
@@ -40,7 +40,7 @@ def batch_bytes(
 
 
 def rechecked(data: bytes | bytearray, attributes: int = 0) -> bytes:
-    """With further attributes, and the checksum that belongs to them."""
+    """The batch with further attributes and the matching checksum."""
     changed = bytearray(data)
     (before,) = struct.unpack_from(">h", changed, CHECKED_FROM)
     struct.pack_into(">h", changed, CHECKED_FROM, before | attributes)
@@ -49,7 +49,7 @@ def rechecked(data: bytes | bytearray, attributes: int = 0) -> bytes:
 
 
 def marker(base_offset: int, kind: int) -> bytes:
-    """A control batch: one record whose key is version and type."""
+    """A control batch with one record. Its key is a version and a type."""
     return batch_bytes(
         base_offset,
         [b"\0" * 6],

@@ -1,4 +1,4 @@
-"""Records of the remote tier's metadata: cut from real topics, and written by hand where those had none."""
+"""Records of the remote tier's metadata: copied from real topics, and written by hand where those had none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.kafka.storage.remote_log_metadata import UNREADABLE, TierRecord, de
 from harness.kafka.storage.uuids import kafka_uuid
 
 TOPIC_ID, SEGMENT_ID = uuid.UUID(int=7 << 90), uuid.UUID(int=9 << 80)
-# By release: a copy that begins, and its end.
+# By release: the start of a copy, and its end.
 REAL = {
     "4.3.1": (
         "AQAABnBsYWluTaIOBLZ5Q1G5FOmHV+PYGwAAAAAAiu7GMOo2SJuutR39i1CtwwAAAAAAAAAAAAAAAAAAAAIHAAAAAwAAAaIFs5ad"
@@ -35,7 +35,7 @@ def _place(topic: str) -> bytes:
 
 
 def segment_record(topic: str, state: int, *, tags: bytes = b"\0", custom: bytes = b"\0", frame: int = 1) -> bytes:
-    """A segment from 40 to 42 in the leader epochs 0 and 3, of 300 bytes."""
+    """A record of a segment with offsets 40 to 42, leader epochs 0 and 3, and 300 bytes."""
     epochs = b"\3" + struct.pack(">iq", 0, 40) + b"\0" + struct.pack(">iq", 3, 41) + b"\0"
     numbers = struct.pack(">qqiqq", 40, 42, 2, 1111, 2222)
     head = bytes([frame, 0, 0]) + _place(topic) + SEGMENT_ID.bytes + b"\0"

@@ -1,4 +1,4 @@
-"""The scrub on replicas written by hand from real batches: what it tells, and which damage it names."""
+"""The scan of replicas that are assembled from real batches: its rows, and the damage that it reports."""
 
 from __future__ import annotations
 
