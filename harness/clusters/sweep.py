@@ -16,6 +16,7 @@ from harness.clusters.containers.engine import ROOT_LABEL, RUN_LABEL, NoEngine, 
 from harness.clusters.disks.unmount import thaw_below
 from harness.clusters.nodes import clocks
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
+from harness.kafka.release.cache import sweep_default_cache
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.scratch import forsaken
@@ -80,7 +81,9 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
         kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
         ended = [_end(state, "ended") for state in kept]
         _wait_for_supervisors(base)
-        return ended + sweep(base) + sweep_engine(base)
+        # A root of the caller's own, as tests have it, says nothing about the user's cache.
+        prepared = sweep_default_cache() if root is None else []
+        return ended + sweep(base) + sweep_engine(base) + prepared
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:

@@ -1,8 +1,9 @@
-"""What the cluster says of itself, past every fault, and the few things an operator tells it to do.
+"""Reads the state of a cluster and changes it as an operator would, on addresses that no fault affects.
 
-Every call is bounded. What only some brokers can tell (offsets of a replica, settings of a broker) lacks those that are
-down, paused or cut off: absence is evidence here and not an error. What needs one particular answer (a coordinator,
-the active controller, an election) waits for it up to `deadline_s`, then raises HarnessTimeout with what it saw last.
+Every call is bounded. Answers that each broker gives for itself (offsets of a replica, settings of a broker) lack the
+brokers that are down, paused or isolated: their absence is evidence and not an error. Calls that need one particular
+answer (a coordinator, the active controller, an election) wait for it up to `deadline_s` and then raise HarnessTimeout
+with what they saw last.
 """
 
 from __future__ import annotations
@@ -58,14 +59,15 @@ __all__ = [
 ]
 
 DEADLINE_S: Final = 20.0
-PATIENT_S: Final = 5.0  # for a broker that counts, in evidence that is taken once
+PATIENT_S: Final = 5.0  # the time for each broker's answer in evidence that is collected only once
 
 
 class AdminView:
-    """An observer and operator of one cluster by the DIRECT address of each broker. Safe for threads; close it.
+    """An observer and operator of one cluster by the DIRECT address of each broker. Thread-safe; close it after use.
 
-    With `controllers`, addresses of controllers by node id, these are asked themselves: a broker hands requests on to
-    the controller that it takes for the active one, and when that is paused it may hold them for half a minute.
+    `controllers` are the addresses of controllers by node id. If they are given, requests for the active controller go
+    to it directly: a broker forwards them to the controller that it believes active, and when that one is paused the
+    broker may hold a request for 30 s.
     """
 
     def __init__(
@@ -88,37 +90,43 @@ class AdminView:
         self._wire.close()
 
     def leave_alone(self, brokers: Iterable[int]) -> None:
-        """Asks these nothing until `ask_again`: who paused them need not wait for their silence."""
-        self._wire.standing_still |= frozenset(brokers)
+        """Sends no request to these brokers until `ask_again`: a paused broker would only cost time."""
+        self._wire.paused |= frozenset(brokers)
 
     def ask_again(self, brokers: Iterable[int]) -> None:
         """Ends `leave_alone`."""
-        self._wire.standing_still -= frozenset(brokers)
+        self._wire.paused -= frozenset(brokers)
 
     # --- topics and partitions ---
 
     def create_topics(self, topics: Sequence[Topic], deadline_s: float = DEADLINE_S) -> dict[str, str]:
-        """Creates them (min.insync.replicas 2 unless said) and waits for leaders on every broker; topic ids by name."""
+        """Creates topics, waits until every broker knows their leaders, and returns topic ids by name.
+
+        min.insync.replicas is 2 unless the topic sets it.
+        """
         return admin_topics.create_topics(self._wire, topics, deadline_s)
 
     def recreate_topic(self, topic: Topic, deadline_s: float = DEADLINE_S) -> str:
-        """Deletes it and creates it at once under the same name; its new topic id."""
+        """Deletes a topic, creates it at once under the same name, and returns its new topic id."""
         return admin_topics.recreate_topic(self._wire, topic, deadline_s)
 
     def create_partitions(self, topic: str, total: int, deadline_s: float = DEADLINE_S) -> None:
-        """Gives a topic so many partitions, and waits for leaders of them on every broker."""
+        """Gives a topic `total` partitions and waits until every broker knows their leaders."""
         admin_topics.create_partitions(self._wire, topic, total, deadline_s)
 
     def delete_topics(self, names: Sequence[str], deadline_s: float = DEADLINE_S) -> None:
-        """Deletes them and waits until no answering broker knows them."""
+        """Deletes topics and waits until no answering broker knows them."""
         admin_topics.delete_topics(self._wire, names, deadline_s)
 
     def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
-        """The state of every partition by the highest leader epoch; unknown topics are absent. Made to be polled."""
+        """The state of every partition at its highest leader epoch; unknown topics are absent.
+
+        Fast enough to be polled.
+        """
         return admin_topics.partitions(self._wire, topics)
 
     def partitions_by_broker(self, topics: Iterable[str]) -> dict[int, TopicsSeen]:
-        """What each answering broker believes, stale ones included."""
+        """The metadata of each answering broker, stale or not."""
         return admin_topics.seen_by_broker(self._wire, topics)
 
     # --- offsets ---
@@ -128,11 +136,11 @@ class AdminView:
         return admin_offsets.replica_offsets(self._wire, self.partitions(topics))
 
     def tiered_replicas(self, topics: Iterable[str]) -> dict[tuple[str, int, int], TieredReplica]:
-        """(topic, partition, broker) -> where each replica says that its log and the remote tier begin and end."""
+        """(topic, partition, broker) -> the offsets at which each replica's log and its remote tier begin and end."""
         return admin_offsets.tiered_replicas(self._wire, self.partitions(topics))
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
-        """What the leader serves a consumer from an offset on; None when there is none, or no answer."""
+        """The leader's answer to a consumer's fetch from an offset; None without a leader or an answer."""
         leader = next((s.leader for s in self.partitions([topic]) if s.partition == partition), -1)
         try:
             return fetch(self._wire, leader, topic, partition, offset, max_bytes) if leader >= 0 else None
@@ -144,23 +152,23 @@ class AdminView:
         return admin_offsets.watermarks(self._wire, self.partitions(topics))
 
     def high_watermark(self, topics: Iterable[str]) -> dict[Place, int]:
-        """What read_uncommitted may read up to, told by each leader."""
+        """The high watermark of each leader, up to which read_uncommitted may read."""
         return {place: high for place, (high, _) in self.watermarks(topics).items()}
 
     def last_stable_offset(self, topics: Iterable[str]) -> dict[Place, int]:
-        """What read_committed may read up to: below the first open transaction, told by each leader."""
+        """The last stable offset of each leader: read_committed may read up to it, below the first open transaction."""
         return {place: stable for place, (_, stable) in self.watermarks(topics).items()}
 
     def offsets_by_time(self, times_ms: Mapping[Place, int]) -> dict[Place, TimedOffset]:
-        """What each leader answers a consumer who asks for the first record of a time or later."""
+        """The offset of the first record at or after a time, as each leader answers it to a consumer."""
         return admin_offsets.offsets_by_time(self._wire, self.partitions({t for t, _ in times_ms}), times_ms)
 
     def offsets_by_epoch(self, epochs: Mapping[Place, int]) -> dict[Place, EpochEnd]:
-        """Where the leader's log leaves the given leader epoch of each partition."""
+        """The end offset of the given leader epoch in the log of each partition's leader."""
         return admin_offsets.offsets_by_epoch(self._wire, self.partitions({t for t, _ in epochs}), epochs)
 
     def delete_records(self, before: Mapping[Place, int], deadline_s: float = DEADLINE_S) -> dict[Place, int]:
-        """Deletes what lies below the offsets (-1: below the high watermark); the low watermark of each partition."""
+        """Deletes records below these offsets (-1: the high watermark) and returns the low watermarks."""
         topics = {topic for topic, _ in before}
         return admin_offsets.delete_records(self._wire, lambda: self.partitions(topics), before, deadline_s)
 
@@ -171,17 +179,17 @@ class AdminView:
         return cluster.topic_configs(self._wire, topics)
 
     def broker_configs(self) -> dict[int, dict[str, str]]:
-        """Effective settings by broker, of those that answer."""
+        """Effective settings of each broker that answers."""
         return cluster.broker_configs(self._wire)
 
     def alter_topic_config(self, topic: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
-        """Sets settings, or unsets those that are None, and waits until the brokers show it."""
+        """Sets settings of a topic, removes those that are None, and waits until the brokers report the change."""
         cluster.alter_config(self._wire, topic, config, deadline_s)
 
     def alter_broker_config(
         self, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float = DEADLINE_S
     ) -> None:
-        """The same for dynamic settings of brokers, each of which shows its own."""
+        """The same for dynamic settings of brokers; each of them has to report its own."""
         cluster.alter_broker_config(self._wire, brokers, config, deadline_s)
 
     def features(self) -> dict[str, int]:
@@ -189,13 +197,13 @@ class AdminView:
         return features.features(self._wire)
 
     def supported_features(self) -> dict[str, int]:
-        """The highest level of each feature that every answering node knows."""
+        """The highest level of each feature that every answering node supports."""
         return features.supported_features(self._wire)
 
     def update_features(
         self, levels: Mapping[str, int], direction: Direction, deadline_s: float = DEADLINE_S
     ) -> str | None:
-        """Finalizes levels, "up" or "down"; the reason where the active controller refuses, else None."""
+        """Finalizes feature levels, "up" or "down". None, or the reason why the active controller refuses."""
         return features.update_features(self._wire, levels, direction, deadline_s)
 
     # --- leaders and replicas ---
@@ -203,45 +211,45 @@ class AdminView:
     def elect_leaders(
         self, kind: str, partitions: Sequence[Place], deadline_s: float = DEADLINE_S
     ) -> dict[Place, str | None]:
-        """A "preferred" or "unclean" election; per partition Kafka's error or None."""
+        """Holds a "preferred" or "unclean" election. Returns Kafka's error or None for each partition."""
         return cluster.elect_leaders(self._wire, kind, partitions, deadline_s)
 
     def reassign(self, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float = DEADLINE_S) -> None:
-        """Starts a reassignment (None cancels one)."""
+        """Starts reassignments; None in place of replicas cancels one."""
         cluster.reassign(self._wire, assignment, deadline_s)
 
     def reassignments(self, deadline_s: float = DEADLINE_S) -> dict[Place, Reassignment]:
-        """Those that are not over."""
+        """The reassignments that are in progress."""
         return cluster.reassignments(self._wire, deadline_s)
 
-    # --- what admins of a scenario work on ---
+    # --- entities of a scenario's admins ---
 
     def entities(self, admin: Admin) -> list[Seen]:
-        """What each node says of everything that an admin works on, now; a node that does not answer has no row."""
+        """The state of every entity of an admin in the answer of each node. A node that does not answer has no row."""
         try:
             moving = {place: going.removing for place, going in self.reassignments(PATIENT_S).items()}
-        except HarnessTimeout:  # without a controller that leads
+        except HarnessTimeout:  # no controller leads now
             return metadata_by_node.seen_by_nodes(self._wire, admin, None)
         return metadata_by_node.seen_by_nodes(self._wire, admin, moving)
 
     def carry_out(
         self, did: Did, metadata_entity: MetadataEntity, value: str | None, deadline_s: float = DEADLINE_S
     ) -> None:
-        """One operation of an admin, past every fault. One whose effect is there already is no error."""
+        """Does one operation of an admin. It is no error when its effect exists already."""
         operations.carry_out(self._wire, did, metadata_entity, value, deadline_s)
 
     # --- log directories ---
 
     def set_scram_user(self, name: str, salt: bytes, salted_password: bytes, deadline_s: float = DEADLINE_S) -> None:
-        """A user of SCRAM-SHA-512, and every broker knows it then. HarnessTimeout when one does not."""
+        """Creates a user of SCRAM-SHA-512. HarnessTimeout when some broker does not know it by the deadline."""
         users.set_scram_user(self._wire, name, salt, salted_password, deadline_s)
 
     def log_directories(self, broker: int) -> LogDirectories | None:
-        """Where a broker keeps its replicas; None when it does not answer."""
+        """The log directories of a broker with their replicas; None when it does not answer."""
         return log_dirs.log_directories(self._wire, broker)
 
     def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None:
-        """Starts to move replicas of a broker to other log directories of its own."""
+        """Starts to move replicas of a broker to other log directories of the same broker."""
         log_dirs.move_replicas(self._wire, broker, to)
 
     # --- controllers ---
@@ -255,7 +263,7 @@ class AdminView:
         return quorum.quorum(self._wire, deadline_s)
 
     def remove_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
-        """Takes a controller, known by its directory id too, out of the voters (KIP-853)."""
+        """Removes a controller, identified by its node id and directory id, from the voters (KIP-853)."""
         quorum.remove_voter(self._wire, node, directory, deadline_s)
 
     def add_voter(self, node: int, directory: str, deadline_s: float = DEADLINE_S) -> None:
@@ -265,19 +273,22 @@ class AdminView:
     # --- groups and transactions ---
 
     def coordinator(self, kind: str, key: str, deadline_s: float = DEADLINE_S) -> int:
-        """Broker that coordinates a "group" or a "transaction" (by transactional id)."""
+        """The broker that coordinates a "group" or a "transaction" (by transactional id)."""
         return admin_groups.coordinator(self._wire, kind, key, deadline_s)
 
     def group_type(self, group: str) -> str:
-        """ "classic" or "consumer", as its coordinator has it; "" where none tells."""
+        """The group's protocol: "classic" or "consumer"; "" when no broker reports it."""
         return admin_groups.group_type(self._wire, group)
 
     def group_state(self, group: str) -> str:
-        """As "Stable" or "Empty"; "" where no broker has such a group."""
+        """The group's state, such as "Stable" or "Empty"; "" when no broker has the group."""
         return admin_groups.group_state(self._wire, group)
 
     def delete_group(self, group: str, deadline_s: float = DEADLINE_S) -> None:
-        """Deletes a group without members, and what it committed (KIP-229); one that is not there is no error."""
+        """Deletes a group without members and its committed offsets (KIP-229).
+
+        A group that does not exist is no error.
+        """
         admin_groups.delete_group(self._wire, group, deadline_s)
 
     def group_offsets(
@@ -288,37 +299,40 @@ class AdminView:
         stable: bool = True,
         deadline_s: float = DEADLINE_S,
     ) -> dict[Place, int]:
-        """Committed offsets, of these partitions or all; `stable` waits for pending transactional commits.
+        """The committed offsets of these partitions, or of all; `stable` waits for pending transactional commits.
 
-        Kafka tells a pending first commit of a partition only to who names that partition.
+        Kafka reports a pending first commit of a partition only if the request names that partition.
         """
         return admin_groups.group_offsets(self._wire, group, places, stable=stable, deadline_s=deadline_s)
 
     def share_offsets(self, group: str, deadline_s: float = DEADLINE_S) -> dict[Place, ShareOffset]:
-        """How far a share group is done with each partition that it was ever given something of (KIP-932)."""
+        """The progress of a share group in each partition from which it ever received a record (KIP-932)."""
         return share_groups.share_offsets(self._wire, group, deadline_s)
 
     def alter_group_config(self, group: str, config: Mapping[str, str | None], deadline_s: float = DEADLINE_S) -> None:
-        """Sets settings of a group, which need not be there yet; every broker that answers has them then."""
+        """Sets settings of a group, which need not exist yet, and waits until every answering broker reports them."""
         cluster.alter_group_config(self._wire, group, config, deadline_s)
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
-        """Producers that leaders remember; an open transaction shows as `txn_start_offset`."""
+        """The producers whose state the leaders keep; `txn_start_offset` is set while a transaction is open."""
         reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
         return [producer for producers in reported.values() for producer in producers]
 
     def remembered(self, topics: Iterable[str]) -> dict[Place, int]:
-        """How many producers the leader of each partition remembers; partitions without an answer are absent."""
+        """The number of producers whose state each leader keeps; partitions without an answer are absent."""
         reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
         return {place: len(producers) for place, producers in reported.items()}
 
     def transactions(self, ids: Sequence[str] | None = None) -> dict[str, TransactionState]:
-        """Transactions by transactional id, as coordinators have them; all of them without `ids`."""
+        """The state of transactions at their coordinators, by transactional id; without `ids` of all of them."""
         chosen = list(admin_groups.list_transactions(self._wire)) if ids is None else list(ids)
         return admin_groups.describe_transactions(self._wire, chosen) if chosen else {}
 
     def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None:
-        """Aborts what a producer has open on a partition, past its coordinator (KIP-664). Kafka's error, or None."""
+        """Aborts a producer's open transaction on one partition without its coordinator (KIP-664).
+
+        Kafka's error, or None.
+        """
         return markers.abort(self._wire, leader, producer)
 
     # --- evidence ---
@@ -328,7 +342,7 @@ class AdminView:
         return sorted(self._wire.ask_all(versions_call(), timeout_s))
 
     def snapshot(self, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
-        """One entry of cluster.json's `snapshots`: all that the brokers say at this moment, with patience."""
+        """One entry of cluster.json's `snapshots`: the state that the brokers report now, with 5 s for each answer."""
         wire = self._wire
         at_ns = now_ns()
         up = self.brokers_up()
@@ -346,7 +360,10 @@ class AdminView:
         }
 
     def _group_rows(self, group: str, states: Sequence[PartitionState]) -> list[dict[str, Any]]:
-        """Of the partitions in the snapshot; a transaction that hangs leaves the last decided offset."""
+        """The group's offsets in the partitions of the snapshot.
+
+        While a transaction hangs, the last completed commit.
+        """
         places = [(state.topic, state.partition) for state in states]
         common: dict[str, Any] = {"group": group}
         try:

@@ -1,8 +1,8 @@
-"""Settings of a client as a file has them for Kafka's own tools, or in librdkafka's names: given to librdkafka.
+"""Reads a client's settings from a file, in the names of Kafka's own tools or of librdkafka, for librdkafka.
 
-What Java and librdkafka call the same goes through. Of Java's own names those are translated by which a client gets in:
-who it is (sasl.jaas.config), whom it trusts and what it shows (ssl.truststore.*, ssl.keystore.*). librdkafka refuses
-what neither knows, when a client is made.
+Names that Java and librdkafka share are passed on unchanged. Java's own names for security are translated: the login
+(sasl.jaas.config), the trusted certificates (ssl.truststore.*) and the client's certificate (ssl.keystore.*).
+librdkafka refuses unknown names when a client is created.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from harness.model.errors import BadInput
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# By the module that Java logs in by: the mechanisms for which a name and a password are all that it takes.
+# Java's login module -> its mechanisms that need only a name and a password.
 _MODULES: Final = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": frozenset({"PLAIN"}),
     "org.apache.kafka.common.security.scram.ScramLoginModule": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
@@ -34,7 +34,10 @@ _LETTERS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def client_config(path: Path) -> dict[str, str]:
-    """What librdkafka is to be given. BadInput, in one sentence, on what cannot be read or has no counterpart."""
+    """The settings for librdkafka.
+
+    BadInput, in one sentence, for an unreadable file or one without counterpart there.
+    """
     given = read_properties(path)
     where = f"--command-config {path}"
     settings = {key: value for key, value in given.items() if not key.startswith(tuple(_STORES))}
@@ -42,13 +45,13 @@ def client_config(path: Path) -> dict[str, str]:
     if "sasl.jaas.config" in given:
         del settings["sasl.jaas.config"]
         settings |= _login(given, where)
-    if given.get("ssl.endpoint.identification.algorithm") == "":  # as Java says that host names do not matter
+    if given.get("ssl.endpoint.identification.algorithm") == "":  # in Java: do not check host names
         settings["ssl.endpoint.identification.algorithm"] = "none"
-    return {**settings, **_trusted(given, where), **_shown(given, where)}
+    return {**settings, **_trusted(given, where), **_certificate(given, where)}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Of a Java properties file, in which other `key=value` files are read the same. BadInput on anything else."""
+    """The entries of a Java properties file or any file of `key=value` lines. BadInput for anything else."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -57,13 +60,13 @@ def read_properties(path: Path) -> dict[str, str]:
     for number, line in _logical_lines(text):
         end = next((m for m in _ENDS.finditer(line) if not _escaped(line, m.start())), None)
         if end is None:
-            raise BadInput(f"--command-config {path}, line {number}: {line!r} is no key=value")
+            raise BadInput(f"--command-config {path}, line {number}: {line!r} is not key=value")
         found[_plain(line[: end.start()])] = _plain(line[end.end() :]).strip()
     return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each with the number of its first line: a backslash at the end of a line goes on in the next."""
+    """Each entry with the number of its first line. A line that ends in a backslash continues in the next one."""
     began, whole = 0, ""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.lstrip()
@@ -81,13 +84,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _escaped(line: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands before a place."""
+    """Whether an odd number of backslashes precedes a position."""
     before = line[:at]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def _plain(text: str) -> str:
-    """Without Java's escapes."""
+    """The text with Java's escapes resolved."""
 
     def one(match: re.Match[str]) -> str:
         letter = match[1]
@@ -99,12 +102,12 @@ def _plain(text: str) -> str:
 def _protocol(given: Mapping[str, str], where: str) -> dict[str, str]:
     said = given.get("security.protocol")
     if said is not None and said.upper() not in PROTOCOLS:
-        raise BadInput(f"{where}: security.protocol={said}; it is one of {', '.join(PROTOCOLS)}")
+        raise BadInput(f"{where}: security.protocol={said} is unknown; it is one of {', '.join(PROTOCOLS)}")
     return {} if said is None else {"security.protocol": said.upper()}
 
 
 def _login(given: Mapping[str, str], where: str) -> dict[str, str]:
-    """The name and the password that Java finds in a line of JAAS."""
+    """The name and the password in a line of JAAS."""
     match = _JAAS.fullmatch(given["sasl.jaas.config"])
     if match is None:
         raise BadInput(
@@ -114,12 +117,12 @@ def _login(given: Mapping[str, str], where: str) -> dict[str, str]:
     if module not in _MODULES or mechanism not in _MODULES[module]:
         name = module.rpartition(".")[2]
         raise BadInput(
-            f"{where}: sasl.mechanism={mechanism} by {name} cannot be driven here; what can is PLAIN by "
+            f"{where}: sasl.mechanism={mechanism} by {name} is not supported here; supported are PLAIN by "
             "PlainLoginModule, and SCRAM-SHA-256 and SCRAM-SHA-512 by ScramLoginModule"
         )
     options = {key: quoted or bare for key, quoted, bare in _OPTION.findall(match["options"])}
     if options.get("tokenauth", "").lower() == "true":
-        raise BadInput(f"{where}: sasl.jaas.config: delegation tokens cannot be driven here; give a password")
+        raise BadInput(f"{where}: sasl.jaas.config: delegation tokens are not supported here; give a password")
     if missing := sorted({"username", "password"} - options.keys()):
         raise BadInput(f"{where}: sasl.jaas.config has no {' and no '.join(missing)}")
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
@@ -146,8 +149,8 @@ def _trusted(given: Mapping[str, str], where: str) -> dict[str, str]:
     return {"ssl.ca.pem": "".join(one.public_bytes(Encoding.PEM).decode() for one in trusted)}
 
 
-def _shown(given: Mapping[str, str], where: str) -> dict[str, str]:
-    """What a client shows of itself where brokers want certificates."""
+def _certificate(given: Mapping[str, str], where: str) -> dict[str, str]:
+    """The client's certificate and key, for brokers that require them."""
     _only(given, where, "ssl.keystore", ("type", "location", "password", "key", "certificate.chain"))
     inline = {"ssl.keystore.key": "ssl.key.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem"}
     if found := {ours: given[theirs] for theirs, ours in inline.items() if theirs in given}:
@@ -164,11 +167,11 @@ def _shown(given: Mapping[str, str], where: str) -> dict[str, str]:
 def _only(given: Mapping[str, str], where: str, prefix: str, known: tuple[str, ...]) -> None:
     for key in given:
         if key.startswith(f"{prefix}.") and key.removeprefix(f"{prefix}.") not in known:
-            raise BadInput(f"{where}: {key} is no setting of {_STORES[prefix]}; it has {', '.join(known)}")
+            raise BadInput(f"{where}: {key} is not a setting of {_STORES[prefix]}; it has {', '.join(known)}")
 
 
 def _store(given: Mapping[str, str], where: str, prefix: str) -> tuple[Path, bytes]:
-    """Where it is and what is in it. What it says of itself counts, as Java reads both kinds under either name."""
+    """The path and the content of a store. The content decides its kind, as Java reads both kinds under either type."""
     location = Path(given[f"{prefix}.location"])
     try:
         content = location.read_bytes()
@@ -176,7 +179,7 @@ def _store(given: Mapping[str, str], where: str, prefix: str) -> tuple[Path, byt
         raise BadInput(f"{where}: {prefix}.location={location} cannot be read: {refused.strerror}") from refused
     if content.startswith(_JKS):
         raise BadInput(
-            f"{where}: {prefix}.location={location} is a JKS store, which nothing here reads; make it PKCS12: keytool "
+            f"{where}: {prefix}.location={location} is a JKS store, which is not supported; make it PKCS12: keytool "
             f"-importkeystore -srckeystore {location} -destkeystore NEW.p12 -deststoretype pkcs12"
         )
     return location, content

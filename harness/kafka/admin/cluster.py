@@ -35,7 +35,7 @@ _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A reassignment that is not over."""
+    """A reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -43,7 +43,7 @@ class Reassignment:
 
 
 def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, dict[str, str]]:
-    """Effective settings of topics, from the broker with the newest metadata that answers."""
+    """Effective settings of topics, from the answering broker with the newest metadata."""
     question = _describe([(_TOPIC, name) for name in topics])
     for broker in wire.freshest() if topics else ():
         answers = wire.gather({broker: (question,)}, timeout_s)
@@ -53,16 +53,16 @@ def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S
 
 
 def broker_configs(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, dict[str, str]]:
-    """Effective settings of each broker that answers, told by itself; secrets are absent."""
+    """Effective settings of each answering broker, as that broker reports them; secrets are absent."""
     answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in wire.brokers}, timeout_s)
     return {broker: _configs(answer[0]).get(str(broker), {}) for broker, answer in answers.items()}
 
 
 def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadline_s: float) -> None:
-    """Sets (or with None unsets) settings of a topic and leaves the others alone (KIP-339).
+    """Sets settings of a topic, or removes those that are None, and leaves the others unchanged (KIP-339).
 
-    Returns once every answering broker shows the new values, or after 3 s when one that is cut off from the
-    controllers cannot learn of them. BadInput when Kafka refuses a value.
+    Returns when every answering broker reports the new values, or after 3 s, because a broker that is isolated from
+    the controllers cannot learn them. BadInput when Kafka refuses a value.
     """
     _alter(wire, _TOPIC, [topic], config, deadline_s)
     _await_shown(lambda: wire.ask_all(_describe([(_TOPIC, topic)])), _TOPIC, config)
@@ -71,7 +71,7 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
 def alter_broker_config(
     wire: Wire, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float
 ) -> None:
-    """The same for dynamic settings of brokers (KIP-226), each of which has to show its own."""
+    """The same for dynamic settings of brokers (KIP-226); each of them has to report its own."""
     _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
 
     def reported() -> Mapping[int, Any]:
@@ -122,12 +122,13 @@ def _await_shown(reported: Callable[[], Mapping[int, Any]], type_: int, config: 
 
 
 def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: float) -> dict[Place, str | None]:
-    """A "preferred" or "unclean" election (KIP-183, KIP-460). Per partition Kafka's error, None where it elected.
+    """Holds a "preferred" or "unclean" election (KIP-183, KIP-460). Returns Kafka's error or None for each partition.
 
-    ELECTION_NOT_NEEDED is such an error; who needs a leader changed has to look. HarnessTimeout by the deadline.
+    ELECTION_NOT_NEEDED is such an error, so a caller that needs another leader has to check. HarnessTimeout by the
+    deadline.
     """
     if kind not in _ELECTIONS:
-        raise BadInput(f'{kind!r} is no kind of election; say "preferred" or "unclean"')
+        raise BadInput(f'{kind!r} is not a kind of election: give "preferred" or "unclean"')
     topic = ElectLeadersRequest.TopicPartitions
     question = call(
         ElectLeadersRequest,
@@ -151,9 +152,10 @@ def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: fl
 
 
 def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadline_s: float) -> None:
-    """Starts to move partitions to these replicas (KIP-455), the preferred leader first; None cancels.
+    """Starts to reassign partitions to these replicas (KIP-455), of which the first is preferred; None cancels.
 
-    Returns when the controller took it, not when it is done: see `reassignments`. HarnessFailure when it is refused.
+    Returns when the controller has accepted it, before it is complete: see `reassignments`. HarnessFailure when the
+    controller refuses.
     """
     kind = AlterPartitionReassignmentsRequest.ReassignableTopic
 
@@ -184,7 +186,7 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
 
 
 def reassignments(wire: Wire, deadline_s: float) -> dict[Place, Reassignment]:
-    """Reassignments that are not over, as the controller has them."""
+    """The reassignments in progress, as the controller reports them."""
     question = call(ListPartitionReassignmentsRequest, timeout_ms=5000, topics=None)
     answer = to_controller(
         wire,
@@ -213,7 +215,7 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
 
 
 def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
-    """Whether one topic or broker has these settings of its own, and none where the value is None."""
+    """Whether a topic or broker itself has these settings, and lacks those whose value is None."""
     reported = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
     return all(reported.get(name) == value for name, value in config.items())
 

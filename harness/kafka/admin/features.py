@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584): what is finalized, what the nodes could do, and requests to change it (KIP-778)."""
+"""Feature levels (KIP-584): those finalized, those the nodes support, and requests to change them (KIP-778)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name, metadata_
 from harness.model.contract.contract import TRANSACTION_VERSION
 
 Direction = Literal["up", "down"]
-_UPGRADE_TYPES: Final[Mapping[Direction, int]] = {"up": 1, "down": 2}  # down: only where it loses no metadata
+_UPGRADE_TYPES: Final[Mapping[Direction, int]] = {"up": 1, "down": 2}  # down: only if no metadata is lost
 _TIMEOUT_MS: Final = 5000
 _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
@@ -21,7 +21,7 @@ _EVERY_CLUSTER_HAS: Final = "metadata.version"
 
 
 def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
-    """Finalized feature levels, of the broker with the newest metadata; a feature at level 0 is absent."""
+    """Finalized feature levels from the broker with the newest metadata; a feature at level 0 is absent."""
     answers = wire.ask_all(versions_call(), timeout_s)
     if not answers:
         return {}
@@ -30,12 +30,12 @@ def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
 
 
 def elr_level(levels: Mapping[str, int]) -> int | None:
-    """Of the finalized levels that of ELR (KIP-966), 0 where it is off or unknown to the release; None without any."""
+    """The finalized level of ELR (KIP-966): 0 if it is off or unknown to the release; None if there are no levels."""
     return _level(levels, ELR)
 
 
 def transaction_level(levels: Mapping[str, int]) -> int | None:
-    """Likewise of transactions (KIP-890): 2 where each has an epoch of its own, 0 in clusters older than 4.0."""
+    """The finalized level of transactions (KIP-890): 2 if each has its own epoch, 0 in clusters older than 4.0."""
     return _level(levels, TRANSACTION_VERSION)
 
 
@@ -44,7 +44,7 @@ def _level(levels: Mapping[str, int], feature: str) -> int | None:
 
 
 def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
-    """The highest level of each feature that every answering broker and controller knows."""
+    """The highest level of each feature that every answering broker and controller supports."""
     question = versions_call(newest=4)
     reported = wire.gather(dict.fromkeys((*wire.brokers, *wire.controllers), (question,)), timeout_s)
     levels = [{f.name: f.max_version for f in answer.supported_features or ()} for (answer,) in reported.values()]
@@ -53,9 +53,9 @@ def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int
 
 
 def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction, deadline_s: float) -> str | None:
-    """Asks the active controller to finalize levels, all or none. None once it did, else the reason of its refusal.
+    """Asks the active controller to finalize levels, all or none. Returns None, or the reason of its refusal.
 
-    HarnessTimeout when no controller gave an answer to keep by the deadline.
+    HarnessTimeout when no controller has given a final answer by the deadline.
     """
     kind = UpdateFeaturesRequest.FeatureUpdateKey
     question = call(

@@ -1,4 +1,4 @@
-"""What a broker serves from an offset on, as bytes: to see past clients, which check and retry."""
+"""Fetches from a broker as raw bytes, without a client library, because those verify records and retry."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from harness.kafka.admin.wire import Wire, call, error_name
 
 FETCH_S: Final = 5.0  # a read from the remote tier may take remote.fetch.max.wait.ms, half a second
 _WAIT_MS: Final = 500
-_NEWEST_FETCH: Final = 12  # later ones name topics by their ids
+_NEWEST_FETCH: Final = 12  # later versions identify topics by their ids
 _CONSUMER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """error: Kafka's name of it, or None. records: batches, the first of which may begin before the offset."""
+    """error: Kafka's name of it, or None. records: batches, of which the first may begin before the offset."""
 
     error: str | None
     records: bytes
 
 
 def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int) -> Served:
-    """What a consumer would be given by that broker. Unanswered when there is no answer in time."""
-    of = FetchRequest.FetchTopic
+    """The broker's answer to a consumer's fetch. Unanswered when there is no answer in time."""
+    fetch_topic = FetchRequest.FetchTopic
     question = call(
         FetchRequest,
         _NEWEST_FETCH,
@@ -37,10 +37,10 @@ def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_
         session_id=0,
         session_epoch=-1,
         topics=[
-            of(
+            fetch_topic(
                 topic=topic,
                 partitions=[
-                    of.FetchPartition(
+                    fetch_topic.FetchPartition(
                         partition=partition,
                         current_leader_epoch=-1,
                         fetch_offset=offset,

@@ -1,4 +1,4 @@
-"""Coordinators, committed offsets of groups, and what is known of producers and transactions."""
+"""Coordinators, committed offsets of groups, and the state of producers and transactions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, err
 from harness.model.errors import BadInput, HarnessTimeout
 
 _KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
-_NEWEST_OFFSET_FETCH: Final = 9  # 10 speaks topic ids only
+_NEWEST_OFFSET_FETCH: Final = 9  # version 10 knows topic ids only
 _NO_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOnPartition:
-    """A producer's state on one partition, as its leader has it. txn_start_offset None = no open transaction there."""
+    """A producer's state on one partition at its leader. txn_start_offset None = no open transaction there."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class ProducerOnPartition:
 
 @dataclass(frozen=True, slots=True)
 class TransactionState:
-    """A transaction as its coordinator has it; `state` is Kafka's word, such as "Ongoing" or "CompleteCommit"."""
+    """A transaction's state at its coordinator; `state` is Kafka's name, such as "Ongoing" or "CompleteCommit"."""
 
     transactional_id: str
     state: str
@@ -54,14 +54,15 @@ class TransactionState:
 
 
 def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
-    """The broker that coordinates a group ("group"), a transactional id ("transaction"), or what a share group has
-    acknowledged of a partition ("share": GROUP:TOPIC_ID:PARTITION, KIP-932).
+    """The broker that coordinates a group ("group"), a transactional id ("transaction"), or the state of a share group
+    in a partition ("share", whose key is GROUP:TOPIC_ID:PARTITION, KIP-932).
 
-    Every broker is asked and the one with the newest metadata believed. The first question about a kind makes Kafka
-    create the internal topic, so this waits. HarnessTimeout, with the last error, when there is none by the deadline.
+    Every broker is asked, and the answer of the one with the newest metadata counts. The first request of a kind makes
+    Kafka create the internal topic, so this waits. HarnessTimeout, with the last error, when there is none by the
+    deadline.
     """
     if kind not in _KEY_TYPES:
-        raise BadInput(f'{kind!r} is no kind of coordinator; say "group", "transaction" or "share"')
+        raise BadInput(f'{kind!r} is not a kind of coordinator: give "group", "transaction" or "share"')
     question = Call(FindCoordinatorRequest, lambda version: _find(version, _KEY_TYPES[kind], key))
     give_up_at = time.monotonic() + deadline_s
     seen = "no broker answered"
@@ -78,12 +79,12 @@ def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
 
 
 def group_type(wire: Wire, group: str) -> str:
-    """Which protocol a group goes by (KIP-848): "classic" or "consumer"; "" where no broker tells."""
+    """The protocol of a group (KIP-848): "classic" or "consumer"; "" when no broker reports it."""
     return next((str(found.group_type or "").lower() for found in _listed(wire) if found.group_id == group), "")
 
 
 def group_state(wire: Wire, group: str) -> str:
-    """Kafka's word, such as "Stable" or "Empty"; "" where no broker has such a group."""
+    """Kafka's name of a group's state, such as "Stable" or "Empty"; "" when no broker has the group."""
     return next((str(found.group_state or "") for found in _listed(wire) if found.group_id == group), "")
 
 
@@ -93,9 +94,9 @@ def _listed(wire: Wire) -> list[Any]:
 
 
 def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
-    """Deletes a group without members (KIP-229). One that nobody knows is no error: an answer may have been lost.
+    """Deletes a group without members (KIP-229). An unknown group is no error, because an answer may have been lost.
 
-    HarnessTimeout, with the last error, when its coordinator has not done it by the deadline.
+    HarnessTimeout, with the last error, when its coordinator has not deleted it by the deadline.
     """
     question = call(DeleteGroupsRequest, groups_names=[group])
     give_up_at = time.monotonic() + deadline_s
@@ -116,10 +117,10 @@ def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
 def group_offsets(
     wire: Wire, group: str, places: Sequence[Place] | None, *, stable: bool, deadline_s: float
 ) -> dict[Place, int]:
-    """Committed offsets of a group, asked at its coordinator. A group nobody knows has none.
+    """The committed offsets of a group, from its coordinator. An unknown group has none.
 
-    `stable` waits while offsets of a transaction are pending (KIP-447); without it the last completed commit is told.
-    Where nothing was committed before, Kafka shows that something is pending only to who names the partition.
+    `stable` waits while offsets of a transaction are pending (KIP-447); without it the last completed commit counts.
+    Kafka reports a pending first commit of a partition only if the request names that partition.
     """
     question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, places, stable), _NEWEST_OFFSET_FETCH)
     give_up_at = time.monotonic() + deadline_s
@@ -141,7 +142,7 @@ def group_offsets(
 def describe_producers(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[Place, list[ProducerOnPartition]]:
-    """Producers that each partition's leader remembers (KIP-664); partitions without an answering leader are absent."""
+    """The producers whose state each leader keeps (KIP-664); partitions without an answering leader are absent."""
     topic = DescribeProducersRequest.TopicRequest
     asked: dict[int, list[Any]] = {}
     for s in states:
@@ -172,7 +173,7 @@ def describe_producers(
 
 
 def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]:
-    """Transactional id -> state, of every coordinator that answers."""
+    """Transactional id -> state, from every coordinator that answers."""
     question = call(ListTransactionsRequest, 1, state_filters=[], producer_id_filters=[], duration_filter=-1)
     return {
         found.transactional_id: found.transaction_state
@@ -183,9 +184,9 @@ def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]
 
 
 def describe_transactions(wire: Wire, ids: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, TransactionState]:
-    """What coordinators know of transactional ids; an id that no answering coordinator knows is absent.
+    """The state of transactions at their coordinators; an id that no answering coordinator knows is absent.
 
-    Every broker is asked: those that do not coordinate an id say so, which saves looking the coordinator up.
+    Every broker is asked. One that does not coordinate an id answers with an error, so no lookup is needed.
     """
     answers = wire.ask_all(call(DescribeTransactionsRequest, transactional_ids=list(ids)), timeout_s)
     return {
@@ -234,7 +235,7 @@ def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
 
 
 def _committed(answer: Any) -> tuple[dict[Place, int], str | None]:
-    """Offsets, or the first error: of the group, or of a partition (UNSTABLE_OFFSET_COMMIT)."""
+    """The offsets, or the first error of the group or of a partition (UNSTABLE_OFFSET_COMMIT)."""
     reported = answer.groups[0] if answer.groups else answer
     errors = [error_name(reported.error_code)]
     errors += [error_name(p.error_code) for topic in reported.topics for p in topic.partitions]

@@ -1,7 +1,7 @@
-"""A cluster that somebody runs, as it tells of itself: by the ordinary client, which takes every way in (TLS, SASL).
+"""Reads metadata and settings of a user's cluster through librdkafka's admin client, which supports TLS and SASL.
 
-What that cannot ask, which features are finalized, is asked past it, before anybody logs in: brokers tell that to
-whoever may not come in yet, too (KIP-43).
+That client cannot read finalized features. They are read on a connection of our own, without a login: brokers answer
+ApiVersions before authentication (KIP-43).
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from harness.kafka.admin.wire import ANSWER_S, Connection, metadata_offset
 from harness.model.errors import BadInput
 
-ASK_S: Final = 5.0  # so long the client waits for settings before it says that nobody answered
-# What another try does not mend: whom the client trusts, or who it says it is.
+ASK_S: Final = 5.0  # after which the client reports a timeout of a request for settings
+# Errors that a retry cannot fix: the client's trusted certificates, or its login.
 _REFUSALS: Final = frozenset({"_AUTHENTICATION", "_SSL"})
 
 
 class Answer(Protocol):
-    """Of one topic or broker: its settings by name, each with a `value`; KafkaException where they are refused."""
+    """The settings of one topic or broker by name, each with a `value`; KafkaException when they are refused."""
 
     def result(self, timeout: float | None = None) -> Mapping[str, Any]: ...
 
 
-class Teller(Protocol):
-    """Who is asked about a cluster."""
+class ClusterSource(Protocol):
+    """A source of information about a cluster."""
 
     def metadata(self, timeout_s: float) -> Any:
-        """Its topics and brokers, as confluent_kafka puts it. KafkaException when nobody told in time."""
+        """Topics and brokers in confluent_kafka's form. KafkaException when no broker answers in time."""
 
     def refusal(self) -> str | None:
-        """Why nobody will ever let this client in."""
+        """The error that will keep this client from ever connecting; None when there is none."""
 
     def settings(self, kind: ResourceType, names: Sequence[str]) -> Mapping[str, Answer]:
-        """Of these topics, or of one broker."""
+        """The settings of these topics, or of one broker."""
 
     def levels(self, brokers: Iterable[tuple[str, int]]) -> dict[str, int]:
-        """Finalized features, by the broker with the newest metadata; empty where nobody tells."""
+        """Finalized features from the broker with the newest metadata; empty when no broker answers."""
 
 
 class OrdinaryClient:
-    """Teller of a cluster at an address."""
+    """The ClusterSource of a cluster at an address."""
 
     def __init__(self, bootstrap: str, config: Mapping[str, str]) -> None:
         self._config = config
@@ -62,7 +62,7 @@ class OrdinaryClient:
             self._client = AdminClient(settings)
         except KafkaException as refused:
             raise BadInput(
-                f"no client can be made: {refused.args[0].str()}; mend --bootstrap or --command-config"
+                f"no client can be created: {refused.args[0].str()}; correct --bootstrap or --command-config"
             ) from refused
 
     def metadata(self, timeout_s: float) -> Any:
@@ -79,7 +79,7 @@ class OrdinaryClient:
 
     def levels(self, brokers: Iterable[tuple[str, int]]) -> dict[str, int]:
         answers = []
-        with suppress(OSError):  # stores that this cannot open, which the ordinary client could
+        with suppress(OSError):  # stores that librdkafka opens and Python's ssl does not
             tls = _tls(self._config)
             for broker in brokers:
                 with suppress(OSError, ValueError, IndexError, struct.error):
@@ -93,7 +93,7 @@ class OrdinaryClient:
 
 
 def _tls(config: Mapping[str, str]) -> ssl.SSLContext | None:
-    """As the ordinary client goes about it; None where that speaks plainly."""
+    """The same TLS settings as those of librdkafka; None when it uses none."""
     if "SSL" not in config.get("security.protocol", "").upper():
         return None
     context = ssl.create_default_context(cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))

@@ -1,4 +1,4 @@
-"""The settings of topics of a cluster that somebody runs, read and nothing else."""
+"""Reads the settings of topics of a user's cluster, and changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from harness.kafka.admin.features import elr_level, transaction_level
-from harness.kafka.admin.live_client import ASK_S, Teller
+from harness.kafka.admin.live_client import ASK_S, ClusterSource
 from harness.model.contract.configuration import AS_RETENTION, TopicSettings
 from harness.model.contract.contract import (
     APPEND_TIME,
@@ -28,20 +28,20 @@ from harness.model.contract.internal_topics import OFFSETS, OWN, TIER_METADATA
 from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0
-BATCH: Final = 500  # topics that are asked about at once
+BATCH: Final = 500  # topics in one request
 _TRY_S: Final = 1.0
 _PAUSE_S: Final = 0.1
-_WAIT_S: Final = ASK_S + _TRY_S  # longer than the client, whose own word on a silent broker is the better one
+_WAIT_S: Final = ASK_S + _TRY_S  # longer than the client waits, because its own error is more precise
 _PASSING: Final = frozenset({"_TIMED_OUT", "_TRANSPORT"})
-_GONE: Final = "UNKNOWN_TOPIC_OR_PART"
+_DELETED: Final = "UNKNOWN_TOPIC_OR_PART"
 _DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
 _NO_LEADER: Final = -1
-_NAMED: Final = 8  # topics in the one sentence that is said where none can be told of
+_NAMED: Final = 8  # topics that are named in an error about all topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTopic:
-    """isr: by partition, how many replicas are in sync now. elr_known: whether anybody could tell about ELR."""
+    """isr: the number of in-sync replicas by partition. elr_known: whether a broker reported the level of ELR."""
 
     name: str
     internal: bool
@@ -52,18 +52,18 @@ class LiveTopic:
 
     @property
     def short(self) -> list[int]:
-        """Partitions with too few in sync for acks=all. Without ELR whoever was last stays, and may be enough."""
+        """Partitions with too few in-sync replicas for acks=all. Without ELR the last one stays, and may be enough."""
         return sorted(partition for partition, size in self.isr.items() if size < self.settings.needed)
 
     @property
     def stopped(self) -> set[int]:
-        """Partitions that take no record with acks=all at this moment."""
+        """Partitions that accept no record with acks=all now."""
         return {*self.short, *self.leaderless}
 
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """A topic whose settings nobody told: it was deleted since its name was, or this client may not read them."""
+    """A topic whose settings could not be read: it was deleted meanwhile, or this client may not read them."""
 
     name: str
     error: KafkaError
@@ -73,8 +73,8 @@ class NotRead:
         return self.error.str()
 
     @property
-    def gone(self) -> bool:
-        return self.error.name() == _GONE
+    def deleted(self) -> bool:
+        return self.error.name() == _DELETED
 
     @property
     def denied(self) -> bool:
@@ -83,16 +83,18 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
-    """transaction_version: its level (KIP-890); None where nobody tells."""
+    """transaction_version: its finalized level (KIP-890); None when no broker reports it."""
 
     topics: Sequence[LiveTopic]
     not_read: Sequence[NotRead] = ()
     transaction_version: int | None = None
 
 
-def live_cluster(bootstrap: str, client: Teller, names: Sequence[str] = ()) -> LiveCluster:
-    """All topics of a cluster, internal ones included, or these. BadInput when it cannot be reached or lacks one, or
-    when nobody tells the settings of any."""
+def live_cluster(bootstrap: str, client: ClusterSource, names: Sequence[str] = ()) -> LiveCluster:
+    """All topics of a cluster, including internal ones, or these.
+
+    BadInput when the cluster cannot be reached, when it lacks one of `names`, or when no settings can be read.
+    """
     metadata = _reach(bootstrap, client)
     if missing := sorted(set(names) - metadata.topics.keys()):
         raise BadInput(f"{bootstrap} has no topic {', '.join(missing)}; leave out --topic to see all of them")
@@ -111,23 +113,23 @@ def live_cluster(bootstrap: str, client: Teller, names: Sequence[str] = ()) -> L
 
 
 def not_read_lines(not_read: Sequence[NotRead], most: int | None = None) -> list[str]:
-    """Of topics whose settings nobody told: that nothing is said of them, why, and what mends it."""
+    """Sentences about topics without readable settings: the reason, and how to fix it."""
     lines = []
     for why in dict.fromkeys(topic.why for topic in not_read):
-        alike = [topic for topic in not_read if topic.why == why]
-        names = ", ".join(topic.name for topic in alike[:most])
-        names += " and others" if most is not None and len(alike) > most else ""
-        if alike[0].gone:
-            lines.append(f"deleted meanwhile, so that nothing is told of: {names}")
+        same = [topic for topic in not_read if topic.why == why]
+        names = ", ".join(topic.name for topic in same[:most])
+        names += " and others" if most is not None and len(same) > most else ""
+        if same[0].deleted:
+            lines.append(f"not explained, because they were deleted meanwhile: {names}")
         else:
-            mend = "; give the user DescribeConfigs on topics" if alike[0].denied else ""
-            lines.append(f"settings cannot be read ({why}), so that nothing is told of: {names}{mend}")
+            remedy = "; give the user DescribeConfigs on topics" if same[0].denied else ""
+            lines.append(f"not explained, because their settings cannot be read ({why}): {names}{remedy}")
     return lines
 
 
-def _reach(bootstrap: str, client: Teller) -> Any:
-    """All that brokers tell of topics and of themselves."""
-    give_up_at, why = time.monotonic() + DEADLINE_S, "nothing came"
+def _reach(bootstrap: str, client: ClusterSource) -> Any:
+    """The cluster's metadata. BadInput when no broker answers or lets this client in."""
+    give_up_at, why = time.monotonic() + DEADLINE_S, "no answer"
     while time.monotonic() < give_up_at:
         try:
             metadata = client.metadata(_TRY_S)
@@ -136,20 +138,20 @@ def _reach(bootstrap: str, client: Teller) -> Any:
         else:
             if metadata.brokers:
                 return metadata
-            why = "who answers there knows of no broker"
+            why = "the server that answers names no broker"
             time.sleep(_PAUSE_S)
         if refusal := client.refusal():
             raise BadInput(
-                f"{bootstrap} does not let this client in ({refusal}); mend what --command-config says of it"
+                f"{bootstrap} does not let this client in ({refusal}); correct its settings in --command-config"
             )
     raise BadInput(
-        f"no broker answers at {bootstrap} within {DEADLINE_S:g} s ({why}); check the address, or pass what the "
-        "cluster asks of clients by --command-config"
+        f"no broker answers at {bootstrap} within {DEADLINE_S:g} s ({why}); check the address, or pass the settings "
+        "that the cluster requires of clients by --command-config"
     )
 
 
-def _broker(client: Teller, broker: str) -> dict[str, str]:
-    """The settings of one, which stand for those of all."""
+def _broker(client: ClusterSource, broker: str) -> dict[str, str]:
+    """The settings of one broker, which represent those of all."""
     reported, refused = _read(client, ResourceType.BROKER, [broker])
     if refused:
         raise BadInput(
@@ -159,8 +161,10 @@ def _broker(client: Teller, broker: str) -> dict[str, str]:
     return reported[broker]
 
 
-def _read(client: Teller, kind: ResourceType, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[NotRead]]:
-    """The settings of those, and of which they cannot be had."""
+def _read(
+    client: ClusterSource, kind: ResourceType, names: Sequence[str]
+) -> tuple[dict[str, dict[str, str]], list[NotRead]]:
+    """The settings by name, and the names whose settings cannot be read."""
     reported: dict[str, dict[str, str]] = {}
     not_read: list[NotRead] = []
     for batch in _batches(names):
@@ -177,12 +181,12 @@ def _read(client: Teller, kind: ResourceType, names: Sequence[str]) -> tuple[dic
             waiting = list(silent)
             if silent and time.monotonic() > give_up_at:
                 raise BadInput(
-                    f"nobody tells settings within {DEADLINE_S:g} s ({silent[waiting[0]]}); try again when every "
-                    "broker answers"
+                    f"no broker returns settings within {DEADLINE_S:g} s ({silent[waiting[0]]}); try again when "
+                    "every broker answers"
                 )
             if silent:
                 with suppress(KafkaException):
-                    client.metadata(_TRY_S)  # whom it took for the controller may have died just then
+                    client.metadata(_TRY_S)  # finds the new controller, if the former one has just died
     return reported, not_read
 
 
@@ -191,9 +195,9 @@ def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _answers(
-    client: Teller, kind: ResourceType, names: Sequence[str]
+    client: ClusterSource, kind: ResourceType, names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str] | KafkaError]]:
-    """Each with its settings, empty ones included, or why not."""
+    """The settings of each name, including empty ones, or the error."""
     answers, until = client.settings(kind, names), time.monotonic() + _WAIT_S
     for name, answer in answers.items():
         try:
@@ -208,7 +212,7 @@ def _answers(
 
 def _topic(name: str, topic: Any, config: Mapping[str, str], broker: Mapping[str, str], elr: int | None) -> LiveTopic:
     partitions: Mapping[int, Any] = topic.partitions
-    replicas = min(len(partition.replicas) for partition in partitions.values())  # of the one that has the fewest
+    replicas = min(len(partition.replicas) for partition in partitions.values())  # of the partition with the fewest
     return LiveTopic(
         name=name,
         internal=name in OWN,
@@ -230,11 +234,11 @@ def _settings(config: Mapping[str, str], replicas: int, broker: Mapping[str, str
         min_isr=int(config.get(MIN_INSYNC, "1")),
         unclean=config.get("unclean.leader.election.enable") == "true",
         elr=elr,
-        flush_messages=_at_least(1, unless_never(config.get("flush.messages", ""))),  # 2.x let it be 0
+        flush_messages=_at_least(1, unless_never(config.get("flush.messages", ""))),  # 2.x allowed 0
         flush_ms=unless_never(config.get("flush.ms", "")),
         flush_scheduler_ms=unless_never(broker.get(FLUSH_LOOKS, "")),
         retention_ms=int(config.get("retention.ms", "-1")),
-        retention_bytes=_at_least(0, int(config.get("retention.bytes", "-1"))),  # any number below 0 is no limit
+        retention_bytes=_at_least(0, int(config.get("retention.bytes", "-1"))),  # every negative number means no limit
         deletes="delete" in policy,
         compacted="compact" in policy,
         compaction_lag_ms=int(config.get(MIN_COMPACTION_LAG, 0)),

@@ -1,4 +1,4 @@
-"""Log directories of a broker: which has each replica, and moves from one to another (KIP-113)."""
+"""Log directories of a broker: the replicas in each, and moves between them (KIP-113)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _MOVE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDirectory:
-    """Where a broker keeps a replica. future: where the copy is that will take its place; None when there is none."""
+    """Where a broker keeps a replica. future: the directory of the copy that will replace it; None without one."""
 
     path: str
     future: str | None = None
-    future_lag: int = 0  # records that the copy in the making lacks
+    future_lag: int = 0  # records that the future copy lacks
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirectories:
-    """All log directories of a broker that are online, sorted, and the replicas in them."""
+    """The online log directories of a broker, sorted, and the replicas in them."""
 
     paths: tuple[str, ...]
     replicas: Mapping[Place, ReplicaDirectory]
 
 
 def log_directories(wire: Wire, broker: int, timeout_s: float = ANSWER_S) -> LogDirectories | None:
-    """As a broker tells them; None when it does not answer."""
+    """The log directories as the broker reports them; None when it does not answer."""
     answers = wire.gather({broker: (call(DescribeLogDirsRequest, topics=None),)}, timeout_s)
     if broker not in answers:
         return None
@@ -59,9 +59,9 @@ def log_directories(wire: Wire, broker: int, timeout_s: float = ANSWER_S) -> Log
 
 
 def move_replicas(wire: Wire, broker: int, to: Mapping[Place, str]) -> None:
-    """Starts to move replicas of a broker to other log directories of its own. Returns when the broker took it.
+    """Starts to move replicas of a broker to other log directories of the same broker.
 
-    HarnessTimeout when it does not answer, HarnessFailure when it refuses.
+    Returns when the broker has accepted it. HarnessTimeout when it does not answer, HarnessFailure when it refuses.
     """
     kind = AlterReplicaLogDirsRequest.AlterReplicaLogDir
     by_path: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -73,7 +73,7 @@ def move_replicas(wire: Wire, broker: int, to: Mapping[Place, str]) -> None:
     )
     answers = wire.gather({broker: (question,)}, _MOVE_S)
     if broker not in answers:
-        raise HarnessTimeout(f"broker {broker} did not answer the order to move replicas within {_MOVE_S:g} s")
+        raise HarnessTimeout(f"broker {broker} did not answer the request to move replicas within {_MOVE_S:g} s")
     refused = {
         f"{reported.topic_name}-{p.partition_index}": error
         for reported in answers[broker][0].results

@@ -1,4 +1,4 @@
-"""Markers that an operator has written in a coordinator's place, as kafka-transactions.sh does (KIP-664)."""
+"""Writes transaction markers in place of a coordinator, as an operator does with kafka-transactions.sh (KIP-664)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from harness.kafka.admin.wire import Wire, call, error_name
 from harness.kafka.messages import WriteTxnMarkersRequest
 
 _MARKER_S: Final = 5.0
-_WITHOUT_VERSION: Final = 1  # the newest that says nothing of transaction.version (KIP-1228), as the tool's request
-_UNCOORDINATED: Final = -1  # coordinator epoch of a producer of whom no marker stands on the partition yet
+_WITHOUT_VERSION: Final = 1  # the newest without transaction.version (KIP-1228), as in the request of the tool
+_UNCOORDINATED: Final = -1  # the coordinator epoch of a producer without any marker on the partition
 
 
 def abort(wire: Wire, leader: int, producer: ProducerOnPartition) -> str | None:
-    """Aborts the transaction that a producer has open on a partition, there alone. Kafka's error; None = done.
+    """Aborts a producer's open transaction on one partition only. Returns Kafka's error, or None when it is done.
 
-    Goes to the leader under the identity that the leader told (DescribeProducers), with the epoch of the coordinator
-    that wrote there last; 0 where none has, as the tool does (KAFKA-12888). Unanswered when there is no answer in time.
+    The request goes to the leader with the producer id and epoch that the leader reported (DescribeProducers), and with
+    the epoch of the coordinator that wrote there last; 0 if none has, as the tool does (KAFKA-12888). Unanswered when
+    there is no answer in time.
     """
     marker = WriteTxnMarkersRequest.WritableTxnMarker
     topic = marker.WritableTxnMarkerTopic(name=producer.topic, partition_indexes=[producer.partition])

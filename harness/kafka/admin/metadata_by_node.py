@@ -1,6 +1,6 @@
-"""What each node says of the things that admins work on: topics, settings, ACLs, users and replicas, node by node.
+"""The state of an admin's entities in each node's metadata: topics, settings, ACLs, users and replicas.
 
-Controllers are asked themselves too, for what they tell (KIP-919): settings, topics by their settings, and ACLs.
+Controllers are asked too, for the entities that they report (KIP-919): settings, topics by their settings, and ACLs.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from harness.model.entities import ALLOWED, MARK, MetadataEntity, Sort, entities
 from harness.model.scenario.scenario import Admin
 
 ANSWER_S: Final = 5.0
-UNMARKED: Final = "unmarked"  # a topic without the setting that every topic of an admin is made with
-_LISTED: Final = (Sort.ACL, Sort.USER)  # told as a list: what is not in it is not there
+UNMARKED: Final = "unmarked"  # a topic without the setting that admins give to every topic
+_LISTED: Final = (Sort.ACL, Sort.USER)  # reported as a list: what is not in it does not exist
 _OF_A_TOPIC: Final = 1  # ConfigEntry.ConfigSource: set on the topic itself
 _OF_BROKERS: Final = 3  # set for all brokers while they run
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One node's answer about one thing. value None: the node says that it is not there."""
+    """One node's answer about one entity. value None: the node reports that it does not exist."""
 
     node: int
     metadata_entity: MetadataEntity
@@ -55,10 +55,10 @@ class _Answer:
 
 
 def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]] | None) -> list[Seen]:
-    """All things of an admin, and whatever else bears its name. A node that does not answer has no row.
+    """All entities of an admin, and others with its prefix. A node that does not answer has no row.
 
-    `moving`: replicas that reassignments still are to take away; what a partition moves to are its other ones. None:
-    nobody told of reassignments, so nothing is told of replicas either.
+    moving: the replicas that reassignments in progress will remove; the others are those that a partition moves to.
+    None: the reassignments are unknown, so replicas are left out.
     """
     wanted = entities_of(admin)
     names = {topic.name for topic in standing_topics(admin)} | {t.name for t in wanted.get("topics", ())}
@@ -87,7 +87,7 @@ def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]
 def _together(
     asked: Mapping[int, _Answer], values: Mapping[int, Mapping[MetadataEntity, str | None]]
 ) -> Iterator[Seen]:
-    """What one node lists beyond what was asked for, the others that answered do not have."""
+    """Each node's rows. An entity in only some of the lists gets a row without value from the other nodes."""
     surplus = {
         metadata_entity for of_node in values.values() for metadata_entity in of_node if metadata_entity.sort in _LISTED
     }
@@ -146,16 +146,16 @@ def _partitions(topics: Iterable[Any]) -> Iterator[tuple[Place, Sequence[int]]]:
 
 
 def _without(replicas: Sequence[int], leaving: Iterable[int]) -> str:
-    gone = set(leaving)
-    return ",".join(str(replica) for replica in replicas if replica not in gone)
+    removed = set(leaving)
+    return ",".join(str(replica) for replica in replicas if replica not in removed)
 
 
 def _of_configs(
     reported: Any, admin: Admin, wanted: Mapping[str, Sequence[MetadataEntity]]
 ) -> dict[MetadataEntity, str | None]:
-    """Settings of topics and brokers, and topics by the setting that they were made with.
+    """Settings of topics and brokers, and topics by the setting that they were created with.
 
-    A resource that the node tells nothing about, for another reason than that it does not know it, is left out.
+    A resource with an error is left out, unless the error is that the node does not know it.
     """
     own: dict[str, dict[str, str] | None] = {}
     for result in reported.results:
@@ -180,7 +180,10 @@ def _of_configs(
 
 
 def _of_acls(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
-    """ACLs on topics that bear the admin's name. One that is not of the form that admins make is a thing by itself."""
+    """ACLs on topics with the admin's prefix.
+
+    One that differs from those that admins create is an entity of its own.
+    """
     found: dict[MetadataEntity, str | None] = {}
     for resource in reported.resources:
         for acl in resource.acls if resource.resource_name.startswith(f"{prefix}-") else ():
@@ -192,8 +195,8 @@ def _of_acls(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
                 and acl.operation == ACLOperation.READ
                 and acl.permission_type == ACLPermissionType.ALLOW
             )
-            said = f"{acl.principal}, {acl.host}, {resource.pattern_type}, {acl.operation}, {acl.permission_type}"
-            found[MetadataEntity(Sort.ACL, name if usual else f"{name} ({said})")] = ALLOWED
+            details = f"{acl.principal}, {acl.host}, {resource.pattern_type}, {acl.operation}, {acl.permission_type}"
+            found[MetadataEntity(Sort.ACL, name if usual else f"{name} ({details})")] = ALLOWED
     return found
 
 

@@ -1,9 +1,9 @@
-"""Offsets as each replica has them: log start, log end, high watermark, last stable offset, end of an epoch."""
+"""Offsets of each replica: log start, log end, high watermark, last stable offset, end of a leader epoch."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,23 +12,22 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetFo
 
 from harness.kafka.admin.topics import PartitionState, Place
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
-from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
-# The debugging replica may ask a follower too, and is told the log end instead of a watermark
+# A follower answers this replica id too, with the log end in place of a watermark
 # (ListOffsetsRequest.DEBUGGING_REPLICA_ID in Kafka).
 _DEBUGGING_REPLICA: Final = -2
 _CONSUMER: Final = -1
-_NEWEST_LIST_OFFSETS: Final = 7  # all that is asked of logs without a remote tier
-# From which version on a word about the tier means something; brokers of before take it for a timestamp (KIP-1005).
+_NEWEST_LIST_OFFSETS: Final = 7  # enough for logs without a remote tier
+# The first version that knows each question about the tier; earlier brokers take it for a timestamp (KIP-1005).
 _TIER_SINCE: Final = {OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
 
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The largest leader epoch at or below the one asked for, and the offset at which the leader's log leaves it.
+    """The largest leader epoch at or below the requested one, and its end offset in the leader's log.
 
-    Both None where the leader knows of none, and with an `error`, as Kafka names it.
+    Both are None when the leader knows no such epoch, and when it answers with an `error` (Kafka's name).
     """
 
     leader_epoch: int | None
@@ -39,7 +38,7 @@ class EpochEnd:
 def replica_offsets(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[tuple[str, int, int], tuple[int, int]]:
-    """(topic, partition, broker) -> (log start, log end), told by each replica's own broker about its own log."""
+    """(topic, partition, broker) -> (log start, log end) of each replica, from its own broker."""
     answers = wire.gather(
         {
             broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
@@ -56,9 +55,9 @@ def replica_offsets(
 
 @dataclass(frozen=True, slots=True)
 class TieredReplica:
-    """What a replica says of its log and of the remote tier, each as an offset. `log_start` counts what is in the tier.
+    """Offsets of a replica's log and of its remote tier. `log_start` includes the records in the tier.
 
-    highest_tiered: -1 = nothing is there yet; None = the release has no word for it (before 3.9).
+    highest_tiered: -1 = the tier is still empty; None = the release does not report it (before 3.9).
     """
 
     log_start: int
@@ -70,7 +69,7 @@ class TieredReplica:
 def tiered_replicas(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[tuple[str, int, int], TieredReplica]:
-    """(topic, partition, broker) -> what each replica's own broker tells. Absent: one that does not answer."""
+    """(topic, partition, broker) -> the offsets of each replica, from its own broker. A silent broker is absent."""
     asked = _by_replica(wire, states)
     logs = (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST)
     answers = wire.gather(
@@ -94,10 +93,11 @@ def tiered_replicas(
 def watermarks(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[Place, tuple[int, int]]:
-    """Partition -> (high watermark, last stable offset), told by its leader.
+    """Partition -> (high watermark, last stable offset) of its leader.
 
-    The stable offset is asked for first, so that it is never ahead of the watermark just because time passed.
-    Absent: no leader, a leader that is silent, or one whose watermark has not yet reached its own epoch.
+    The stable offset is requested first, so that it is never ahead of the watermark because of the time between.
+    A partition is absent if it has no leader, if the leader does not answer, or if the leader's watermark has not yet
+    reached its own epoch.
     """
     levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
     answers = wire.gather(
@@ -116,7 +116,7 @@ def watermarks(
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """What a leader answers to a timestamp: the first record of that time or later. offset None: it knows of none."""
+    """A leader's answer to a timestamp: the first record at or after it. offset None: there is none."""
 
     offset: int | None
     timestamp_ms: int | None
@@ -127,9 +127,9 @@ class TimedOffset:
 def offsets_by_time(
     wire: Wire, states: Sequence[PartitionState], times_ms: Mapping[Place, int], timeout_s: float = ANSWER_S
 ) -> dict[Place, TimedOffset]:
-    """What each partition's leader answers a consumer about a time (KIP-79); in the remote tier too (KIP-405).
+    """Each leader's answer to a consumer about a timestamp (KIP-79), including the remote tier (KIP-405).
 
-    Absent: no leader, or one that is silent.
+    A partition without a leader, or whose leader does not answer, is absent.
     """
     wanted = [state for state in states if (state.topic, state.partition) in times_ms]
     asked = _by_leader(wire, wanted).items()
@@ -156,7 +156,7 @@ def _timed(p: Any) -> TimedOffset:
 def offsets_by_epoch(
     wire: Wire, states: Sequence[PartitionState], epochs: Mapping[Place, int], timeout_s: float = ANSWER_S
 ) -> dict[Place, EpochEnd]:
-    """Where each partition's leader says that an epoch ended: what a follower would truncate to (KIP-101, KIP-279)."""
+    """The end of a leader epoch according to each leader, to which a follower would truncate (KIP-101, KIP-279)."""
     wanted = [state for state in states if (state.topic, state.partition) in epochs]
     answers = wire.gather(
         {broker: (_epoch_call(places, epochs),) for broker, places in _by_leader(wire, wanted).items()}, timeout_s
@@ -181,9 +181,9 @@ def _epoch_end(p: Any) -> EpochEnd:
 def delete_records(
     wire: Wire, leaders: Callable[[], Sequence[PartitionState]], before: Mapping[Place, int], deadline_s: float
 ) -> dict[Place, int]:
-    """Deletes records below an offset, asked again until every leader did. The new log starts (low watermarks).
+    """Deletes records below an offset, repeated until every leader has done it. Returns the low watermarks.
 
-    -1 means up to the high watermark. `leaders` tells the current states each time, as leaders may move.
+    -1 means the high watermark. `leaders` returns the current states each time, because leaders may change.
     """
     done: dict[Place, int] = {}
     seen: dict[Place, str] = {}
@@ -204,13 +204,6 @@ def delete_records(
 
     wait_for(attempt, until=lambda left: not left, deadline_s=deadline_s, what="records to be deleted")
     return done
-
-
-def require(found: Mapping[Place, Any], wanted: Iterable[Place], what: str) -> None:
-    """HarnessTimeout when a partition is missing from an answer that has to be whole."""
-    missing = sorted(set(wanted) - set(found))
-    if missing:
-        raise HarnessTimeout(f"{what}: no answer about {missing}")
 
 
 def _by_replica(wire: Wire, states: Sequence[PartitionState]) -> dict[int, list[Place]]:

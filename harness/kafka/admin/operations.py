@@ -1,4 +1,4 @@
-"""Single operations of an admin as requests: what is asked for, and what an answer says became of it."""
+"""Single operations of an admin: their requests, and the errors in their answers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SET, _UNSET = 0, 1  # AlterConfigOp.OpType
 _SCRAM_SHA_256: Final = 1
 _TRY_S: Final = 5.0
 _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
-_THERE_ALREADY: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"})
+_DONE_BEFORE: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"})
 
-# Each is one operation on one thing, so each answer has one error.
+# Each request is one operation on one entity, so each answer has one error.
 _Errors = Callable[[Any], list[int]]
 
 
 def request(did: Did, metadata_entity: MetadataEntity, value: str | None, timeout_s: float) -> Call:
-    """The request for one operation; brokers are told to give it up after `timeout_s` where they can be told."""
+    """The request for one operation. Where its format has a timeout, brokers give up after `timeout_s`."""
     timeout_ms = int(timeout_s * 1000)
     if did is Did.CREATE_TOPIC:
         return _create_topic(metadata_entity, value, timeout_ms)
@@ -53,7 +53,7 @@ def request(did: Did, metadata_entity: MetadataEntity, value: str | None, timeou
 
 
 def refusal(did: Did, answer: Any) -> str | None:
-    """Kafka's name of the error in an answer to `request`; None when it was done, "_NO_ANSWER" when it says nothing."""
+    """Kafka's name of the error in an answer to `request`; None when it was done, "_NO_ANSWER" in an empty answer."""
     codes = _CODES[did](answer)
     return next((name for code in codes if (name := error_name(code))), None) if codes else "_NO_ANSWER"
 
@@ -77,13 +77,13 @@ _CODES: Final[dict[Did, _Errors]] = {
 
 
 def carry_out(wire: Wire, did: Did, metadata_entity: MetadataEntity, value: str | None, deadline_s: float) -> None:
-    """One operation by the active controller, until it is done. HarnessFailure when Kafka refuses it."""
+    """Repeats one operation at the active controller until it is done. HarnessFailure when Kafka refuses it."""
 
     def reported(answer: Any) -> str | None:
         error = refusal(did, answer)
-        if error and error not in _PASSING | _THERE_ALREADY:
+        if error and error not in _PASSING | _DONE_BEFORE:
             raise HarnessFailure(f"Kafka refuses {did.value} of {metadata_entity.text}: {error}")
-        return None if error in _THERE_ALREADY else error
+        return None if error in _DONE_BEFORE else error
 
     question = request(did, metadata_entity, value, _TRY_S)
     to_controller(wire, question, reported, deadline_s=deadline_s, what=f"{did.value} of {metadata_entity.text}")
@@ -123,7 +123,7 @@ def _acl(did: Did, metadata_entity: MetadataEntity) -> Call:
             **common,
         )
         return call(CreateAclsRequest, creations=[made])
-    gone = DeleteAclsRequest.DeleteAclsFilter(
+    deleted = DeleteAclsRequest.DeleteAclsFilter(
         resource_type_filter=ACLResourceType.TOPIC,
         resource_name_filter=metadata_entity.name,
         pattern_type_filter=ACLResourcePatternType.LITERAL,
@@ -132,21 +132,21 @@ def _acl(did: Did, metadata_entity: MetadataEntity) -> Call:
         operation=common["operation"],
         permission_type=common["permission_type"],
     )
-    return call(DeleteAclsRequest, filters=[gone])
+    return call(DeleteAclsRequest, filters=[deleted])
 
 
 def _user(metadata_entity: MetadataEntity, value: str | None) -> Call:
     kind = AlterUserScramCredentialsRequest
     if value is None:
-        gone = kind.ScramCredentialDeletion(name=metadata_entity.name, mechanism=_SCRAM_SHA_256)
-        return call(kind, deletions=[gone], upsertions=[])
+        deleted = kind.ScramCredentialDeletion(name=metadata_entity.name, mechanism=_SCRAM_SHA_256)
+        return call(kind, deletions=[deleted], upsertions=[])
     salt = metadata_entity.name.encode()
     made = kind.ScramCredentialUpsertion(
         name=metadata_entity.name,
         mechanism=_SCRAM_SHA_256,
         iterations=int(value),
         salt=salt,
-        salted_password=hashlib.pbkdf2_hmac("sha256", metadata_entity.name.encode(), salt, 1),  # nobody logs in with it
+        salted_password=hashlib.pbkdf2_hmac("sha256", metadata_entity.name.encode(), salt, 1),  # not used to log in
     )
     return call(kind, deletions=[], upsertions=[made])
 

@@ -1,4 +1,4 @@
-"""The controllers: who leads them, and requests that only the active one can answer."""
+"""The controllers: which one leads, and requests that only the active one can answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.kafka.storage.uuids import kafka_uuid, uuid_of
 from harness.model.errors import HarnessTimeout
 
 _CHANGE_MS: Final = 5000
-HANDED_ON_S: Final = 6.0  # how long one node may take over a request for the active controller
+FORWARDED_S: Final = 6.0  # the time that one node gets for a request to the active controller
 _POLL_S: Final = 0.05
 
 
@@ -29,18 +29,22 @@ class Quorum:
     high_watermark: int
     voters: dict[int, int]
     observers: dict[int, int]
-    directories: dict[int, str] = field(default_factory=dict)  # ids that KIP-853 knows voters by; static ones have none
+    directories: dict[int, str] = field(
+        default_factory=dict
+    )  # KIP-853 identifies voters by them; static voters have none
 
 
 def quorum(wire: Wire, deadline_s: float) -> Quorum:
-    """The controllers' quorum as its leader has it; HarnessTimeout while there is none."""
+    """The controllers' quorum as its leader reports it; HarnessTimeout without a leader."""
     if not wire.controllers:
         answer = to_controller(wire, _question(), _refusal, deadline_s=deadline_s, what="the controllers' quorum")
         return _quorum(answer)
     give_up_at = time.monotonic() + deadline_s
     while not (reported := _reported_by_controllers(wire)):
         if time.monotonic() >= give_up_at:
-            raise HarnessTimeout(f"waited {deadline_s:g} s for a leader of the controllers; none says that it leads")
+            raise HarnessTimeout(
+                f"waited {deadline_s:g} s for a leader of the controllers; none of them says that it leads"
+            )
         time.sleep(_POLL_S)
     return max(reported.values(), key=lambda seen: seen.leader_epoch)
 
@@ -54,22 +58,22 @@ def to_controller(
     what: str,
     unanswered: Callable[[], None] = lambda: None,
 ) -> Any:
-    """A request for the active controller, until an answer has no refusal that is worth another try. `unanswered` is
-    called whenever one got no answer: it may have been done for all that.
+    """Sends a request to the active controller until an answer has no refusal. `refusal` returns the reason to retry.
 
-    Controllers are asked themselves where their addresses are known (KIP-919). Otherwise brokers hand it on, one after
-    another: one that is cut off from the controllers, or whose controller is paused, holds it until it times out.
-    Raises HarnessTimeout with the last refusal seen.
+    `unanswered` is called whenever a request got no answer, because it may have been done all the same.
+    Controllers are asked directly if their addresses are known (KIP-919). Otherwise brokers forward the request, one
+    broker after another: a broker that is isolated from the controllers, or whose controller is paused, holds it until
+    it times out. HarnessTimeout with the last refusal.
     """
     give_up_at = time.monotonic() + deadline_s
-    seen = "nobody answered"
+    seen = "no node answered"
     while True:
         for node in _candidates(wire):
             left_s = give_up_at - time.monotonic()
             if left_s <= 0:
                 break
             try:
-                answer = wire.ask(node, question, min(left_s, HANDED_ON_S))
+                answer = wire.ask(node, question, min(left_s, FORWARDED_S))
             except Unanswered as silent:
                 seen = str(silent)
                 unanswered()
@@ -84,7 +88,7 @@ def to_controller(
 
 
 def _candidates(wire: Wire) -> list[int]:
-    """Who to ask: controllers that say they lead, the newest epoch first; brokers where no controller is known."""
+    """The nodes to ask: controllers that say they lead, the newest epoch first; without known controllers, brokers."""
     if not wire.controllers:
         return wire.freshest()
     reported = _reported_by_controllers(wire)
@@ -92,7 +96,7 @@ def _candidates(wire: Wire) -> list[int]:
 
 
 def _reported_by_controllers(wire: Wire) -> dict[int, Quorum]:
-    """The quorum by each controller that says it leads; the others refuse, and one that was paused may be mistaken."""
+    """The quorum from each controller that says it leads. The others refuse; one that was paused may be mistaken."""
     answers = wire.gather(dict.fromkeys(wire.controllers, (_question(),)), ANSWER_S, often=True)
     return {node: _quorum(reported[0]) for node, reported in answers.items() if _refusal(reported[0]) is None}
 
@@ -123,7 +127,7 @@ def _quorum(answer: Any) -> Quorum:
 
 
 def remove_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
-    """Asks for voters without this one, dead or alive (KIP-853), and returns once they are committed.
+    """Removes a voter, whether it is alive or not (KIP-853), and returns when the change is committed.
 
     HarnessTimeout, with the last refusal, when that is not so by the deadline.
     """
@@ -132,7 +136,7 @@ def remove_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> No
 
 
 def add_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
-    """Asks for voters with this controller, which has to have caught up; as `remove_voter`."""
+    """Makes a controller a voter, which must have caught up. Errors as of `remove_voter`."""
     host, port = controller_address(node).split(":")
     question = call(
         AddRaftVoterRequest,
@@ -146,7 +150,10 @@ def add_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
 
 
 def _change(wire: Wire, question: Call, already: str, deadline_s: float, what: str) -> None:
-    """Until it is done: one change at a time is taken, and what went unanswered may have been done (`already`)."""
+    """Repeats a change until it is done. `already` is the error that means that an unanswered request did it.
+
+    The quorum accepts only one change at a time.
+    """
 
     def refusal(answer: Any) -> str | None:
         error = error_name(answer.error_code)

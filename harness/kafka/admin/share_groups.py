@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): how far each is done with a partition, as its coordinator has it."""
+"""The progress of share groups (KIP-932) in each partition, as their coordinator reports it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from harness.model.errors import HarnessTimeout
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """start: below it the group is done with everything. lag: so many offsets are not accepted, rejected, archived or
-    skipped as no records; None = nobody knows (KIP-1226)."""
+    """start: the group has finished everything below it. lag: the number of offsets that are neither accepted,
+    rejected, archived nor skipped as no records; None = unknown (KIP-1226)."""
 
     start: int
     lag: int | None
 
 
 def share_offsets(wire: Wire, group: str, deadline_s: float) -> dict[Place, ShareOffset]:
-    """Of every partition that a share group has ever been given something of. HarnessTimeout without an answer."""
+    """The progress in every partition from which the group ever received a record. HarnessTimeout without an answer."""
     kind = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
     question = call(DescribeShareGroupOffsetsRequest, groups=[kind(group_id=group, topics=None)])
     give_up_at = time.monotonic() + deadline_s

@@ -1,4 +1,4 @@
-"""Topics and the state of their partitions, asked of every broker and believed by the newest."""
+"""Topics and the state of their partitions. Every broker is asked, and the newest metadata counts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for
 
 Place = tuple[str, int]  # topic, partition
-MIN_INSYNC_REPLICAS: Final = "2"  # of a topic that does not say
+MIN_INSYNC_REPLICAS: Final = "2"  # of a topic that does not set it
 _RESPONSE_PARTITIONS: Final = 2000
 _NO_LEADER: Final = -1
-# Refusals that time may mend; anything else is an answer.
+# Refusals that may pass with time; any other one is final.
 _PASSING: Final = frozenset(
     {"NOT_CONTROLLER", "REQUEST_TIMED_OUT", "COORDINATOR_LOAD_IN_PROGRESS", "INVALID_REPLICATION_FACTOR"}
 )
@@ -34,7 +34,7 @@ _PASSING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """One partition as the broker with the newest leader epoch has it. leader -1 = none; elr is KIP-966's, from 4.0."""
+    """One partition at the newest leader epoch that a broker knows. leader -1 = none; elr: KIP-966, from 4.0 on."""
 
     topic: str
     topic_id: str
@@ -50,23 +50,23 @@ class PartitionState:
 
 
 class TopicsSeen(NamedTuple):
-    """What one broker said, and how far its metadata was (at least) when it said so."""
+    """One broker's answer, and an offset of the metadata log that its metadata had reached at least."""
 
     metadata_offset: int
     partitions: dict[Place, PartitionState]
 
 
 def partitions(wire: Wire, topics: Iterable[str], *, often: bool = True) -> list[PartitionState]:
-    """The newest known state of every partition of the topics that exist, sorted; empty when nobody answers."""
+    """The newest known state of every partition of the existing topics, sorted; empty when no broker answers."""
     seen = seen_by_broker(wire, topics, often=often)
     return newest(seen.values())
 
 
 def newest(answers: Iterable[TopicsSeen]) -> list[PartitionState]:
-    """Of several brokers' answers the highest leader epoch, and on a tie the newest metadata.
+    """The state at the highest leader epoch in several brokers' answers; of equal epochs, the newest metadata.
 
-    A stale leader goes on answering, so no broker is believed alone. Which topic a name means (it may have been
-    deleted and made anew, with epochs from 0) is what the broker with the newest metadata says.
+    A stale leader still answers, so one broker's answer is not enough. The broker with the newest metadata decides
+    which topic id a name has: a topic may have been deleted and created again, with leader epochs from 0.
     """
     ordered = sorted(answers, key=lambda seen: seen.metadata_offset)
     if not ordered:
@@ -85,7 +85,7 @@ def newest(answers: Iterable[TopicsSeen]) -> list[PartitionState]:
 def seen_by_broker(
     wire: Wire, topics: Iterable[str], *, timeout_s: float = ANSWER_S, often: bool = False
 ) -> dict[int, TopicsSeen]:
-    """What each broker that answers says of the topics, unjudged."""
+    """The metadata of the topics in each answering broker, stale or not."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -99,7 +99,7 @@ def seen_by_broker(
 
 
 def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dict[str, str]:
-    """Creates topics and waits until every broker that answers sees a leader for each partition. Topic ids by name.
+    """Creates topics, waits until every answering broker knows a leader of each partition, and returns topic ids.
 
     BadInput when Kafka refuses one (bad name, bad config, too few brokers); HarnessTimeout by the deadline.
     """
@@ -110,7 +110,7 @@ def create_topics(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> dic
         lambda: _without_leader(wire, wanted),
         until=lambda missing: not missing,
         deadline_s=max(0.1, give_up_at - time.monotonic()),
-        what="every broker to see a leader of the new topics",
+        what="every broker to know a leader of the new topics",
     )
     return {state.topic: state.topic_id for state in partitions(wire, [t.name for t in topics], often=False)}
 
@@ -128,7 +128,7 @@ def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
         mark_tried()
         final = {n: e for n, e in bad.items() if e[0] not in _PASSING}
         if final:
-            raise BadInput(f"Kafka refuses to create {_reported(final)}; mend the topics of the scenario")
+            raise BadInput(f"Kafka refuses to create {_reported(final)}; correct the topics of the scenario")
         return _reported(bad) or None
 
     request = call(CreateTopicsRequest, topics=[_creatable(t) for t in topics], timeout_ms=5000, validate_only=False)
@@ -143,9 +143,10 @@ def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
 
 
 def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
-    """Deletes a topic and creates it at once under the same name, before anybody may have noticed. Its new topic id.
+    """Deletes a topic, creates it at once under the same name, and returns its new topic id.
 
-    Waits until every broker that answers has the new one, with leaders. HarnessTimeout by the deadline.
+    Brokers may not have noticed the deletion yet. Waits until every answering broker knows leaders of the new topic.
+    HarnessTimeout by the deadline.
     """
     give_up_at = time.monotonic() + deadline_s
     (old,) = {state.topic_id for state in partitions(wire, [topic.name], often=False)} or {""}
@@ -168,7 +169,7 @@ def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
 
 
 def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> None:
-    """Gives a topic `total` partitions, and waits until every broker that answers sees a leader for each of them.
+    """Gives a topic `total` partitions and waits until every answering broker knows a leader of each of them.
 
     BadInput when Kafka refuses that; HarnessTimeout by the deadline.
     """
@@ -185,7 +186,7 @@ def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> 
         reported = answer.results[0]
         error = error_name(reported.error_code)
         if error == "INVALID_PARTITIONS" and tried:
-            return None  # there are as many: an earlier try did it, and its answer was lost
+            return None  # an earlier request, whose answer was lost, has created them
         if error and error not in _PASSING:
             raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({reported.error_message})")
         mark_tried()
@@ -209,12 +210,12 @@ def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> 
         lambda: _without_leader(wire, wanted),
         until=lambda missing: not missing,
         deadline_s=max(0.1, give_up_at - time.monotonic()),
-        what="every broker to see a leader of the new partitions",
+        what="every broker to know a leader of the new partitions",
     )
 
 
 def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
-    """Deletes topics and waits until no broker that answers knows them. Topics that are not there are no error."""
+    """Deletes topics and waits until no answering broker knows them. Topics that do not exist are no error."""
     give_up_at = time.monotonic() + deadline_s
     _delete(wire, names, deadline_s)
     wait_for(
@@ -270,7 +271,7 @@ def _eligible(
 ) -> dict[tuple[str, int, int], tuple[int, ...]]:
     """Eligible leader replicas by topic, partition and leader epoch, from the broker with the newest metadata.
 
-    Only that request tells them (KIP-966); a release without it has none.
+    Only DescribeTopicPartitions reports them (KIP-966); a release without that request has none.
     """
     if not answers:
         return {}
@@ -293,7 +294,7 @@ def _eligible(
 
 
 def _without_leader(wire: Wire, wanted: set[Place]) -> dict[int, list[Place]]:
-    """By broker, the partitions it knows no leader of; {0: all} when nobody answers."""
+    """The partitions without a known leader by broker; {0: all of them} when no broker answers."""
     seen = seen_by_broker(wire, {topic for topic, _ in wanted})
     missing = {
         broker: sorted(p for p in wanted if p not in reported.partitions or reported.partitions[p].leader == _NO_LEADER)

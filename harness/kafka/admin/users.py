@@ -1,4 +1,4 @@
-"""A user whose password brokers keep (SCRAM, KIP-554): made by the active controller, and known by every broker."""
+"""Creates a user whose password the brokers keep (SCRAM, KIP-554) and waits until every broker knows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.model.waiting import wait_for
 
 
 def set_scram_user(wire: Wire, name: str, salt: bytes, salted_password: bytes, deadline_s: float) -> None:
-    """HarnessTimeout, with what was seen last, where it is not done or some broker does not know it in time."""
+    """HarnessTimeout, with the last state, when the user is not created or some broker does not know it in time."""
     give_up_at = time.monotonic() + deadline_s
     made = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=name, mechanism=SCRAM_SHA_512, iterations=ITERATIONS, salt=salt, salted_password=salted_password
@@ -24,16 +24,16 @@ def set_scram_user(wire: Wire, name: str, salt: bytes, salted_password: bytes, d
         call(AlterUserScramCredentialsRequest, deletions=[], upsertions=[made]),
         _refusal,
         deadline_s=deadline_s,
-        what=f"user {name} to be made",
+        what=f"user {name} to be created",
     )
     question = call(DescribeUserScramCredentialsRequest, users=None)
 
-    def ignorant() -> list[int]:
+    def without_user() -> list[int]:
         reported = wire.ask_all(question)
         return [broker for broker in wire.brokers if broker not in reported or name not in _users(reported[broker])]
 
     wait_for(
-        ignorant,
+        without_user,
         until=lambda brokers: not brokers,
         deadline_s=max(0.0, give_up_at - time.monotonic()),
         what=f"every broker to know user {name}",

@@ -1,8 +1,8 @@
-"""Kafka requests over plain blocking sockets: every exchange has a deadline, and a silent broker is a fact, not a hang.
+"""Kafka requests over blocking sockets. Every exchange has a deadline, so a silent broker is a result and never a hang.
 
-The client libraries retry, refresh and wait inside of calls, which is right for an application and wrong for an
-observer: what one broker says at one moment is the evidence. So one request goes to one named broker, and its answer
-(or the lack of one) comes back within the bound. Messages are encoded and decoded by kafka-python's schema classes.
+Client libraries retry, refresh and wait inside their calls. That is right for an application and wrong for an observer,
+whose evidence is the answer of one broker at one moment. So each request goes to one named broker, and its answer, or
+the lack of one, is returned within the deadline. Messages are encoded and decoded by kafka-python's schema classes.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.model.errors import HarnessFailure
 
-ANSWER_S: Final = 1.5  # how long one broker may take in ordinary questions
-SUSPECT_S: Final = 0.3  # and how long when it was silent before and the question is asked often
-SUSPECT_FOR_S: Final = 0.5  # a broker that fell silent is left alone so long by questions that are asked often
+ANSWER_S: Final = 1.5  # the time for one broker's answer to an ordinary request
+SUSPECT_S: Final = 0.3  # the same for a frequent request to a broker that did not answer the last one
+SUSPECT_FOR_S: Final = 0.5  # for this time after a timeout, frequent requests skip the broker
 _CLIENT_ID: Final = "durability-observer"
 _FRAME_BYTES_MAX: Final = 64 << 20
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
 
 
-# Where kafka-python keeps names that Kafka gave up.
+# Errors for which kafka-python still has a name that Kafka has replaced.
 _RENAMED: Final = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER", 10: "MESSAGE_TOO_LARGE"}
 
 
 class Unanswered(HarnessFailure):
-    """One broker gave no usable answer in time: down, paused, cut off, or not speaking that request."""
+    """One broker gave no usable answer in time: it is down, paused, isolated, or does not know the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request before its version is agreed on. `build` makes the message for a version, `newest` caps it."""
+    """A request whose version is not chosen yet.
+
+    `build` makes the message of a version; `newest` is the highest one.
+    """
 
     kind: Any  # a request class of kafka.protocol
     build: Callable[[int], Any]
@@ -62,7 +65,7 @@ def error_name(code: int) -> str | None:
 
 
 class Connection:
-    """One socket to one broker, with the versions that it speaks. Used by one thread at a time."""
+    """One socket to one broker, with the versions that it supports. Used by one thread at a time."""
 
     def __init__(self, address: tuple[str, int], give_up_at: float, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_connection(address, timeout=_left(give_up_at))
@@ -78,14 +81,14 @@ class Connection:
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.reported.api_keys}
 
     def ask(self, question: Call, give_up_at: float) -> Any:
-        """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the request is unknown there."""
+        """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the broker does not know it."""
         version = self.version_of(question)
         if version is None:
-            raise Unanswered(f"the broker speaks no fitting version of {question.kind.__name__}")
+            raise Unanswered(f"the broker supports no version of {question.kind.__name__} that this harness knows")
         return self._exchange(question.build(version), version, give_up_at)
 
     def version_of(self, question: Call) -> int | None:
-        """The version both sides speak; None without one."""
+        """The highest version that both sides support; None without one."""
         low, high = self.versions.get(question.kind.API_KEY, (0, -1))
         version = int(min(high, question.kind.max_version, question.newest))
         return version if version >= low else None
@@ -101,7 +104,7 @@ class Connection:
         self._socket.sendall(message.encode(header=True, framed=True))
         (size,) = struct.unpack(">i", self._receive(4, give_up_at))
         if not 4 <= size <= _FRAME_BYTES_MAX:
-            raise ConnectionError(f"an answer of {size} bytes is not Kafka's")
+            raise ConnectionError(f"an answer of {size} bytes is not one of Kafka")
         frame = self._receive(size, give_up_at)
         (correlation,) = struct.unpack_from(">i", frame)
         if correlation != self._correlation:
@@ -120,9 +123,9 @@ class Connection:
 
 
 class Wire:
-    """Connections to the nodes of one cluster. Safe for several threads; `close` it.
+    """Connections to the nodes of one cluster. Thread-safe; close it after use.
 
-    `broker` in its methods is a node id; a controller answers the few requests that it knows.
+    `broker` in its methods is a node id. It may be a controller, which answers the few requests that it knows.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class Wire:
         self._idle: dict[int, list[Connection]] = defaultdict(list)
         self._silent_since: dict[int, float] = {}
         self._closed = False
-        self.standing_still: frozenset[int] = frozenset()  # paused by us: asking them would only cost time
+        self.paused: frozenset[int] = frozenset()  # by the harness: a request would only cost the time of a timeout
         self._threads = ThreadPoolExecutor(max_workers=8 * max(1, len(self._addresses)), thread_name_prefix="observer")
 
     def ask(self, broker: int, question: Call, timeout_s: float = ANSWER_S) -> Any:
@@ -143,9 +146,9 @@ class Wire:
         return self.ask_in_turn(broker, (question,), timeout_s)[0]
 
     def ask_in_turn(self, broker: int, questions: Iterable[Call], timeout_s: float = ANSWER_S) -> list[Any]:
-        """Several questions to one broker, one after another on one connection; all answered or Unanswered."""
-        if broker in self.standing_still:
-            raise Unanswered(f"broker {broker} stands still")
+        """The answers to several requests, one after another on one connection. Unanswered unless all are answered."""
+        if broker in self.paused:
+            raise Unanswered(f"broker {broker} is paused")
         give_up_at = time.monotonic() + timeout_s
         questions = tuple(questions)
         while True:
@@ -161,7 +164,7 @@ class Wire:
                 raise Unanswered(f"broker {broker}: {unknown}") from unknown
             except (OSError, ValueError, struct.error, IndexError) as broken:
                 connection.close()
-                # A pooled connection may stem from before a restart; that says nothing about the broker now.
+                # A pooled connection may be older than a restart of the broker and says nothing about its state now.
                 if fresh or isinstance(broken, TimeoutError):
                     self._fell_silent(broker, broken)
                     raise Unanswered(f"broker {broker}: {broken or type(broken).__name__}") from broken
@@ -175,10 +178,10 @@ class Wire:
     def gather(
         self, questions: Mapping[int, Iterable[Call]], timeout_s: float = ANSWER_S, *, often: bool = False
     ) -> dict[int, list[Any]]:
-        """Asks brokers side by side; those that do not answer in time are absent.
+        """Asks brokers in parallel; those that do not answer in time are absent.
 
-        `often`: a broker that was silent a moment ago gets little or no time, so that a paused one does not slow a
-        poll. When that leaves nobody, everybody is asked in full.
+        `often`: a broker that did not answer a moment ago gets little or no time, so that a paused one does not slow a
+        poll. If no broker answers like that, all get the full time.
         """
         chosen = {b: (timeout_s if not often else self._time_for(b, timeout_s)) for b in questions}
         answers = self._gather({b: (questions[b], time_s) for b, time_s in chosen.items() if time_s > 0})
@@ -187,12 +190,12 @@ class Wire:
         return answers
 
     def ask_all(self, question: Call, timeout_s: float = ANSWER_S, *, often: bool = False) -> dict[int, Any]:
-        """The same question to every broker; the answers of those that gave one."""
+        """Sends the same request to every broker and returns the answers by broker."""
         asked = dict.fromkeys(self.brokers, (question,))
         return {broker: answers[0] for broker, answers in self.gather(asked, timeout_s, often=often).items()}
 
     def freshest(self) -> list[int]:
-        """Brokers that answer, the one whose metadata is newest first."""
+        """The brokers that answer, those with the newest metadata first."""
         seen = self.ask_all(versions_call())
         return sorted(seen, key=lambda broker: (-metadata_offset(seen[broker]), broker))
 
@@ -216,7 +219,7 @@ class Wire:
             try:
                 answers[broker] = future.result()
             except Unanswered:
-                continue  # absent is the answer: who needs a reason asks that broker alone
+                continue  # a caller that needs the reason asks that broker alone
         return answers
 
     def _take(self, broker: int, give_up_at: float) -> tuple[Connection, bool]:
@@ -236,7 +239,7 @@ class Wire:
         connection.close()
 
     def _fell_silent(self, broker: int, why: BaseException) -> None:
-        """A timeout costs time and is remembered; a refused connection costs none."""
+        """Drops idle connections, and remembers a timeout, which costs time. A refused connection costs none."""
         with self._lock:
             stale, self._idle[broker] = self._idle[broker], []
             if isinstance(why, TimeoutError):
@@ -253,14 +256,14 @@ class Wire:
 
 
 def versions_call(newest: int = _API_VERSIONS) -> Call:
-    """Asks for features and for how far the broker's metadata is. Only version 4 tells of levels from 0 on."""
+    """Asks for features and for the offset of the broker's metadata. Only version 4 reports levels from 0 on."""
     return Call(ApiVersionsRequest, lambda _: _versions_request(), newest)
 
 
 def metadata_offset(answer: ApiVersionsResponse) -> int:
-    """Offset in the metadata log up to which a broker knew the cluster: in KRaft the finalized features' epoch.
+    """The offset in the metadata log up to which a broker knows the cluster: in KRaft, the finalized features' epoch.
 
-    It rises twice a second even in an idle cluster (metadata.max.idle.interval.ms), so it tells a stale broker.
+    It rises twice a second even in an idle cluster (metadata.max.idle.interval.ms), so it shows a stale broker.
     """
     return int(answer.finalized_features_epoch)
 

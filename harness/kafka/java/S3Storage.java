@@ -6,7 +6,6 @@ import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -33,8 +32,8 @@ import software.amazon.awssdk.services.s3.model.NoSuchKeyException;
 /**
  * A remote storage (KIP-405) in a bucket of S3: each file of a segment is an object.
  *
- * Objects have the names that Kafka's own LocalTieredStorage gives its files, TOPIC-PARTITION-TOPICID/BASE-SEGMENTID.KIND.
- * The log is stored last: a copy that is cut short leaves none. A call is tried twice, for brokers try again themselves.
+ * Objects have the names of the files of Kafka's own LocalTieredStorage, TOPIC-PARTITION-TOPICID/BASE-SEGMENTID.KIND.
+ * The log is stored last, so an interrupted copy has no log. A call is tried only twice, because brokers also retry.
  */
 public final class S3Storage implements RemoteStorageManager {
     private static final String PREFIX = "durability.s3.";
@@ -60,7 +59,7 @@ public final class S3Storage implements RemoteStorageManager {
             .requestChecksumCalculation(RequestChecksumCalculation.WHEN_REQUIRED)
             .responseChecksumValidation(ResponseChecksumValidation.WHEN_REQUIRED)
             .httpClientBuilder(UrlConnectionHttpClient.builder().connectionTimeout(ATTEMPT).socketTimeout(ATTEMPT))
-            .overrideConfiguration(how -> how
+            .overrideConfiguration(settings -> settings
                 .retryStrategy(DefaultRetryStrategy.standardStrategyBuilder().maxAttempts(ATTEMPTS).build())
                 .apiCallAttemptTimeout(ATTEMPT)
                 .apiCallTimeout(CALL))
@@ -88,7 +87,8 @@ public final class S3Storage implements RemoteStorageManager {
     }
 
     @Override
-    public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int from, int to) throws RemoteStorageException {
+    public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int from, int to)
+            throws RemoteStorageException {
         return get(segment, "log", "bytes=" + from + "-" + to);
     }
 
@@ -105,8 +105,7 @@ public final class S3Storage implements RemoteStorageManager {
 
     @Override
     public void deleteLogSegmentData(RemoteLogSegmentMetadata segment) throws RemoteStorageException {
-        List<String> kinds = new ArrayList<>(KINDS);
-        for (String kind : kinds) { // S3 says yes to what is not there
+        for (String kind : KINDS) {  // to delete an object that does not exist is no error in S3
             asked("delete", segment, kind, key -> client.deleteObject(ask -> ask.bucket(bucket).key(key)));
         }
     }
@@ -139,8 +138,8 @@ public final class S3Storage implements RemoteStorageManager {
         String key = key(segment, kind);
         try {
             return call.of(key);
-        } catch (NoSuchKeyException gone) {
-            throw new RemoteResourceNotFoundException(what + " " + key, gone);
+        } catch (NoSuchKeyException absent) {
+            throw new RemoteResourceNotFoundException(what + " " + key, absent);
         } catch (SdkException failed) {
             throw new RemoteStorageException(what + " " + key, failed);
         }

@@ -28,11 +28,11 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager.IndexType;
 
 /**
- * Fetches everything that lies in a remote storage (KIP-405) into a folder, past every broker.
+ * Fetches all segments from a remote storage (KIP-405) into a folder, without the brokers.
  *
- * Arguments: a properties file (`class`, `path`, and what the storage is configured with, behind `config.`), and the folder.
- * On standard input: the values of the records of __remote_log_metadata in their order, in base64, one a line. The folder
- * comes to look as LocalTieredStorage's own; what the storage has not, it has not.
+ * Arguments: a properties file (`class`, `path`, and the settings of the storage, prefixed `config.`), and the folder.
+ * Standard input: the values of the records of __remote_log_metadata in their order, in base64, one on each line. The
+ * folder gets the layout of LocalTieredStorage. Files that the storage lacks are missing in the folder too.
  */
 public final class StorageReader {
     private static final Map<IndexType, String> INDEXES = Map.of(
@@ -42,7 +42,8 @@ public final class StorageReader {
         IndexType.PRODUCER_SNAPSHOT, "snapshot",
         IndexType.LEADER_EPOCH, "leader_epoch_checkpoint");
 
-    private static final String MARK = "storage-reader: ";  // libraries of the storage write there, too
+    /** Marks the lines of this class, because libraries of the storage also write to standard error. */
+    private static final String MARK = "storage-reader: ";
 
     private StorageReader() {
     }
@@ -59,23 +60,23 @@ public final class StorageReader {
             }
             code = 1;
         }
-        System.exit(code);  // whatever threads the storage has left
+        System.exit(code);  // also ends threads that the storage has left running
     }
 
-    /** As a broker makes it: its classes come first, and it is their loader that it finds others by. */
+    /** Makes the storage as a broker does: its own classes come first, and its loader is the context class loader. */
     private static RemoteStorageManager storage(Path file) throws IOException, ReflectiveOperationException {
-        Properties says = new Properties();
+        Properties given = new Properties();
         try (Reader reader = Files.newBufferedReader(file, StandardCharsets.UTF_8)) {
-            says.load(reader);
+            given.load(reader);
         }
-        ClassLoader loader = new ChildFirstClassLoader(says.getProperty("path"), StorageReader.class.getClassLoader());
+        ClassLoader loader = new ChildFirstClassLoader(given.getProperty("path"), StorageReader.class.getClassLoader());
         Thread.currentThread().setContextClassLoader(loader);
-        Class<?> type = Class.forName(says.getProperty("class"), true, loader);
+        Class<?> type = Class.forName(given.getProperty("class"), true, loader);
         RemoteStorageManager storage = (RemoteStorageManager) type.getDeclaredConstructor().newInstance();
         Map<String, Object> config = new HashMap<>();
-        for (String key : says.stringPropertyNames()) {
+        for (String key : given.stringPropertyNames()) {
             if (key.startsWith("config.")) {
-                config.put(key.substring("config.".length()), says.getProperty(key));
+                config.put(key.substring("config.".length()), given.getProperty(key));
             }
         }
         config.put("broker.id", -1);
@@ -88,15 +89,15 @@ public final class StorageReader {
         Map<RemoteLogSegmentId, RemoteLogSegmentMetadata> known = new LinkedHashMap<>();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            RemoteLogMetadata said;
+            RemoteLogMetadata read;
             try {
-                said = serde.deserialize(Base64.getDecoder().decode(line));
+                read = serde.deserialize(Base64.getDecoder().decode(line));
             } catch (RuntimeException unreadable) {
-                continue;  // whoever sent it tells of it
+                continue;  // the harness reports unreadable records itself
             }
-            if (said instanceof RemoteLogSegmentMetadata segment) {
+            if (read instanceof RemoteLogSegmentMetadata segment) {
                 known.put(segment.remoteLogSegmentId(), segment);
-            } else if (said instanceof RemoteLogSegmentMetadataUpdate update) {
+            } else if (read instanceof RemoteLogSegmentMetadataUpdate update) {
                 known.computeIfPresent(update.remoteLogSegmentId(), (id, segment) -> segment.createWithUpdates(update));
             }
         }

@@ -1,7 +1,7 @@
-"""Messages of Kafka's protocol that kafka-python has no schema of, each as a class over a file of the same name.
+"""Messages of Kafka's protocol for which kafka-python has no class, each with a schema in a file of the same name.
 
-The files have the form of Kafka's own message definitions, which kafka-python reads: KIP-853 for those of voters,
-KIP-932 for those of share groups. Of those of markers (KIP-98) it has the schema, and no class.
+The files have the format of Kafka's own message definitions, which kafka-python reads: voters are of KIP-853, share
+groups of KIP-932. For transaction markers (KIP-98) kafka-python has the schema but no class.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from kafka.protocol.api_message import ApiMessage
 
 
 def _message(name: str, schemas: str | None = __name__) -> Any:
-    """A class of kafka-python's; a response registers itself for the request of its key. `schemas`: the package with
-    the file; None = kafka-python's own."""
+    """A message class. A response registers itself for the request of the same api key.
+
+    `schemas` is the package with the file; None = kafka-python itself.
+    """
     return type(ApiMessage)(name, (ApiMessage,), {"__module__": __name__}, load_json=schemas)
 
 

@@ -1,15 +1,17 @@
-"""The download cache: whole, checked files that several harnesses may use at once.
+"""The download cache: complete, checked files that several harnesses and threads may use at once.
 
     store/<algorithm>-<hex>/<name>   content under its own checksum, so one file serves every release that names it
     releases/<key>.json              which contents make up a release (see release.py)
-    locks/<key>.lock                 one writer a key; never deleted, a deleted lock file protects nobody
-    tmp/                             what is being written; left over only by a SIGKILL, swept after a day
+    locks/<key>.lock                 one writer for each key; never deleted, because a deleted lock file excludes no one
+    tools/                           programs, formatted folders and class data archives that were made once
+    tmp/                             files being written; each folder in it is locked by the harness that uses it
 
-A file appears by rename and is complete then; its checksum is read again whenever it is used.
+A file appears by rename and is complete then. Its checksum is verified whenever it is used.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -29,7 +31,8 @@ from harness.model.errors import BadInput, HarnessTimeout
 Progress = Callable[[str], None]
 
 LOCK_DEADLINE_S = 1800.0
-_LEFTOVER_AGE_S = 86_400.0
+_SAY_EVERY_S = 5.0
+_LEFTOVER_AGE_S = 86_400.0  # of files in tmp/, which carry no lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Digest:
     def parse(cls, text: str) -> Digest:
         algorithm, _, digits = text.partition("-")
         if algorithm not in hashlib.algorithms_available:
-            raise ValueError(f"{text!r} is no checksum")
+            raise ValueError(f"{text!r} is not a checksum")
         return cls(algorithm, digits)
 
     @classmethod
@@ -60,11 +63,43 @@ class Digest:
 
 
 def default_cache() -> Path:
-    """`$XDG_CACHE_HOME/kafka-durability`, or the same under `~/.cache` (XDG Base Directory Specification)."""
+    """`$XDG_CACHE_HOME/kafka-durability`, or the same under `~/.cache` (XDG Base Directory Specification).
+
+    BadInput when neither variable names a place: an empty or relative HOME would put the cache at `/` or into the
+    current folder.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification: a relative path here is invalid and to be ignored.
-    root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "kafka-durability"
+    # The specification: a relative path here is invalid and is to be ignored.
+    return (Path(base) if Path(base).is_absolute() else _home() / ".cache") / "kafka-durability"
+
+
+def _home() -> Path:
+    try:
+        home = Path.home()
+    except RuntimeError:  # HOME is unset, and the user has no entry in the password database
+        home = None
+    given = os.environ.get("HOME")
+    if home is None or (given is not None and not Path(given).is_absolute()):
+        problem = "is not set, and this user has no entry in /etc/passwd" if given is None else f"is {given!r}"
+        raise BadInput(
+            f"there is no place for the download cache, because HOME {problem}: set HOME or XDG_CACHE_HOME to an "
+            "absolute path"
+        )
+    return home
+
+
+class Pace:
+    """Reports how far some work is, and for how long it has been running, at most every 5 s."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._began_s = self._said_s = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _SAY_EVERY_S:
+            self._said_s = now_s
+            self._progress(f"{text}, {now_s - self._began_s:.0f} s")
 
 
 class Cache:
@@ -77,7 +112,7 @@ class Cache:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
 
     def find(self, digest: Digest, name: str) -> Path | None:
-        """The stored file, its content checked just now; a damaged one is removed and None returned."""
+        """The stored file after its checksum was verified; None when it is absent, or damaged and therefore removed."""
         path = self.path(digest, name)
         with self.writing(), suppress(FileNotFoundError):
             if path.is_file() and Digest.of_file(path, digest.algorithm) == digest:
@@ -86,7 +121,7 @@ class Cache:
         return None
 
     def put(self, content: bytes, digest: Digest, name: str) -> Path:
-        """Stores `content`, whose checksum the caller has compared with `digest`."""
+        """Stores `content`. The caller has compared its checksum with `digest`."""
         path = self.path(digest, name)
         with self.writing():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +129,7 @@ class Cache:
         return path
 
     def adopt(self, written: Path, digest: Digest, name: str) -> Path:
-        """Moves a file that was written in `scratch()` into the store, under the checksum that the caller found."""
+        """Moves a file that was written in `scratch()` into the store, under the checksum that the caller computed."""
         path = self.path(digest, name)
         with self.writing():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,11 +137,11 @@ class Cache:
         return path
 
     def path(self, digest: Digest, name: str) -> Path:
-        """Where `find` looks; whether it is there and whole is `find`'s to say."""
+        """The path under which `find` looks. The file may be absent or damaged."""
         return self.root / "store" / str(digest) / name
 
     def read_record(self, key: str) -> dict[str, Any] | None:
-        """A release record, or None when there is none or it cannot be read (it is then made anew)."""
+        """A release record; None when it is absent or unreadable, in which case the caller makes it again."""
         try:
             record = json.loads(self._record(key).read_text("utf-8"))
         except (OSError, ValueError):
@@ -122,35 +157,64 @@ class Cache:
 
     @contextmanager
     def locked(self, key: str, progress: Progress) -> Iterator[None]:
-        """Keeps other harnesses from doing the same work; says so when it has to wait for one."""
+        """Excludes other harnesses and threads from the same work. Reports that it waits, and for how long.
+
+        HarnessTimeout when the lock is not free after half an hour.
+        """
         lock = FileLock(self.root / "locks" / f"{key}.lock")
         if not self._acquired(lock, 0):
-            progress(f"waiting for another harness that is preparing {key}")
-            if not self._acquired(lock, LOCK_DEADLINE_S):
-                raise HarnessTimeout(f"waited {LOCK_DEADLINE_S:g} s for another harness that holds {lock.lock_file}")
+            waiting = f"waiting for {key}, which another harness or thread is preparing"
+            progress(waiting)
+            self._wait_for(lock, waiting, Pace(progress))
         try:
             yield
         finally:
             lock.release()
 
+    def _wait_for(self, lock: FileLock, waiting: str, pace: Pace) -> None:
+        give_up_at = time.monotonic() + LOCK_DEADLINE_S
+        while not self._acquired(lock, _SAY_EVERY_S):
+            pace(waiting)
+            if time.monotonic() >= give_up_at:
+                raise HarnessTimeout(f"waited {LOCK_DEADLINE_S:g} s for the harness that holds {lock.lock_file}")
+
     def _acquired(self, lock: FileLock, timeout_s: float) -> bool:
         with self.writing():
             try:
                 lock.acquire(timeout=timeout_s)
-            except Timeout:  # an OSError, too
+            except Timeout:  # a subclass of OSError
                 return False
         return True
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A directory on the cache's own file system, so that what is made in it can be renamed into place."""
-        self._sweep()
+        """A directory on the cache's own file system, so that files made in it can be renamed into place."""
+        self.sweep()
         with self.writing():
-            path = Path(tempfile.mkdtemp(dir=self.root / "tmp"))
+            path, lock = self._new_scratch()
         try:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+    def _new_scratch(self) -> tuple[Path, int]:
+        """A new folder in tmp/, and the descriptor whose lock on it ends with this process."""
+        while True:
+            path = Path(tempfile.mkdtemp(dir=self.root / "tmp"))
+            try:
+                lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:  # another harness swept it before it was locked
+                continue
+            with suppress(OSError):  # a network file system may not lock folders: `sweep` then uses their age
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.is_dir():
+                return path, lock
+            os.close(lock)
+
+    def sweep(self) -> list[Path]:
+        """Removes everything in tmp/ that no living harness uses, and returns what was removed."""
+        return [path for path in (self.root / "tmp").iterdir() if _removed_if_unused(path)]
 
     def _record(self, key: str) -> Path:
         return self.root / "releases" / f"{key}.json"
@@ -161,24 +225,16 @@ class Cache:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
             Path(temporary).chmod(0o644)
-            if path.is_dir():  # no file of ours: whatever made it, a rename would stop at it
+            if path.is_dir():  # this harness makes none there, and a rename onto a folder would fail
                 _remove(path)
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
 
-    def _sweep(self) -> None:
-        for path in (self.root / "tmp").iterdir():
-            try:
-                if time.time() - path.lstat().st_mtime > _LEFTOVER_AGE_S:
-                    _remove(path)
-            except OSError:
-                continue  # another harness swept it first, or it is not ours to sweep
-
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turns what the file system refuses (no space, no right to write) into one sentence."""
+        """Turns an error of the file system (no space, no right to write) into a BadInput of one sentence."""
         try:
             yield
         except OSError as error:
@@ -186,6 +242,43 @@ class Cache:
                 f"the cache {self.root} cannot be used ({error.strerror or error}): free some space or point "
                 "XDG_CACHE_HOME at a directory that can be written"
             ) from error
+
+
+def sweep_default_cache() -> list[str]:
+    """Removes what killed harnesses left in the user's cache: half-finished builds and downloads. A line for each."""
+    try:
+        root = default_cache()
+        return [f"removed {path}, left by a killed harness" for path in Cache(root).sweep()] if root.is_dir() else []
+    except BadInput:  # without a usable cache there is nothing in it
+        return []
+
+
+def _removed_if_unused(path: Path) -> bool:
+    lock = None
+    try:
+        if path.is_dir() and not path.is_symlink():
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        unused = lock is not None and _locks_tell(lock)
+        if not unused and time.time() - path.lstat().st_mtime <= _LEFTOVER_AGE_S:
+            return False
+        _remove(path)
+    except OSError:  # in use, swept by another harness at this moment, or another user's
+        return False
+    finally:
+        if lock is not None:
+            os.close(lock)
+    return True
+
+
+def _locks_tell(folder: int) -> bool:
+    """Whether the lock was free and is taken now; False where folders cannot be locked. BlockingIOError: in use."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _remove(path: Path) -> None:

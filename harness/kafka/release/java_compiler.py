@@ -1,7 +1,7 @@
-"""Java of ours, compiled once against what a release has: remote storages (KIP-405), and what drives its clients.
+"""Compiles the harness's Java classes against a release: remote storages (KIP-405), and drivers of its clients.
 
-Compiled here, not shipped: the interface belongs to the release, and a difference shows before a broker starts.
-Eclipse's compiler does that on a plain JRE, such as the one that this harness brings along.
+The classes are compiled here and not shipped as a jar, because the interfaces belong to the release: an incompatible
+change shows before a broker starts. Eclipse's compiler needs only a JRE, such as the one that this harness installs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOURCES: Final = Path(__file__).parents[1] / "java"
 COMPILER: Final = Dependency("org.eclipse.jdt", "ecj", "3.42.0")
 API: Final = ("kafka-storage-api", "kafka-clients")
 _JAR: Final = "storage.jar"
-_LEAVE_TIERS: Final = "scenarios away whose tier is of ours (tier_faults, s3)"
+_LEAVE_TIERS: Final = 'scenarios with tier_faults or tier = "s3"'
 _TIMEOUT_S: Final = 120.0
 
 
@@ -36,42 +36,43 @@ def compiled(
     release: Release,
     uses: Sequence[Path] = (),
     *,
-    beside: Sequence[Path] = (),
+    also: Sequence[Path] = (),
     api: Sequence[str] = API,
     leave: str = _LEAVE_TIERS,
     maven_repo: str | None,
     cache: Path,
     progress: Progress,
 ) -> Path:
-    """The jar of a class and of those `beside` it, made against artifacts `api` of the release and the jars it `uses`.
+    """The jar of a Java class and of the classes `also` next to it.
 
-    BadInput where it cannot be compiled, or what that takes cannot be had: `leave` says what can be done without it.
+    They are compiled against the artifacts `api` of the release and the jars `uses`. BadInput when they cannot be
+    compiled, or when a jar for that cannot be downloaded; it advises to leave out the scenarios that `leave` names.
     """
-    files, sources = Cache(cache), (source, *beside)
+    files, sources = Cache(cache), (source, *also)
     try:
         jars = (*_api(release, api, maven_repo, files, progress), *uses)
         key = _key(sources, jars)
         with files.locked(key, progress):
             return _known(files, key) or _made(sources, release, jars, key, maven_repo, files, progress)
-    except (NotPublished, Unreachable, _Failed) as error:
+    except (NotPublished, Unreachable, _CompilerError) as error:
         raise BadInput(_refusal(source, release, str(error), leave)) from error
 
 
-class _Failed(Exception):  # noqa: N818 - said of the compiler, and caught right here
-    """The compiler did not do it, in a few words."""
+class _CompilerError(Exception):
+    """The end of the compiler's output, or why it did not end."""
 
 
 def _api(
     release: Release, api: Sequence[str], maven_repo: str | None, files: Cache, progress: Progress
 ) -> tuple[Path, ...]:
-    """Jars of the interface; those of an image lie within it, and the published ones have the same."""
+    """The jars of the interface. Those of an image are not files here; the published ones of its version serve."""
     names = {f"{artifact}-{release.version}.jar" for artifact in api}
     here = tuple(path for path in release.classpath if path.name in names)
     if release.image is None and len(here) == len(names):
         return here
     wanted = [Dependency(KAFKA_GROUP, artifact, release.version) for artifact in api]
     name = "storage-api" if tuple(api) == API else "-".join(api)
-    return fetched(wanted, f"{name}-{release.version}", maven_repo, files, progress)
+    return fetched(wanted, f"{name}-{release.version}", maven_repo, files, progress, f"{name} {release.version}")
 
 
 def _key(sources: Sequence[Path], jars: Iterable[Path]) -> str:
@@ -84,7 +85,7 @@ def _known(files: Cache, key: str) -> Path | None:
     record = files.read_record(key) or {}
     try:
         return files.find(Digest.parse(record["digest"]), _JAR)
-    except (KeyError, TypeError, AttributeError, ValueError):  # not as we write it: made anew
+    except (KeyError, TypeError, AttributeError, ValueError):  # another format: it is compiled again
         return None
 
 
@@ -97,17 +98,19 @@ def _made(
     files: Cache,
     progress: Progress,
 ) -> Path:
-    (compiler,) = fetched([COMPILER], f"ecj-{COMPILER.version}", maven_repo, files, progress)
+    name = f"Eclipse's compiler {COMPILER.version}"
+    (compiler,) = fetched([COMPILER], f"ecj-{COMPILER.version}", maven_repo, files, progress, name)
     java = find_java(release.version).executable
+    progress(f"compiling {sources[0].name} for Kafka {release.version}")
     with files.scratch() as scratch:
         flags = ["-XX:TieredStopAtLevel=1", "-jar", str(compiler), "-17", "-nowarn", "-proc:none"]
         command = [str(java), *flags, "-cp", ":".join(map(str, jars)), "-d", str(scratch), *map(str, sources)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired as error:
-            raise _Failed(f"the compiler took more than {_TIMEOUT_S:g} s") from error
+            raise _CompilerError(f"the compiler took more than {_TIMEOUT_S:g} s") from error
         if done.returncode != 0:
-            raise _Failed(" ".join((done.stderr or done.stdout).split())[-300:])
+            raise _CompilerError(" ".join((done.stderr or done.stdout).split())[-300:])
         content = _jar(scratch)
     digest = Digest.of(content)
     path = files.put(content, digest, _JAR)
@@ -116,7 +119,7 @@ def _made(
 
 
 def _jar(folder: Path) -> bytes:
-    """The same bytes for the same classes."""
+    """A jar of the classes in a folder, with the same bytes for the same classes."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as jar:
         for path in sorted(folder.rglob("*.class")):
@@ -125,5 +128,5 @@ def _jar(folder: Path) -> bytes:
 
 
 def _refusal(source: Path, release: Release, why: str, leave: str) -> str:
-    needed = f"{source.name} has to be compiled for Kafka {release.version}, which failed ({why})"
-    return f"{needed}: mend that, or leave {leave}"
+    failed = f"{source.name} could not be compiled for Kafka {release.version} ({why})"
+    return f"{failed}: fix that, or leave out {leave}"

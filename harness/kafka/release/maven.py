@@ -1,23 +1,24 @@
 """The runtime classpath of a Kafka version out of Maven repositories.
 
-A resolver of our own rather than Ivy out of PySpark's jars: Ivy needs a JVM, PySpark and a Java trust store made from
-the system's certificates before the first jar arrives, and it does not say which file of a half-published release is
-missing. Kafka's POMs, written by Gradle, need little: see pom.py for what is understood.
+This is a resolver of our own. Ivy, which PySpark's jars contain, needs a JVM, PySpark and a Java trust store made from
+the system's certificates before the first jar arrives, and it does not name the missing file of a half-published
+release. Kafka's POMs are written by Gradle and need few of Maven's features; pom.py lists those that it understands.
 
-The first declaration met breadth-first decides a version (Maven's rule, "nearest wins"). Gradle, which makes Kafka's
-distributions, takes the highest instead; for 3.8.0, 3.9.1, 4.0.0, 4.2.1 and 4.3.1 both rules choose the same versions.
+The first declaration that a breadth-first search meets decides a version (Maven's rule, "nearest wins"). Gradle, which
+makes Kafka's distributions, takes the highest version instead. For 3.8.0, 3.9.1, 4.0.0, 4.2.1 and 4.3.1 both rules
+choose the same versions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from harness.kafka.release.cache import Cache, Digest, Progress
+from harness.kafka.release.cache import Cache, Digest, Pace, Progress
 from harness.kafka.release.pom import Coordinates, Dependency, effective
 from harness.kafka.release.repository import NotPublished, Repository
 from harness.model.errors import BadInput
@@ -26,9 +27,9 @@ KAFKA_GROUP = "org.apache.kafka"
 ROOTS = ("kafka_2.13", "kafka-tools")
 
 _DOWNLOADS = 8
-_TELL_EVERY = 20
+_LOOK_S = 1.0
 _RUNTIME_SCOPES = ("", "compile", "runtime")
-# Packagings whose file is a plain jar.
+# Packagings whose artifact is a plain jar.
 _JAR_TYPES = ("jar", "bundle", "ejb", "maven-plugin")
 _BINDINGS = re.compile(r"(log4j-slf4j2?-impl|slf4j-(reload4j|log4j12|simple|jdk14)|logback-classic)-\d")
 
@@ -38,7 +39,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file of a classpath: where it came from and the checksum that its copy in the cache is held against."""
+    """One file of a classpath: where it came from, and the checksum that its copy in the cache must have."""
 
     name: str
     group: str
@@ -55,10 +56,10 @@ class Jar:
 
 
 class Sources:
-    """Where files are looked for: the chosen repository, and Central behind it for what is not Kafka's own.
+    """The repositories that are searched: the chosen one, then Central for artifacts that are not Kafka's own.
 
-    A staged release candidate holds Kafka's artifacts alone. Kafka's own never come from anywhere else than the chosen
-    repository: half a candidate filled up with another build's jars would be judged as the candidate.
+    A staged release candidate holds only Kafka's artifacts. Those come from the chosen repository alone: otherwise an
+    incomplete candidate would be completed with another build's jars and judged as the candidate.
     """
 
     def __init__(self, chosen: Repository, fallback: Repository | None) -> None:
@@ -71,7 +72,7 @@ class Sources:
         return (self.chosen, self._fallback)
 
     def first(self, group: str, ask: Callable[[Repository], T]) -> T:
-        """The answer of the first repository that has it. Raises NotPublished of the first, Unreachable of any."""
+        """The answer of the first repository that has it. NotPublished (about the first one) or Unreachable."""
         missing: NotPublished | None = None
         for repository in self.of(group):
             try:
@@ -83,9 +84,9 @@ class Sources:
 
 
 def runtime_dependencies(sources: Sources, version: str) -> list[Dependency]:
-    """Everything on the runtime classpath of Kafka `version`, the logging binding included, in Maven's order.
+    """Every jar of the runtime classpath of Kafka `version`, including the logging binding, in Maven's order.
 
-    Raises NotPublished when a POM is missing.
+    NotPublished when a POM is missing.
     """
     graph = _Graph(sources)
     graph.add([Dependency(KAFKA_GROUP, artifact, version) for artifact in ROOTS])
@@ -96,9 +97,9 @@ def runtime_dependencies(sources: Sources, version: str) -> list[Dependency]:
 
 
 def fitting_binding(jar_names: Iterable[str]) -> Dependency | None:
-    """The SLF4J binding that these jars lack, or None. Without one a broker writes no log at all.
+    """The SLF4J binding that these jars lack, or None. Without a binding a broker writes no log at all.
 
-    Kafka 4.x names log4j2 at runtime and leaves the binding to the distribution; 3.x brings slf4j-reload4j itself.
+    Kafka 4.x depends on log4j2 at runtime and leaves the binding to the distribution; 3.x depends on slf4j-reload4j.
     """
     names = list(jar_names)
     if any(_BINDINGS.match(name) for name in names):
@@ -114,7 +115,7 @@ def fitting_binding(jar_names: Iterable[str]) -> Dependency | None:
 
 
 def locate(sources: Sources, dependencies: Sequence[Dependency]) -> list[Jar]:
-    """Where each jar is and its published checksum, before any download. Raises NotPublished when one is missing."""
+    """The place and the published checksum of each jar, before any download. NotPublished when one is missing."""
 
     def one(dependency: Dependency) -> Jar:
         path = _jar_path(dependency)
@@ -123,11 +124,13 @@ def locate(sources: Sources, dependencies: Sequence[Dependency]) -> list[Jar]:
     return in_parallel(one, dependencies)
 
 
-def download(sources: Sources, jars: Sequence[Jar], cache: Cache, progress: Progress) -> list[Jar]:
-    """Brings what the cache lacks, checked; the same jars, with the digests they are stored under."""
+def download(sources: Sources, jars: Sequence[Jar], cache: Cache, progress: Progress, what: str) -> None:
+    """Downloads the jars that the cache lacks and verifies them. `what` names them in reports of progress."""
     missing = [jar for jar in jars if cache.find(jar.digest, jar.name) is None]
-    if missing:
-        progress(f"downloading {len(missing)} jars from {sources.chosen.url}")
+    if not missing:
+        return
+    progress(f"downloading {what} from {sources.chosen.url}: {len(missing)} of {len(jars)} jars are not in the cache")
+    pace = Pace(progress)
 
     def one(jar: Jar) -> None:
         repository = next(one for one in sources.of(jar.group) if jar.url.startswith(f"{one.url}/"))
@@ -136,19 +139,18 @@ def download(sources: Sources, jars: Sequence[Jar], cache: Cache, progress: Prog
             raise BadInput(f"{jar.url} has changed while it was read: try again when the upload is complete")
         cache.put(fetched.content, fetched.digest, jar.name)
 
-    in_parallel(one, missing, lambda done: progress(f"downloaded {done} of {len(missing)} jars"))
-    return list(jars)
+    in_parallel(one, missing, lambda done: pace(f"downloading {what}: {done} of {len(missing)} jars"))
 
 
 def published_versions(repository: Repository) -> list[str]:
     """Final versions (N.N.N) of which the repository has at least a part, newest first.
 
-    Raises BadInput when it lists no version of Kafka.
+    BadInput when it lists no version of Kafka.
     """
 
     def listed(artifact: str) -> set[str]:
         folder = f"{KAFKA_GROUP.replace('.', '/')}/{artifact}"
-        # Gradle's publishToMavenLocal writes the second name.
+        # The second name is what Gradle's publishToMavenLocal writes.
         texts = (repository.fetch(f"{folder}/{name}") for name in ("maven-metadata.xml", "maven-metadata-local.xml"))
         return {
             found
@@ -163,26 +165,28 @@ def published_versions(repository: Repository) -> list[str]:
     return sorted(versions, key=lambda version: tuple(map(int, version.split("."))), reverse=True)
 
 
-def in_parallel(work: Callable[[T], R], items: Sequence[T], tell: Callable[[int], None] | None = None) -> list[R]:
-    """The results in the order of `items`. The first error is raised once the work already begun has ended.
+def in_parallel(work: Callable[[T], R], items: Sequence[T], report: Callable[[int], None] | None = None) -> list[R]:
+    """The results in the order of `items`. An error is raised once the calls that had already begun have ended.
 
-    `tell` hears now and then, in the caller's thread, how many are done.
+    `report` is called about every second, in the caller's thread, with the number of results; what it raises is raised.
     """
-    results: list[R] = []
     with ThreadPoolExecutor(max_workers=_DOWNLOADS, thread_name_prefix="maven") as pool:
+        futures = [pool.submit(work, item) for item in items]
         try:
-            for result in pool.map(work, items):
-                results.append(result)
-                if tell and len(results) % _TELL_EVERY == 0:
-                    tell(len(results))
+            return [_awaited(future, futures, report) for future in futures]
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return results
+
+
+def _awaited(future: Future[R], all_: Sequence[Future[R]], report: Callable[[int], None] | None) -> R:
+    while report and not wait([future], _LOOK_S).done:
+        report(sum(one.done() for one in all_))
+    return future.result()
 
 
 class _Graph:
-    """Breadth-first, one level at a time, the POMs of a level in parallel."""
+    """The tree of dependencies, searched breadth-first; the POMs of one level are read in parallel."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -191,7 +195,7 @@ class _Graph:
         self.chosen: dict[tuple[str, str, str, str], Dependency] = {}
 
     def with_jars(self) -> list[Dependency]:
-        """What was chosen, less what is only a POM: a mere list of others, or a forwarding address."""
+        """The chosen dependencies without those that are only a POM: a list of others, or a relocation."""
         return [one for one in self.chosen.values() if one.type != "pom" and one.coordinates not in self._relocated]
 
     def add(self, roots: Sequence[Dependency]) -> None:
@@ -228,7 +232,8 @@ def _usable(dependency: Dependency) -> Dependency:
     version = dependency.version
     if not version or not re.fullmatch(r"[\w.+-]+", version):
         raise BadInput(
-            f"{dependency.group}:{dependency.artifact} is asked for in version {version!r}, which is not a plain one"
+            f"a POM asks for {dependency.group}:{dependency.artifact} in version {version!r}, which is not a single "
+            "version: is the repository complete?"
         )
     return dependency
 

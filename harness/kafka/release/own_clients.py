@@ -1,4 +1,4 @@
-"""The release's own Java clients: a class of ours drives them, compiled against them, in a process for each."""
+"""The release's own Java clients. A class of the harness, compiled against them, drives each in its own process."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import SHARE_GROUPS_SINCE
 
 DRIVER: Final = SOURCES.joinpath("ClientDriver.java")
-CLIENTS: Final = "clients"  # among what a scenario may need
+CLIENTS: Final = "clients"  # the key of this need of scenarios
 MAIN: Final = "durability.ClientDriver"
-_BESIDE: Final = tuple(
-    DRIVER.with_name(f"{name}.java") for name in ("ClientProducer", "ClientConsumer", "ClientCommits")
-)
-# Of clients that not every release has, since when: compiled with the others there, and started by name.
+_ALSO: Final = tuple(DRIVER.with_name(f"{name}.java") for name in ("ClientProducer", "ClientConsumer", "ClientCommits"))
+# Classes for clients that not every release has, and the first version with them. They are started by name.
 _LATER: Final = {"ClientShare": SHARE_GROUPS_SINCE}
 _API: Final = ("kafka-clients",)
-_LEAVE: Final = 'scenarios away that have clients with client = "java"'
-# What kafka-clients runs with: codecs and the interface of its logs.
+_LEAVE: Final = 'scenarios that have clients with client = "java"'
+# The libraries that kafka-clients needs: codecs and the logging interface.
 _GROUPS: Final = {
     "lz4-java": "at.yawk.lz4",
     "snappy-java": "org.xerial.snappy",
     "zstd-jni": "com.github.luben",
     "slf4j-api": "org.slf4j",
 }
-_MOVED: Final = frozenset({"lz4-java-1.7.1.jar", "lz4-java-1.8.0.jar"})  # before the library changed hands
+_MOVED: Final = frozenset({"lz4-java-1.7.1.jar", "lz4-java-1.8.0.jar"})  # before it moved to another group
 _VERSIONED: Final = re.compile(r"(?P<artifact>.+?)-(?P<version>\d.*)\.jar")
 
 
 def with_own_clients(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with what its own clients run with. BadInput where that cannot be had."""
+    """The release with the classpath of its own clients. BadInput when that cannot be downloaded or compiled."""
     if release.own_clients:
         return release
     driver = compiled(
         DRIVER,
         release,
-        beside=(*_BESIDE, *(DRIVER.with_name(f"{n}.java") for n, since in _LATER.items() if release.numbers >= since)),
+        also=(*_ALSO, *(DRIVER.with_name(f"{n}.java") for n, since in _LATER.items() if release.numbers >= since)),
         api=_API,
         leave=_LEAVE,
         maven_repo=maven_repo,
@@ -60,7 +58,7 @@ def with_own_clients(release: Release, *, maven_repo: str | None, cache: Path, p
 def equip_clients(
     release: Release, lacking: Mapping[str, str], *, maven_repo: str | None, cache: Path, progress: Progress
 ) -> tuple[Release, dict[str, str]]:
-    """The release with them; or why not, by CLIENTS, beside what else it is `lacking`."""
+    """The release with its clients. When that fails, the unchanged release and, in `lacking`, the reason."""
     try:
         given = with_own_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
     except BadInput as refused:
@@ -69,13 +67,14 @@ def equip_clients(
 
 
 def _published(release: Release, maven_repo: str | None, cache: Path, progress: Progress) -> tuple[Path, ...]:
-    """The same as lies in an image, where nothing on this machine can run it."""
+    """The published jars in place of those in an image, which are not files of this machine."""
     wanted = [Dependency(KAFKA_GROUP, "kafka-clients", release.version), *_libraries(release)]
     try:
-        return fetched(wanted, f"own-clients-{release.version}", maven_repo, Cache(cache), progress)
+        what = f"the Java clients of Kafka {release.version}"
+        return fetched(wanted, f"own-clients-{release.version}", maven_repo, Cache(cache), progress, what)
     except (NotPublished, Unreachable) as error:
         raise BadInput(
-            f"the Java clients of Kafka {release.version} cannot be had ({error}): leave {_LEAVE}"
+            f"the Java clients of Kafka {release.version} cannot be downloaded ({error}): leave out {_LEAVE}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The release's own Kafka Streams: an application of ours, compiled against it, beside the release's own clients."""
+"""The release's own Kafka Streams: an application of the harness, compiled against it and the release's own clients."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.kafka.release.repository import NotPublished, Unreachable
 from harness.model.errors import BadInput
 
 DRIVER: Final = SOURCES.joinpath("StreamsDriver.java")
-STREAMS: Final = "streams"  # among what a scenario may need
+STREAMS: Final = "streams"  # the key of this need of scenarios
 MAIN: Final = "durability.StreamsDriver"
-_BESIDE: Final = (DRIVER.with_name("StreamsClients.java"),)
+_ALSO: Final = (DRIVER.with_name("StreamsClients.java"),)
 _LIBRARY: Final = "kafka-streams"
-_LEAVE: Final = 'scenarios away that have applications with client = "streams"'
+_LEAVE: Final = 'scenarios that have applications with client = "streams"'
 
 
 def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with what an application of its Kafka Streams runs with. BadInput where that cannot be had.
+    """The release with the classpath of an application of its Kafka Streams. BadInput when that cannot be had.
 
-    No state is kept, so RocksDB is never loaded, and need not be there.
+    The application keeps no state, so RocksDB is never loaded and is not on the classpath.
     """
     if release.own_streams:
         return release
@@ -38,7 +38,7 @@ def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, p
         DRIVER,
         release,
         (release.own_clients[0], library),
-        beside=_BESIDE,
+        also=_ALSO,
         api=("kafka-clients",),
         leave=_LEAVE,
         maven_repo=maven_repo,
@@ -51,7 +51,7 @@ def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, p
 def equip_streams(
     release: Release, lacking: Mapping[str, str], *, maven_repo: str | None, cache: Path, progress: Progress
 ) -> tuple[Release, dict[str, str]]:
-    """The release with it; or why not, by STREAMS, beside what else it is `lacking`."""
+    """The release with its Kafka Streams. When that fails, the unchanged release and, in `lacking`, the reason."""
     try:
         given = with_own_streams(release, maven_repo=maven_repo, cache=cache, progress=progress)
     except BadInput as refused:
@@ -60,14 +60,15 @@ def equip_streams(
 
 
 def _library(release: Release, maven_repo: str | None, cache: Path, progress: Progress) -> Path:
-    """Its jar: tarballs and directories have it, and to versions and images belongs the published one."""
+    """The jar of Kafka Streams: from the tarball or directory; the published one for a version or an image."""
     name = f"{_LIBRARY}-{release.version}.jar"
     here = next((path for path in release.classpath if path.name == name), None)
     if here is not None and release.image is None:
         return here
     wanted = [Dependency(KAFKA_GROUP, _LIBRARY, release.version)]
     try:
-        (jar,) = fetched(wanted, f"{_LIBRARY}-{release.version}", maven_repo, Cache(cache), progress)
+        what = f"Kafka Streams {release.version}"
+        (jar,) = fetched(wanted, f"{_LIBRARY}-{release.version}", maven_repo, Cache(cache), progress, what)
     except (NotPublished, Unreachable) as error:
-        raise BadInput(f"Kafka Streams {release.version} cannot be had ({error}): leave {_LEAVE}") from error
+        raise BadInput(f"Kafka Streams {release.version} cannot be downloaded ({error}): leave out {_LEAVE}") from error
     return jar

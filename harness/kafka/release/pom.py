@@ -1,7 +1,7 @@
 """POMs as far as a runtime classpath needs them: parents, properties, dependencyManagement, imported BOMs, relocations.
 
-Left out, because no POM under Kafka's needs it (one that did would show as an unresolved `${…}` or a version range, and
-both are refused with a sentence): profiles and version ranges.
+Profiles and version ranges are not supported, because no POM below Kafka's needs them. One that did would show as an
+unresolved `${…}` or as a range, and both are refused with a sentence.
 Source: the Maven POM reference and "Introduction to the Dependency Mechanism" on maven.apache.org.
 """
 
@@ -20,7 +20,7 @@ _DEPTH_MAX = 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinates:
-    """group:artifact:version, and the path of its files below the root of a repository."""
+    """group:artifact:version, which also decides the path of its files below the root of a repository."""
 
     group: str
     artifact: str
@@ -37,7 +37,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One `<dependency>`; texts may still hold `${…}` before interpolation, empty means not given."""
+    """One `<dependency>`. Before interpolation its texts may hold `${…}`; an empty text means that it is not given."""
 
     group: str
     artifact: str
@@ -50,7 +50,7 @@ class Dependency:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What Maven tells dependencies apart by; the version is what is negotiated."""
+        """The identity of a dependency in Maven. Its version is what the resolver chooses."""
         return (self.group, self.artifact, self.type, self.classifier)
 
     @property
@@ -60,22 +60,22 @@ class Dependency:
 
 @dataclass(slots=True)
 class Pom:
-    """A POM with what it inherits; `dependencies` and `managed` in the order in which they are declared."""
+    """A POM with everything that it inherits; `dependencies` and `managed` keep the order of their declaration."""
 
     coordinates: Coordinates
     properties: dict[str, str] = field(default_factory=dict)
     managed: list[Dependency] = field(default_factory=list)
     dependencies: list[Dependency] = field(default_factory=list)
-    relocation: Coordinates | None = None  # slf4j-log4j12 1.7.36 of Kafka 3.8 lives on as slf4j-reload4j
+    relocation: Coordinates | None = None  # slf4j-log4j12 1.7.36 of Kafka 3.8 was relocated to slf4j-reload4j
 
 
 Load = Callable[[Coordinates], bytes]
 
 
 def effective(coordinates: Coordinates, load: Load) -> Pom:
-    """The POM with parents merged, placeholders filled in and managed versions, scopes and exclusions applied.
+    """The POM with parents merged, placeholders replaced and managed versions, scopes and exclusions applied.
 
-    `load` returns the text of a POM. Raises BadInput where a POM cannot be understood.
+    `load` returns the text of a POM. BadInput when a POM cannot be understood.
     """
     pom = _interpolated(_inherited(coordinates, load, 0))
     managed = _managed(pom, load, 0)
@@ -85,7 +85,10 @@ def effective(coordinates: Coordinates, load: Load) -> Pom:
 
 def _inherited(coordinates: Coordinates, load: Load, depth: int) -> Pom:
     if depth > _DEPTH_MAX:
-        raise BadInput(f"the POM of {coordinates} has more than {_DEPTH_MAX} parents: is it its own ancestor?")
+        raise BadInput(
+            f"the POM of {coordinates} has more than {_DEPTH_MAX} parents, so it seems to be its own ancestor: use "
+            "another repository"
+        )
     root = _parse(load(coordinates), coordinates)
     parent_node = root.find("parent")
     own = Pom(
@@ -106,7 +109,7 @@ def _inherited(coordinates: Coordinates, load: Load, depth: int) -> Pom:
         "project.parent.groupId": parent_at.group,
         **own.properties,
     }
-    own.managed += parent.managed  # the first entry of a key counts
+    own.managed += parent.managed  # the first entry of a key decides
     own.dependencies += [dependency for dependency in parent.dependencies if dependency.key not in keys]
     return own
 
@@ -116,7 +119,7 @@ def _parse(content: bytes, coordinates: Coordinates) -> ET.Element:
         root = ET.fromstring(content)
     except ET.ParseError as error:
         raise BadInput(
-            f"the POM of {coordinates} is not XML ({error}): the repository is damaged or is none"
+            f"the POM of {coordinates} is not XML ({error}): the repository is damaged, or the URL is not that of one"
         ) from error
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""
@@ -184,7 +187,7 @@ def _filler(values: Mapping[str, str]) -> Callable[[Dependency], Dependency]:
 
 
 def _managed(pom: Pom, load: Load, depth: int) -> dict[tuple[str, str, str, str], Dependency]:
-    """Own entries before imported ones, an earlier import before a later one."""
+    """The managed entries by key. Own entries take precedence over imported ones, earlier imports over later ones."""
     if depth > _DEPTH_MAX:
         raise BadInput(f"the BOMs of {pom.coordinates} import each other")
     imports = [one for one in pom.managed if one.scope == "import" and one.type == "pom"]

@@ -1,6 +1,6 @@
-"""From what a user names (a version, a directory, a tarball, nothing for the newest complete one) to what runs.
+"""Turns a user's name of a release into a Release: a version, a directory, a tarball, or nothing for the newest one.
 
-What a resolved release consists of is recorded in the cache, so a warm start reads and checks files and asks nobody.
+The cache records the jars of a resolved release. A later start reads and verifies those files and needs no network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.model.version import VERSION, numbers_of
 IMAGE = "image:"
 _FORMAT = 1
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
-# The first release whose KRaft is for production (KIP-833); brokers run by nothing else here.
+# The first release whose KRaft mode is for production (KIP-833); the harness runs no other mode.
 _KRAFT_SINCE = (3, 3)
 _IMAGE_LIKE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]+)")
 _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
@@ -43,13 +43,14 @@ _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, o
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A Kafka build that can be run. `version` and `commit` are what the build itself says.
+    """A Kafka build that can be run. `version` and `commit` are those that the build itself reports.
 
-    `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
-    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
-    `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
-    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers, `own_clients` what its
-    own Java clients run with, the class that drives them first, and `own_streams` what its Kafka Streams runs with.
+    The files of `classpath` are on this machine, or inside `image` when the build is an image of brokers.
+    place: the directory or tarball on this machine that the build was taken from.
+    tier_jars, faulty_storage, s3_jars: jars for clusters with a remote tier, one whose tier can be made to fail, and
+    one in S3. user_storage, storage_reader: the user's own storage manager, and the class that reads its content.
+    own_clients, own_streams: the classpath of the release's Java clients and of its Kafka Streams, the class that
+    drives them first. All of these are added later, when a scenario needs them.
     """
 
     version: str
@@ -68,25 +69,25 @@ class Release:
     own_streams: tuple[Path, ...] = ()
 
     def line(self) -> str:
-        """What was chosen, in one line: the first that a command prints."""
+        """The chosen release in one line, which is the first line that a command prints."""
         return "; ".join([f"Kafka {self.version} (commit {self.commit}) from {self.source}", *self.notes])
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version as numbers of Apache Kafka, (4, 3, 1), to compare with."""
+        """The version of Apache Kafka as numbers to compare with, such as (4, 3, 1)."""
         return numbers_of(self.version)
 
     @property
     def uses_log4j2(self) -> bool:
-        """4.x configures its logging by log4j2, 3.x by log4j 1.x properties (reload4j)."""
+        """Whether logging is configured for log4j2 (4.x) and not by log4j 1.x properties (reload4j, 3.x)."""
         return any(path.name.startswith("log4j-core-") for path in self.classpath)
 
 
 def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release that `spec` names; None is the newest final version of which everything is published.
+    """The release that `spec` names; None is the newest final version that is published completely.
 
-    `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central.
-    Raises BadInput with one sentence when there is no such release, it is incomplete, or it cannot be had or run.
+    `maven_repo` is the URL (https:, http:, file:) of a repository to use in place of Maven Central. BadInput with one
+    sentence when there is no such release, it is incomplete, it cannot be downloaded, or it cannot be run.
     """
     if spec is not None and VERSION.fullmatch(spec):
         refuse_without_kraft(spec)  # before a download
@@ -96,12 +97,12 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
 
 
 def has_kraft(version: str) -> bool:
-    """Whether a release of this version can run without ZooKeeper, and not as a preview only."""
+    """Whether a release of this version can run without ZooKeeper in production."""
     return numbers_of(version)[:2] >= _KRAFT_SINCE
 
 
 def refuse_without_kraft(version: str) -> None:
-    """BadInput for a version whose brokers could not be started."""
+    """BadInput for a version whose brokers cannot run without ZooKeeper in production."""
     if not has_kraft(version):
         since = ".".join(map(str, _KRAFT_SINCE))
         raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")
@@ -121,17 +122,17 @@ def _resolve(spec: str | None, maven_repo: str | None, cache: Path, progress: Pr
     try:
         if maven_repo is not None:
             what = "directory" if path.is_dir() else "file"
-            raise BadInput(f"a Maven repository goes with a version, and {spec} is a {what}")
+            raise BadInput(f"{spec} is a {what}, and --maven-repo is for versions only: leave out one of the two")
         return _local(path, Cache(cache), progress)
     except OSError as error:
         raise BadInput(
-            f"{error.filename or path} cannot be read ({error.strerror or error}): see to your rights to it, or copy it"
+            f"{error.filename or path} cannot be read ({error.strerror or error}): make it readable, or copy it"
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A version for `durability list releases`."""
+    """A version as `durability list releases` shows it."""
 
     version: str
     published: bool
@@ -139,7 +140,10 @@ class Known:
 
 
 def known_versions(maven_repo: str | None, cache: Path) -> tuple[list[Known], str | None]:
-    """Final versions, newest first, and why the repository was not asked, if so. "published" may be in part."""
+    """Final versions, newest first, and the reason when the repository could not be asked.
+
+    A version counts as published even if the repository has only a part of it.
+    """
     reason, cached = None, set[str]()
     try:
         with Repository(CENTRAL if maven_repo is None else maven_repo) as repository:
@@ -152,7 +156,7 @@ def known_versions(maven_repo: str | None, cache: Path) -> tuple[list[Known], st
 
 
 def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
-    """Versions of this repository that run without a network, newest first."""
+    """The versions of this repository that run without a network, newest first."""
     files = Cache(cache)
     records = (files.read_record(key) for key in files.record_keys())
     versions = {record.get("version") for record in records if record and record.get("repository") == url}
@@ -162,9 +166,9 @@ def cached_versions(cache: Path, url: str = CENTRAL) -> list[str]:
 def _exists(spec: str, path: Path) -> bool:
     try:
         return bool(spec) and path.exists()
-    except PermissionError:  # said when it is read
+    except PermissionError:  # reported when the file is read
         return True
-    except (OSError, ValueError):  # too long, a null character: no file has that name
+    except (OSError, ValueError):  # too long, or with a null character: no file has that name
         return False
 
 
@@ -173,7 +177,7 @@ def _order(version: str) -> tuple[tuple[int, ...], bool]:
 
 
 class _Maven:
-    """Versions out of one repository and the cache."""
+    """Releases from one repository and the cache."""
 
     def __init__(self, url: str | None, cache: Cache, progress: Progress) -> None:
         self.repository = Repository(CENTRAL if url is None else url)
@@ -183,7 +187,7 @@ class _Maven:
         self.progress = progress
 
     def release(self, version: str) -> Release:
-        """`version`, from the cache as far as possible. Raises NotPublished when the repository lacks a part of it."""
+        """`version`, from the cache as far as possible. NotPublished when the repository lacks a part of it."""
         key = self.key(version)
         with self.cache.locked(key, self.progress), self.repository:
             jars = recorded(self.cache.read_record(key))
@@ -192,7 +196,7 @@ class _Maven:
                 jars = self._unchanged(jars, notes)
             if not jars:
                 return self._resolved(version, key)
-            self._restore(jars)
+            self._restore(jars, version)
             return self._made(version, jars, notes)
 
     def key(self, version: str) -> str:
@@ -206,7 +210,7 @@ class _Maven:
                 jars = locate(sources, runtime_dependencies(sources, version))
             except NotPublished as error:
                 raise self._missing(version, error) from error
-            jars = download(sources, jars, self.cache, self.progress)
+            download(sources, jars, self.cache, self.progress, f"Kafka {version}")
         release = self._made(version, jars, [])
         self.cache.write_record(
             key,
@@ -226,13 +230,14 @@ class _Maven:
             return NotPublished(f"{self.url} has no Kafka {version}: `durability list releases` shows what there is")
         return NotPublished(f"Kafka {version} is published only in part: {error}")
 
-    def _restore(self, jars: Sequence[Jar]) -> None:
-        """Fetches again what was removed from the cache or damaged in it."""
+    def _restore(self, jars: Sequence[Jar], version: str) -> None:
+        """Downloads again the jars that were removed from the cache or damaged in it."""
         with Repository(CENTRAL) as central:
-            download(Sources(self.repository, None if self.is_central else central), jars, self.cache, self.progress)
+            sources = Sources(self.repository, None if self.is_central else central)
+            download(sources, jars, self.cache, self.progress, f"Kafka {version}")
 
     def _unchanged(self, jars: list[Jar], notes: list[str]) -> list[Jar]:
-        """The recorded jars, or none when Kafka's own have changed: a candidate may be staged anew at one URL."""
+        """The recorded jars; none when Kafka's own have changed, because a candidate may be staged again at one URL."""
 
         def same(jar: Jar) -> bool:
             path = jar.url.removeprefix(f"{self.url}/")
@@ -244,7 +249,7 @@ class _Maven:
         except NotPublished:
             return []
         except Unreachable as error:
-            notes.append(f"taken from the cache unseen: {error}")
+            notes.append(f"taken from the cache without asking whether it has changed: {error}")
             return jars
 
     def _made(self, version: str, jars: Sequence[Jar], notes: Sequence[str]) -> Release:
@@ -256,21 +261,21 @@ class _Maven:
 
 
 def _newest(maven: _Maven) -> Release:
-    """The newest complete one. What is newer and was passed over stands in its notes, with the reason."""
+    """The newest complete release. Its notes name the newer versions that were skipped, with the reasons."""
     try:
         with maven.repository:
             versions = published_versions(maven.repository)
     except Unreachable as error:
         return _newest_cached(maven, error)
-    passed: list[str] = []
+    skipped: list[str] = []
     for version in versions:
         try:
             release = maven.release(version)
         except NotPublished as error:
-            passed.append(f"{version} passed over ({error.__cause__ or error})")
+            skipped.append(f"{version} skipped ({error.__cause__ or error})")
             continue
-        return replace(release, notes=("newest complete release", *passed, *release.notes))
-    raise BadInput(f"{maven.url} holds no complete Kafka release: {passed[0]}")
+        return replace(release, notes=("newest complete release", *skipped, *release.notes))
+    raise BadInput(f"{maven.url} holds no complete Kafka release: {skipped[0]}")
 
 
 def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
@@ -283,7 +288,7 @@ def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
 
 
 def recorded(record: dict[str, Any] | None) -> list[Jar]:
-    """The jars of a record of the cache; none when it is not as we write it, and then it is made anew."""
+    """The jars in a record of the cache; none when the record has another format, in which case it is made again."""
     if not record or record.get("format") != _FORMAT:
         return []
     try:
@@ -293,7 +298,7 @@ def recorded(record: dict[str, Any] | None) -> list[Jar]:
 
 
 def classpath_in(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
-    """Where the cache has these jars."""
+    """The paths of these jars in the cache."""
     return tuple(cache.path(jar.digest, jar.name) for jar in jars)
 
 
@@ -303,7 +308,7 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
         classpath, source, tarball = classpath_of(build), f"directory {path.absolute()}", None
     elif build.is_file():
         classpath, source, tarball = _unpacked(build, cache, progress), f"tarball {build.absolute()}", build
-    else:  # a pipe or a device never ends
+    else:  # reading a pipe or a device may never end
         raise BadInput(f"{build} is neither a directory nor a plain file: give {_RUNNABLE}")
     version, commit = identity(classpath, tarball)
     binding = fitting_binding(jar.name for jar in classpath)
@@ -314,9 +319,9 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     except BadInput as error:
         raise BadInput(
             f"{path} holds no SLF4J binding, without which brokers write no log, and {binding.artifact}-"
-            f"{binding.version}.jar cannot be had: {error}"
+            f"{binding.version}.jar cannot be downloaded: {error}"
         ) from error
-    note = f"with {binding.artifact} {binding.version} added, for brokers write no log without it"
+    note = f"{binding.artifact} {binding.version} was added, because brokers write no log without it"
     classpath = (*classpath, *classpath_in(added, cache))
     return Release(version, commit, source, classpath, (note,), place=path.absolute())
 
@@ -328,7 +333,7 @@ def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> l
         jars = recorded(cache.read_record(key))
         if not jars:
             jars = locate(sources, [binding])
-        download(sources, jars, cache, progress)
+        download(sources, jars, cache, progress, f"{binding.artifact} {binding.version}")
         cache.write_record(key, {"format": _FORMAT, "jars": [jar.as_dict() for jar in jars]})
         return jars
 

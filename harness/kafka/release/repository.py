@@ -1,6 +1,7 @@
-"""Files of a Maven repository by HTTP(S) or from a directory, each compared with its published checksum.
+"""Files of a Maven repository, by HTTP(S) or from a directory, each compared with its published checksum.
 
-TLS trusts what the system trusts (OpenSSL's default paths, SSL_CERT_FILE, SSL_CERT_DIR), so a company's own CA works.
+TLS trusts the authorities that the system trusts (OpenSSL's default paths, SSL_CERT_FILE, SSL_CERT_DIR), so a company's
+own authority works.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from harness.model.errors import BadInput
 
 CENTRAL = "https://repo1.maven.org/maven2"
 
-# Strongest first. Kafka publishes all of them, most of its dependencies sha1 alone.
+# The strongest comes first. Kafka publishes all three; most of its dependencies publish sha1 only.
 _ALGORITHMS = ("sha512", "sha256", "sha1")
 _CA_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _CONNECTIONS = 8
 
 
 class NotPublished(BadInput):
-    """The repository answers, and does not have this file."""
+    """The repository answers that it does not have this file."""
 
 
 class Unreachable(BadInput):
@@ -37,7 +38,7 @@ class Unreachable(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file as it came, and the checksum it was compared with."""
+    """The content of a file, and the checksum with which it was compared."""
 
     content: bytes
     digest: Digest
@@ -45,7 +46,7 @@ class Fetched:
 
 
 class Repository:
-    """One repository, safe to use from several threads. Close it (or use `with`): it holds connections."""
+    """One repository, which several threads may use. Close it or use `with`, because it holds connections."""
 
     def __init__(self, url: str) -> None:
         parts = _parts(url)
@@ -57,7 +58,7 @@ class Repository:
         if self._directory is not None and not _is_directory(self._directory):
             raise BadInput(f"{url} is not a directory on this machine: give the root of a Maven repository")
         host = parts.netloc.rpartition("@")[2]
-        # Credentials stay out of what is printed and stored.
+        # The URL is printed and stored, so it must not contain credentials.
         self.url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
         self._headers = {"User-Agent": "kafka-durability"}
         if parts.username:
@@ -78,17 +79,17 @@ class Repository:
             self._pool.clear()
 
     def fetch(self, path: str) -> bytes | None:
-        """The content of `path` as it comes, or None where the repository has no such file."""
+        """The unverified content of `path`; None when the repository has no such file."""
         if self._directory is not None:
             return _read(self._directory / path)
         return self._download(path)
 
     def fetch_checked(self, path: str) -> Fetched:
-        """The content of `path`, equal to its published checksum. Raises NotPublished, Unreachable or BadInput."""
+        """The content of `path` with its published checksum. NotPublished, Unreachable, or BadInput when damaged."""
         url = f"{self.url}/{path}"
         digest = self.published_digest(path)
         seen: list[str] = []
-        while len(seen) < 2:  # a transfer may break once; twice means that the repository itself is damaged
+        while len(seen) < 2:  # one transfer may be damaged; two mean that the repository is
             content = self.fetch(path)
             if content is None:
                 raise NotPublished(f"{path.rpartition('/')[2]} is not in {self.url}")
@@ -99,9 +100,9 @@ class Repository:
         raise BadInput(f"{url} is damaged: its checksum is {seen[-1]}, published is {digest}; try later")
 
     def published_digest(self, path: str) -> Digest | None:
-        """The strongest checksum published beside `path`; None for a directory that holds none (Gradle's mavenLocal).
+        """The strongest published checksum of `path`; None in a directory without checksums (Gradle's mavenLocal).
 
-        Over a network a file without any checksum is as good as missing: damage on the way could not be told.
+        From a network a file without any checksum counts as missing, because a damaged transfer would not be noticed.
         """
         for algorithm in _ALGORITHMS:
             sidecar = self.fetch(f"{path}.{algorithm}")
@@ -117,7 +118,7 @@ class Repository:
         name = path.rpartition("/")[2]
         if self.fetch(path) is None:
             raise NotPublished(f"{name} is not in {self.url}")
-        raise NotPublished(f"{name} has no checksum beside it in {self.url}, so damage on the way could not be told")
+        raise NotPublished(f"{name} has no checksum in {self.url}, so a damaged transfer would not be noticed")
 
     def _download(self, path: str) -> bytes | None:
         assert self._pool is not None
@@ -137,7 +138,7 @@ class Repository:
 
 
 def tls_context() -> ssl.SSLContext:
-    """What the system trusts. A Python that was built elsewhere may know no CA: the usual bundles mend that."""
+    """Trusts the system's authorities. A Python built elsewhere may find none; then the usual bundles are read."""
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"] and not ssl.get_default_verify_paths().capath:
         for bundle in _CA_BUNDLES:
@@ -148,7 +149,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def _pool(url: str) -> urllib3.PoolManager:
-    # other=0: an untrusted certificate will not be trusted at the second try.
+    # other=0: a certificate that is not trusted once is not trusted at a second attempt.
     retries = urllib3.Retry(
         total=4,
         connect=2,
@@ -180,7 +181,10 @@ def _pool(url: str) -> urllib3.PoolManager:
 
 
 def _proxy(url: str) -> SplitResult | None:
-    """What the environment puts before this URL. BadInput when it is no proxy; a password may stand in it."""
+    """The proxy that the environment names for this URL. BadInput when that is not the URL of a proxy.
+
+    The message does not quote it, because it may hold a password.
+    """
     to = urlsplit(url)
     said = None if urllib.request.proxy_bypass(to.netloc) else urllib.request.getproxies().get(to.scheme)
     if not said:
@@ -195,7 +199,7 @@ def _proxy(url: str) -> SplitResult | None:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """What a URL says; None when it is none, by the standard library or by urllib3, which is stricter."""
+    """The parts of a URL; None when the standard library or urllib3, which is stricter, cannot parse it."""
     try:
         urllib3.util.parse_url(url)
         return urlsplit(url)
@@ -208,10 +212,10 @@ def _of_server(url: SplitResult) -> bool:
 
 
 def _here(text: str) -> Path | None:
-    """The directory that was meant by what is no URL."""
+    """The directory that a text names which is not a URL; None when there is no such directory."""
     try:
         path = Path(text).expanduser()
-    except RuntimeError:  # ~nobody
+    except RuntimeError:  # "~name" of a user that does not exist
         return None
     return path if text and _is_directory(path) else None
 
@@ -219,13 +223,13 @@ def _here(text: str) -> Path | None:
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # no right to look, or no name that a file can have
+    except (OSError, ValueError):  # not permitted, or not a possible name of a file
         return False
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path.is_file() else None  # a named pipe would be waited on for ever
+        return path.read_bytes() if path.is_file() else None  # reading a named pipe might never end
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -233,6 +237,6 @@ def _read(path: Path) -> bytes | None:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: urllib3 wraps it in its account of the retries, and that of a proxy once more."""
+    """The innermost reason. urllib3 wraps it in an error about the retries, and errors of a proxy once more."""
     reason = getattr(error, "original_error", None) or getattr(error, "reason", None)
     return _cause(reason) if isinstance(reason, BaseException) else str(error).rpartition(": ")[2] or repr(error)

@@ -1,7 +1,7 @@
-"""A Kafka build that lies on this machine: a folder with `libs/`, or the tarball that `./gradlew releaseTarGz` leaves.
+"""A Kafka build on this machine: a folder with `libs/`, or the tarball that `./gradlew releaseTarGz` makes.
 
-Only `libs/*.jar` leave a tarball, regular files alone and under their base names, so no entry of it can point anywhere
-else; they go into the cache under their own checksums.
+Only regular files `libs/*.jar` are extracted from a tarball, under their base names, so no entry can write anywhere
+else. They are stored in the cache under their own checksums.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from harness.kafka.release.maven import Jar
 from harness.model.errors import BadInput
 
 _PROPERTIES = "kafka/kafka-version.properties"
-# bin/kafka-run-class.sh leaves the same files out of a broker's classpath.
+# bin/kafka-run-class.sh excludes the same files from a broker's classpath.
 _NOT_RUN = re.compile(r"-(test|test-sources|tests|src|sources|scaladoc|javadoc)\.jar$")
 _NEEDED = ("kafka_2.", "kafka-clients", "kafka-server-common", "kafka-tools")
 
 
 def find_build(directory: Path) -> Path:
-    """The `libs` folder of `directory`, or the one Kafka tarball in it. Raises BadInput where it is neither."""
+    """The `libs` folder of `directory`, or the one Kafka tarball in it. BadInput when it holds neither."""
     libs = directory / "libs"
     if libs.is_dir():
         return libs
-    # The site documentation that Gradle puts beside the release has no jars.
+    # Gradle also makes a tarball of the site documentation, which has no jars.
     found = sorted(path for path in directory.glob("kafka_*.tgz") if not path.name.endswith("-site-docs.tgz"))
     if len(found) == 1:
         return found[0]
@@ -47,8 +47,9 @@ def find_build(directory: Path) -> Path:
 
 
 def classpath_of(libs: Path) -> tuple[Path, ...]:
-    """The jars of `libs` in the order of their names, as Kafka's own scripts take them. Raises BadInput, OSError."""
-    # iterdir() and open(), for glob() and is_zipfile() take what they may not read for empty or damaged.
+    """The jars of `libs` in the order of their names, as in Kafka's own scripts. BadInput or OSError without them."""
+    # iterdir() and open() raise an error for unreadable files; glob() and is_zipfile() would take them for missing or
+    # damaged.
     jars = tuple(sorted(path.absolute() for path in libs.iterdir() if path.suffix == ".jar" and is_run(path.name)))
     check_complete([path.name for path in jars], str(libs))
     for jar in jars:
@@ -63,7 +64,7 @@ def _is_archive(jar: Path) -> bool:
 
 
 def unpack(tarball: Path, cache: Cache) -> list[Jar]:
-    """Stores the jars of a tarball. Raises BadInput for what is damaged or no Kafka distribution."""
+    """Stores the jars of a tarball. BadInput when it is damaged or is not a Kafka distribution."""
     try:
         with cache.scratch() as scratch:
             names = _extract(tarball, scratch, cache)
@@ -87,14 +88,15 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
                 (folder / path.name).write_bytes(data)
             names.add(path.name)
         while stream.read(1 << 20):
-            pass  # the gzip checksum stands at the very end, behind what tarfile reads
+            pass  # gzip verifies its checksum at the very end, which tarfile does not read
     return sorted(names)
 
 
 def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[str, str]:
-    """(version, commit) that the build wrote into kafka-clients. Raises BadInput when it did not.
+    """(version, commit) that the build wrote into kafka-clients. BadInput when it did not.
 
-    `tarball` is where the jars came from, if they did from one: who named it has never seen where they lie now.
+    `tarball` is the one that the jars came from, if any: the message names it, because the user does not know their
+    paths in the cache.
     """
     clients = next((path for path in classpath if is_clients(path.name)), None)
     if clients is None:
@@ -103,31 +105,31 @@ def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[st
 
 
 def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
-    """(version, commit) out of a kafka-clients jar, called `name` in the sentence of a BadInput."""
+    """(version, commit) in a kafka-clients jar. BadInput, in which the jar is called `name`, when it has none."""
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read(_PROPERTIES).decode()
     except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError, ValueError, RuntimeError) as error:
-        raise BadInput(f"{name} is damaged or no build of Kafka: {_PROPERTIES} cannot be read from it") from error
+        raise BadInput(f"{name} is damaged or is not a build of Kafka: {_PROPERTIES} cannot be read from it") from error
     values = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
     version = values.get("version", "")
-    if not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):  # it becomes part of a folder's name, too
+    if not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):  # it also becomes part of a folder's name
         raise BadInput(f"{name} does not say which version it is ({_PROPERTIES} holds version={version!r})")
     return version, values.get("commitId", "unknown")
 
 
 def is_run(name: str) -> bool:
-    """Whether a jar of this name is for running Kafka, not for reading or testing it."""
+    """Whether a jar of this name is needed to run Kafka: it holds neither tests, sources nor documentation."""
     return not _NOT_RUN.search(name)
 
 
 def is_clients(name: str) -> bool:
-    """Whether this is the jar that says which build it belongs to."""
+    """Whether this is the jar that names the version and commit of the build."""
     return _is(name, "kafka-clients")
 
 
 def check_complete(names: Sequence[str], where: str) -> None:
-    """Raises BadInput, naming what is missing or there twice."""
+    """BadInput, which names the jars that are missing or there twice."""
     if not names:
         raise BadInput(f"{where} holds no jars: is it a source release? ./gradlew releaseTarGz makes one that runs")
     for needed in _NEEDED:
@@ -137,11 +139,11 @@ def check_complete(names: Sequence[str], where: str) -> None:
                 f"{where} holds no {needed.rstrip('.2_') or needed} jar ({needed}*.jar): the build is incomplete"
             )
         if len(found) > 1:
-            raise BadInput(f"{where} holds {' and '.join(found)}: which of them is to be judged?")
+            raise BadInput(f"{where} holds {' and '.join(found)}: remove those that are not to be judged")
 
 
 def _is(name: str, artifact: str) -> bool:
-    """`kafka_2.` stands for whichever Scala version the core was built with."""
+    """`kafka_2.` stands for any Scala version that the core was built with."""
     return bool(re.match(rf"{re.escape(artifact)}(\d+)?-\d.*\.jar$", name))
 
 

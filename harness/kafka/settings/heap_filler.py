@@ -1,8 +1,8 @@
-"""Fills the heap of a running broker or controller by what its listener promises to anybody.
+"""Fills the heap of a running broker or controller through its listener.
 
-A request begins with its size, and a server takes that much of its heap at once, before anything else has come
-(NetworkReceive; socket.request.max.bytes is 100 MiB by default). A few connections that announce large requests and
-send nothing of them exhaust a heap that is smaller: what strangers on a plaintext port do by accident.
+A request begins with its size, and the server allocates that much heap before it has received anything else
+(NetworkReceive; socket.request.max.bytes is 100 MiB by default). Connections that announce large requests and send
+nothing more exhaust a smaller heap. In production, programs with another protocol do this by accident.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _CONNECT_S: Final = 5.0
 
 @contextmanager
 def filled_heap(address: tuple[str, int]) -> Iterator[None]:
-    """While inside, requests of twice a node's heap are announced to it. HarnessFailure when it takes not even one."""
+    """Announces requests of twice a node's heap while the block runs.
+
+    HarnessFailure when the first connection fails.
+    """
     with ExitStack() as connections:
         for number in range(CONNECTIONS):
             try:
@@ -31,6 +34,6 @@ def filled_heap(address: tuple[str, int]) -> Iterator[None]:
                 connection.sendall(struct.pack(">i", ANNOUNCED))
             except OSError as refused:
                 if not number:
-                    raise HarnessFailure(f"nobody takes a request at {address[0]}:{address[1]}: {refused}") from refused
-                break  # it has ended of those before
+                    raise HarnessFailure(f"{address[0]}:{address[1]} accepts no request: {refused}") from refused
+                break  # the earlier requests have ended the node
         yield

@@ -1,7 +1,7 @@
-"""Settings as variables of a container, as images of brokers take them: KAFKA_LOG_DIRS for log.dirs.
+"""Settings as environment variables of a container, as images of brokers read them: KAFKA_LOG_DIRS for log.dirs.
 
-A dot becomes `_`, an underscore `__` and a hyphen `___`, all in capitals. Not every name comes back as it went: what
-reads the variables there is imitated, and a name that would arrive as another has no variable.
+A dot becomes `_`, an underscore `__` and a hyphen `___`, all in capitals. That is not reversible for every name. So the
+code of the images is imitated, and a setting that they would read under another name has no variable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 PREFIX: Final = "KAFKA_"
 _WRITTEN: Final = str.maketrans({".": "_", "_": "__", "-": "___"})
-# For the JVM and for logging: they are no settings, whoever reads them.
+# Variables for the JVM and for logging, which are not settings of Kafka.
 _NO_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
     for name in (
@@ -22,18 +22,18 @@ _NO_SETTINGS: Final = frozenset(
 
 
 def variable_of(setting: str) -> str | None:
-    """The variable by which a setting arrives under its own name with every reader; None where there is none."""
+    """The variable that every image reads as this setting; None when there is none."""
     variable = f"{PREFIX}{setting.translate(_WRITTEN).upper()}"
     return variable if setting == setting_of(variable) else None
 
 
 def setting_of(variable: str) -> str | None:
-    """The setting that a variable gives; None for one that gives none, or that two readers take for different ones."""
+    """The setting of a variable; None when it is not one, or when images read it as different settings."""
     if not variable.startswith(PREFIX) or variable in _NO_SETTINGS:
         return None
     name = variable.removeprefix(PREFIX)
     by_turns = name.replace("_", ".").replace("...", "-").replace("..", "_").lower()
-    # Underscores with one letter between them: the letter belongs to the first match, and the second stays as it is.
+    # Where one letter stands between two underscores, it belongs to the first match, and the second stays unchanged.
     by_pairs = re.sub("[^_]_[^_]", lambda match: match[0].replace("_", "."), name)
     by_pairs = by_pairs.replace("___", "-").replace("__", "_").lower()
     return by_turns if by_turns == by_pairs else None

@@ -1,6 +1,6 @@
-"""Broker and controller settings, JVM flags and logging of the clusters that this harness starts.
+"""Settings, JVM flags and logging of the brokers and controllers that this harness starts.
 
-Timeouts are small, so that a fault shows within 2 to 5 seconds and still nothing flaps on a loaded two-core machine.
+Timeouts are short, so that a fault shows within 2 to 5 s, but long enough for a loaded machine with two cores.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ CONTROLLER_PORT = 21093
 CLIENT_PORT = 21094
 DIRECT_PORT = 21095
 ISOLATED_PORT = 21096
-_INTERNAL = "REPL"  # the listener by which brokers reach each other
-_OF_CLIENTS = ("CLIENT", "LONE")  # by which records are written and read
+_INTERNAL = "REPL"  # the listener between brokers
+_ISOLATED = "ISOLATED"  # the listener of clients that a fault can cut off alone
+_OF_CLIENTS = ("CLIENT", _ISOLATED)  # the listeners by which records are written and read
 
 JVM_FLAGS = (
     f"-Xmx{HEAP // MIB}m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:+ExitOnOutOfMemoryError",  # a broker that limps on without memory would be taken for a fault of the release
-    "-XX:-UsePerfData",  # leaves a file in /tmp/hsperfdata_* behind a SIGKILL
+    "-XX:+ExitOnOutOfMemoryError",  # a broker that goes on without memory would look like a defect of the release
+    "-XX:-UsePerfData",  # would leave a file in /tmp/hsperfdata_* after SIGKILL
     "-Djava.net.preferIPv4Stack=true",
     "-Djava.awt.headless=true",
 )
 
-# Failure detection. Seen: a cut follower leaves the ISR after 2.5 to 3 s, an isolated leader is replaced after 3.3 to
-# 5.2 s, and 45 quiet seconds shrink nothing.
+# Failure detection. Measured: an isolated follower leaves the ISR after 2.5 to 3 s, an isolated leader is replaced
+# after 3.3 to 5.2 s, and in 45 s without a fault no ISR shrinks.
 _DETECTION = {
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.wait.max.ms": "200",
@@ -49,16 +50,16 @@ _DETECTION = {
     "controller.quorum.request.timeout.ms": "1500",
     "socket.connection.setup.timeout.ms": "1000",
     "socket.connection.setup.timeout.max.ms": "2000",
-    # Defaults of 30 s: a request to a paused controller or broker would stall AlterPartition and transaction markers.
+    # With the defaults of 30 s, a request to a paused node would stall AlterPartition and transaction markers.
     "controller.socket.timeout.ms": "5000",
     "request.timeout.ms": "5000",
-    # As by default shorter than the lag that the ISR permits: a coordinator has to give up a write now and then.
+    # Shorter than replica.lag.time.max.ms, as by default, so that a coordinator sometimes gives up a write.
     "offsets.commit.timeout.ms": "1000",
 }
 
 _BEHAVIOUR = {
     "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",  # leadership moves when a scenario says so
+    "auto.leader.rebalance.enable": "false",  # only scenarios move leadership
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",  # KIP-392, to read every copy
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -67,53 +68,53 @@ _BEHAVIOUR = {
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "log.segment.delete.delay.ms": "1000",
-    # What runs every ten minutes or hour by default runs within a scenario; the ages that it goes by stay as they are.
+    # By default these tasks run every 10 min or 1 h; here, during a scenario. The ages that they check are unchanged.
     "offsets.retention.check.interval.ms": "1000",
     "producer.id.expiration.check.interval.ms": "1000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
     "metadata.log.max.snapshot.interval.ms": "5000",
     "log.cleaner.backoff.ms": "500",
-    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default takes a third of our heap
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default would take a third of the heap
     "num.recovery.threads.per.data.dir": "2",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Where a broker is reached from outside: by clients through every fault, by observers past them."""
+    """The addresses of a broker: `client` is affected by faults; `direct`, for observers, never is."""
 
     client: tuple[str, int]
     direct: tuple[str, int]
-    isolated_client: tuple[str, int] | None = None  # for clients that are to be cut off alone, where the shape has such
+    isolated_client: tuple[str, int] | None = None  # for clients that a fault can cut off alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What the settings of one node depend on, apart from the release."""
+    """Everything that the settings of one node depend on, apart from the release."""
 
     node: int
-    address: str  # what it binds
+    address: str  # to which it binds
     advertised: Advertised | None  # None for a controller
     controllers: tuple[int, ...]
-    brokers: int  # how many
-    data: Path  # with the metadata log
+    brokers: int  # their number
+    data: Path  # the log directory with the metadata log
     more_data: tuple[Path, ...] = ()  # further log directories (KIP-858)
     voters: Voters = "static"
     tier: Tier | None = None
-    stores: Stores | None = None  # of a broker whose listeners for records are secure
-    config: Mapping[str, str] = field(default_factory=dict)  # on top of everything else
+    stores: Stores | None = None  # of a broker with TLS
+    config: Mapping[str, str] = field(default_factory=dict)  # overrides everything else
 
 
 def host_name(node: int) -> str:
-    """The name under which other nodes know it; each node resolves it by a hosts file of its own."""
+    """The name of a node for other nodes, each of which resolves it by its own hosts file."""
     return f"kafka-{node}"
 
 
 def node_properties(release: Release, node: Node) -> dict[str, str]:
-    """server.properties of a broker or, where it advertises nothing to clients, of a controller.
+    """server.properties of a broker; of a controller if the node advertises nothing to clients.
 
-    Both get the settings of both: the controller applies defaults of topics, and with ELR (KIP-966) the cluster's
-    min.insync.replicas is taken from the active controller's file.
+    Both get all common settings, because the controller applies defaults of topics, and with ELR (KIP-966) Kafka takes
+    the cluster's min.insync.replicas from the active controller's file.
     """
     special = _broker(node, node.advertised) if node.advertised else _controller(release, node)
     return {
@@ -133,7 +134,7 @@ def node_properties(release: Release, node: Node) -> dict[str, str]:
 
 
 def _security(stores: Stores | None) -> dict[str, str]:
-    """Which protocol each listener speaks. Controllers and observers, who get no records, are plain in any case."""
+    """The protocol of each listener. Those of controllers and observers carry no records and are always plaintext."""
     protocols = dict.fromkeys((_INTERNAL, "CONTROLLER", *_OF_CLIENTS, "DIRECT"), "PLAINTEXT")
     if stores:
         protocols |= {_INTERNAL: BETWEEN_BROKERS, **dict.fromkeys(_OF_CLIENTS, PROTOCOL)}
@@ -149,14 +150,14 @@ def _directories(node: Node) -> dict[str, str]:
 
 
 def _quorum(node: Node) -> dict[str, str]:
-    """Who votes, or where to ask who does (KIP-853)."""
+    """The voters, or the controllers that know them (KIP-853)."""
     if node.voters == "dynamic":
         return {"controller.quorum.bootstrap.servers": ",".join(map(controller_address, node.controllers))}
     return {"controller.quorum.voters": ",".join(f"{id_}@{controller_address(id_)}" for id_ in node.controllers)}
 
 
 def controller_address(node: int) -> str:
-    """Of a controller, as other nodes know it."""
+    """The address of a controller for other nodes."""
     return f"{host_name(node)}:{CONTROLLER_PORT}"
 
 
@@ -168,22 +169,22 @@ def _broker(node: Node, advertised: Advertised) -> dict[str, str]:
         "inter.broker.listener.name": _INTERNAL,
         "listeners": f"REPL://{node.address}:{REPLICATION_PORT},CLIENT://{node.address}:{CLIENT_PORT},"
         f"DIRECT://{node.address}:{DIRECT_PORT}"
-        + (f",ISOLATED://{node.address}:{ISOLATED_PORT}" if isolated_client else ""),
+        + (f",{_ISOLATED}://{node.address}:{ISOLATED_PORT}" if isolated_client else ""),
         "advertised.listeners": f"REPL://{host_name(node.node)}:{REPLICATION_PORT},"
         f"CLIENT://{client[0]}:{client[1]},DIRECT://{direct[0]}:{direct[1]}"
-        + (f",ISOLATED://{isolated_client[0]}:{isolated_client[1]}" if isolated_client else ""),
+        + (f",{_ISOLATED}://{isolated_client[0]}:{isolated_client[1]}" if isolated_client else ""),
     }
 
 
 def _controller(release: Release, node: Node) -> dict[str, str]:
     properties = {"process.roles": "controller", "listeners": f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"}
-    if release.numbers >= (3, 9):  # refused before (KIP-853 brought it)
+    if release.numbers >= (3, 9):  # earlier versions refuse it (KIP-853)
         properties["advertised.listeners"] = f"CONTROLLER://{host_name(node.node)}:{CONTROLLER_PORT}"
     return properties
 
 
 def combined_properties(release: Release, *, node: int, address: str, data: Path) -> dict[str, str]:
-    """server.properties of a whole cluster in one process, with no proxies, that nobody is meant to use."""
+    """server.properties of a cluster in one process without proxies, which only the class data archive needs."""
     alone = Node(node=node, address=address, advertised=None, controllers=(node,), brokers=1, data=data)
     return {
         **node_properties(release, alone),
@@ -209,14 +210,14 @@ def _replication(brokers: int) -> dict[str, str]:
 def _of_version(release: Release, brokers: int) -> dict[str, str]:
     properties: dict[str, str] = {}
     if release.numbers >= (3, 9):
-        # Elections that a changed unclean.leader.election.enable makes possible happen at this check; default 5 min.
+        # This check holds the elections that a changed unclean.leader.election.enable allows; by default every 5 min.
         properties["unclean.leader.election.interval.ms"] = "1000"
     if release.numbers >= (4, 0):
         properties |= {
             "share.coordinator.state.topic.replication.factor": str(min(3, brokers)),
             "share.coordinator.state.topic.min.isr": str(min(2, brokers)),
             "share.coordinator.state.topic.num.partitions": "3",
-            # Of the next generation's groups (KIP-848), whose members have no say in it.
+            # Groups of the new protocol (KIP-848), for which the broker decides these.
             "group.consumer.min.session.timeout.ms": "1000",
             "group.consumer.session.timeout.ms": "6000",
             "group.consumer.min.heartbeat.interval.ms": "500",
@@ -226,17 +227,17 @@ def _of_version(release: Release, brokers: int) -> dict[str, str]:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """As a Java properties file."""
+    """The text of a Java properties file."""
     return "".join(f"{key}={escaped(properties[key])}\n" for key in sorted(properties))
 
 
 def escaped(value: str) -> str:
-    """As a value stands in a Java properties file: backslashes and line breaks would be read as something else."""
+    """A value with backslashes and line breaks escaped for a Java properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def logging_properties(release: Release, log_file: Path) -> tuple[str, str]:
-    """The JVM property that names the configuration of logging, and that configuration: everything into one file."""
+    """The JVM property that names the logging configuration, and that configuration, which logs into one file."""
     if release.uses_log4j2:
         return "log4j2.configurationFile", _LOG4J2.format(file=log_file)
     return "log4j.configuration", _LOG4J.format(file=log_file)

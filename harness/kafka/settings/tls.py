@@ -1,7 +1,7 @@
-"""TLS and passwords of one run: an authority made for it, key stores of brokers, settings of brokers and clients.
+"""TLS and passwords of one run: its own authority, key stores of brokers, and settings of brokers and clients.
 
-Stores are PEM files (KIP-651), which every release that runs here reads without a password of their own. Keys are RSA:
-a small JRE may lack the module for elliptic curves. What is secret is written for its owner alone.
+Stores are PEM files (KIP-651), which every supported release reads without a password. Keys are RSA, because a small
+JRE may lack the module for elliptic curves. Secret files are readable for their owner only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 PROTOCOL: Final = "SASL_SSL"
 MECHANISM: Final = "SCRAM-SHA-512"
 USER: Final = "durability"
-BETWEEN_BROKERS: Final = "SSL"  # each shows the other a certificate of this run
+BETWEEN_BROKERS: Final = "SSL"  # with a certificate of this run on both sides
 SINCE: Final = (3, 5)  # users of SCRAM without ZooKeeper (KIP-900)
-SCRAM_SHA_512: Final = 2  # as requests have it
+SCRAM_SHA_512: Final = 2  # its number in requests
 ITERATIONS: Final = 4096
-# Wide on both sides: brokers may be told that it is another day, and a cluster may be kept.
+# Wide on both sides, because faults change the clocks of brokers, and a cluster may be kept.
 _VALID: Final = timedelta(days=3650)
 _KEY_BITS: Final = 2048
 _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -35,14 +35,14 @@ _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule require
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """PEM files that a broker is told of: its key with its certificates, and whom it trusts."""
+    """PEM files of a broker: its key with its certificates, and the certificates that it trusts."""
 
     key: Path
     trust: Path
 
 
 class Authority:
-    """Signs certificates of one run. Its own key is in no file and ends with this process."""
+    """Signs certificates of one run. Its own key exists only in this process."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(65537, _KEY_BITS)
@@ -56,11 +56,11 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """Its certificate: what everybody trusts."""
+        """Its certificate, which brokers and clients trust."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_store(self, name: str, names: Iterable[str], addresses: Iterable[str]) -> bytes:
-        """A new key with its certificate, good for these host names and addresses, by a server and by a client."""
+        """A new key with a certificate for these host names and addresses, for use as a server and as a client."""
         key = rsa.generate_private_key(65537, _KEY_BITS)
         alternatives = [
             *map(x509.DNSName, sorted(set(names))),
@@ -112,17 +112,17 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def new_password() -> str:
-    """Of letters and digits, so that no file format has to quote it."""
+    """A random password of letters and digits, which no file format has to quote."""
     return secrets.token_hex(24)
 
 
 def salted(password: str, salt: bytes) -> bytes:
-    """What brokers keep of a password for MECHANISM (RFC 5802)."""
+    """The salted password that brokers keep for MECHANISM (RFC 5802)."""
     return hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
 
 
 def broker_properties(stores: Stores, client_listeners: Iterable[str], internal: str) -> dict[str, str]:
-    """server.properties of a broker beside its map of protocols. internal: the listener by which brokers meet."""
+    """The settings of a broker for TLS, without its map of protocols. internal: the listener between brokers."""
     properties = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(stores.key),
@@ -140,7 +140,7 @@ def broker_properties(stores: Stores, client_listeners: Iterable[str], internal:
 
 
 def client_settings(authority: Path, password: str) -> dict[str, str]:
-    """Of librdkafka, which looks at the broker's host name by itself; it is said, so that nobody doubts it."""
+    """The settings of librdkafka. It verifies host names by default; the setting makes that explicit."""
     return {
         "security.protocol": PROTOCOL,
         "sasl.mechanism": MECHANISM,
@@ -152,7 +152,7 @@ def client_settings(authority: Path, password: str) -> dict[str, str]:
 
 
 def java_settings(authority: Path, password: str) -> Mapping[str, str]:
-    """The same as Kafka's own tools take it by --command-config."""
+    """The same settings for the --command-config of Kafka's own tools."""
     return {
         "security.protocol": PROTOCOL,
         "sasl.mechanism": MECHANISM,

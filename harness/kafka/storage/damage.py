@@ -1,7 +1,7 @@
-"""Changes to what a stopped broker has on its disk, as bad sectors, torn writes and lost files make them.
+"""Damages files of a stopped broker as bad sectors, torn writes and lost files do.
 
-What a broker has to notice of them is told in `faults/damage.py`. Each function answers None when the files that it
-needs are not there or have nothing in them, so that there was nothing to damage.
+`harness/faults/disks/damage.py` says which damage a broker has to detect. Each function returns None when there was
+nothing to damage, because the files that it needs do not exist or are empty.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from harness.kafka.storage.log_directory import (
 )
 from harness.kafka.storage.record_batch import HEADER_BYTES, Batch, Walk
 
-# From the end of a batch: within the value of its last record, so that the records around it can still be told.
+# Distance from the end of a batch. It is inside the value of the last record, so the other records stay readable.
 FROM_THE_END_BYTES: Final = 24
 GARBLED_BYTES: Final = 1024
 _PRINT_BYTES: Final = 4096
-# Of what a segment has beside its records. Kafka takes a segment whose offset index is gone for one to recover.
+# The other files of a segment. Kafka recovers a segment whose offset index is missing.
 INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
-_BESIDE: Final = (INDEX, TIME_INDEX, ".txnindex")
+_INDEXES: Final = (INDEX, TIME_INDEX, ".txnindex")
 _SNAPSHOT: Final = ".snapshot"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 _CLUSTER_ID: Final = re.compile(r"cluster\.id=.*")
 _NODE_ID: Final = re.compile(rb"(?m)^node\.id=\d+")
 _FOREIGN: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-_SNAPSHOT_CRC_AT: Final = 3  # behind the version (int16), in the checksum of the rest
+_SNAPSHOT_CRC_AT: Final = 3  # inside the checksum of the rest, which follows the version (int16)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was done to a file, and how it looked afterwards."""
+    """A change to a file, and a fingerprint of the file after it."""
 
     path: Path
     reported: str
-    left: tuple[int, int] | None  # size and checksum of its beginning; None = gone
-    was: bytes = b""  # of small files: what stood there before
+    left: tuple[int, int] | None  # size and checksum of its beginning; None = deleted
+    was: bytes = b""  # of small files: the content before
 
     @property
     def stands(self) -> bool:
-        """Whether the file still is as it was left."""
+        """Whether the file is still as the change left it."""
         return _print(self.path) == self.left
 
     def undo(self) -> None:
-        """Puts back what stood there."""
+        """Restores the content before the change."""
         self.path.write_bytes(self.was)
 
 
 def log_end(replica: Path) -> int:
-    """The offset behind the last whole batch of a replica, as its files tell it; where the log begins if there is none.
+    """The offset after the last complete batch in a replica's files; the log's first offset if there is none.
 
-    The files must stand still.
+    No process may write to the files meanwhile.
     """
     found = segments(replica) if replica.is_dir() else []
     for segment in reversed(found):
@@ -73,8 +73,9 @@ def log_end(replica: Path) -> int:
 
 
 def sound_end(replica: Path) -> int:
-    """The offset up to which recovery finds every batch in its place and whole (LogLoader.recoverLog), from the log's
-    first segment on, and without a gap. The files must stand still.
+    """The offset up to which recovery finds undamaged batches without a gap, from the log's first segment on.
+
+    See LogLoader.recoverLog. No process may write to the files meanwhile.
     """
     found = segments(replica) if replica.is_dir() else []
     end = found[0].base_offset if found else 0
@@ -89,10 +90,10 @@ def sound_end(replica: Path) -> int:
 
 
 def flip(replica: Path, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
-    """Flips one bit in the last record of some batch, in the oldest or the newest segment that recovery reads.
+    """Flips one bit in the last record of a random batch, in the oldest or the newest segment that recovery reads.
 
-    Recovery begins with the segment that holds the recovery point (LogLoader.recoverLog). What lies below is never
-    read again by anything that looks at checksums, unless a follower fetches it.
+    Recovery begins with the segment that holds the recovery point (LogLoader.recoverLog). Nothing verifies the
+    checksums of earlier segments again, except a follower that fetches them.
     """
     for segment in _recovered(replica, recovery_point, oldest=oldest):
         batches = [
@@ -108,11 +109,11 @@ def flip(replica: Path, rng: Random, *, recovery_point: int, oldest: bool) -> Ch
 
 
 def tear(replica: Path, tail_bytes: int, *, without_indexes: bool) -> Change | None:
-    """Cuts `tail_bytes` off the end of a log, and never between two batches: the last write reached the disk in part.
+    """Cuts `tail_bytes` off the end of a log, but never between two batches, like a partly completed last write.
 
-    No more than the last segment that holds anything. `without_indexes` also takes its indexes and the producer
-    snapshots behind the cut: after a clean stop an index that points beyond its log makes Kafka drop the whole segment,
-    and one that is not there makes Kafka look at the segment.
+    It cuts only the last non-empty segment. `without_indexes` also deletes its indexes and the producer snapshots above
+    the cut: after a clean stop, Kafka drops a whole segment whose index points beyond its log, and recovers a segment
+    without an index.
     """
     for segment in reversed(segments(replica)):
         batches = list(_batches(segment))
@@ -123,13 +124,13 @@ def tear(replica: Path, tail_bytes: int, *, without_indexes: bool) -> Change | N
         with segment.path.open("r+b") as log:
             log.truncate(size)
         if without_indexes:
-            _drop_beside(replica, segment)
+            _drop_indexes(replica, segment)
         return _change(segment.path, f"the log of segment {segment.base_offset} was cut to {size} bytes")
     return None
 
 
 def garble(replica: Path, suffix: str, rng: Random, *, recovery_point: int, oldest: bool) -> Change | None:
-    """Overwrites the beginning of an index of a segment that recovery reads; its size stays."""
+    """Overwrites the beginning of an index of a segment that recovery reads, without changing its size."""
     path = beside(replica, suffix, recovery_point=recovery_point, oldest=oldest)
     if path is None:
         return None
@@ -139,13 +140,13 @@ def garble(replica: Path, suffix: str, rng: Random, *, recovery_point: int, olde
 
 
 def beside(replica: Path, suffix: str, *, recovery_point: int, oldest: bool) -> Path | None:
-    """The oldest or the newest index that has anything in it, of the segments that recovery reads."""
+    """The oldest or the newest non-empty index of the segments that recovery reads."""
     paths = (s.path.with_suffix(suffix) for s in _recovered(replica, recovery_point, oldest=oldest))
     return next((path for path in paths if _size(path)), None)
 
 
 def remove_index(replica: Path, *, oldest: bool) -> Change | None:
-    """Deletes the offset index of the oldest or the newest segment that holds anything."""
+    """Deletes the offset index of the oldest or the newest non-empty segment."""
     for segment in _recovered(replica, 0, oldest=oldest):
         path = segment.path.with_suffix(INDEX)
         if _size(segment.path) and path.is_file():
@@ -157,25 +158,25 @@ def remove_index(replica: Path, *, oldest: bool) -> Change | None:
 def empty_leader_epochs(replica: Path) -> Change | None:
     """Empties the leader epoch checkpoint of a replica; None when it has no entry.
 
-    Empty and not garbled, as with every checkpoint: to Kafka one that does not parse is an I/O error of the whole log
-    directory, which it then gives up by design (CheckpointFileWithFailureHandler).
+    Checkpoints are emptied and never garbled: Kafka treats a checkpoint that does not parse as an I/O error of the
+    whole log directory, which it then takes offline by design (CheckpointFileWithFailureHandler).
     """
     return _emptied(replica / LEADER_EPOCHS) if leader_epochs(replica) else None
 
 
 def empty_log_starts(directory: Path, place: tuple[str, int]) -> Change | None:
-    """Empties the checkpoint of log starts of a log directory; None when it has no entry of `place`.
+    """Empties the checkpoint of log start offsets of a log directory; None when it has no entry for `place`.
 
-    It has one once the log was to begin within a segment, and the broker has shut down cleanly or run for a minute.
+    It has an entry when a log starts inside a segment, and the broker has stopped cleanly or run for a minute since.
     """
     return _emptied(directory / LOG_STARTS) if place in offset_checkpoint(directory, LOG_STARTS) else None
 
 
 def spoil_snapshot(replica: Path, *, recovery_point: int | None = None, cut_off: bool = False) -> Change | None:
-    """Flips a bit of the newest producer snapshot, so that its checksum is wrong; or cuts half of it off.
+    """Flips a bit of the newest producer snapshot, so that its checksum is wrong, or cuts half of it off.
 
-    Recovery begins at the base of the segment that holds `recovery_point`, with the newest snapshot up to there, and
-    throws those behind it away unread (LogLoader, ProducerStateManager.truncateAndReload).
+    Recovery begins at the base offset of the segment that holds `recovery_point`, with the newest snapshot up to there.
+    It deletes later snapshots without reading them (LogLoader, ProducerStateManager.truncateAndReload).
     """
     recovered = _recovered(replica, recovery_point, oldest=True) if recovery_point is not None else []
     for path in sorted(replica.glob(f"*{_SNAPSHOT}"), reverse=True):
@@ -184,12 +185,12 @@ def spoil_snapshot(replica: Path, *, recovery_point: int | None = None, cut_off:
             if cut_off:
                 return cut(path)
             _flip_bit(path, _SNAPSHOT_CRC_AT, 0)
-            return _change(path, f"the producer snapshot {path.name} was spoilt")
+            return _change(path, f"the producer snapshot {path.name} was damaged")
     return None
 
 
 def last_written(replica: Path) -> list[Path]:
-    """The logs of the segments that hold anything, the newest first."""
+    """The log files of the non-empty segments, the newest first."""
     return [s.path for s in reversed(segments(replica)) if _size(s.path)] if replica.is_dir() else []
 
 
@@ -201,14 +202,14 @@ def flip_middle(path: Path) -> Change:
 
 
 def flip_first(path: Path) -> Change:
-    """Flips the lowest bit of the first byte of a small file: of a checkpoint, that of its version."""
+    """Flips the lowest bit of the first byte of a small file. In a checkpoint that is the version."""
     was = path.read_bytes()
     _flip_bit(path, 0, 0)
     return _change(path, f"the first bit of {path.name} was flipped", was)
 
 
 def cut(path: Path) -> Change:
-    """Cuts half of a small file off, and never between two entries of an index."""
+    """Cuts off half of a small file, but never between two entries of an index."""
     was = path.read_bytes()
     path.write_bytes(was[: len(was) // 2 | 1])
     return _change(path, f"{path.name} was cut from {len(was)} to {path.stat().st_size} bytes", was)
@@ -227,7 +228,7 @@ def foreign_cluster(path: Path) -> Change:
     """Writes the id of another cluster into a meta.properties."""
     was = path.read_bytes()
     path.write_text(_CLUSTER_ID.sub(f"cluster.id={_FOREIGN}", was.decode("utf-8")), "utf-8")
-    return _change(path, f"the cluster id in {path.name} became another one", was)
+    return _change(path, f"the cluster id in {path.name} was replaced", was)
 
 
 def remove(path: Path) -> Change:
@@ -244,8 +245,8 @@ def _recovered(replica: Path, recovery_point: int, *, oldest: bool) -> Sequence[
     return read if oldest else read[::-1]
 
 
-def _drop_beside(replica: Path, segment: Segment) -> None:
-    for suffix in _BESIDE:
+def _drop_indexes(replica: Path, segment: Segment) -> None:
+    for suffix in _INDEXES:
         segment.path.with_suffix(suffix).unlink(missing_ok=True)
     end = log_end(replica)
     for snapshot in replica.glob(f"*{_SNAPSHOT}"):

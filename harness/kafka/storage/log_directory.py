@@ -1,6 +1,6 @@
-"""What a broker keeps on its disk beside the records: segments, checkpoints, topic ids. Read only, running or not.
+"""Reads a broker's log directories: replicas, segments, checkpoints and topic ids, of a running broker too.
 
-Kafka writes its checkpoints to a temporary file and renames it, so a checkpoint is whole or damaged for good.
+Kafka writes a checkpoint to a temporary file and renames it, so a checkpoint is complete, or permanently damaged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from harness.model.errors import HarnessFailure
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # flushed up to here
 LOG_STARTS: Final = "log-start-offset-checkpoint"  # only where it is not the first segment's base
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"  # compacted up to here
 METADATA_LOG: Final = "__cluster_metadata-0"  # the folder of its only partition
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"  # of a replica, in its own folder
@@ -28,12 +27,12 @@ _DELETED_SEGMENT: Final = re.compile(r"(?P<base>\d{20})\.log\.deleted")
 
 
 class DamagedFile(HarnessFailure):
-    """A file of a broker that does not follow its format; the text names the file and the line."""
+    """A broker's file violates its format. The text names the file and the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """A replica's folder. Those that wait for deletion, or are copies in the making, are none."""
+    """A replica's folder. Folders that wait for deletion and future copies do not count."""
 
     path: Path
     topic: str
@@ -61,7 +60,7 @@ def partition_directories(
 
 
 def segments(replica: Path) -> list[Segment]:
-    """The segments of a replica by base offset; files that wait for deletion or are being cleaned are none."""
+    """The segments of a replica by base offset, without files that wait for deletion or are being cleaned."""
     matches = ((path, _SEGMENT.fullmatch(path.name)) for path in replica.iterdir())
     return sorted(
         (Segment(path, int(match["base"])) for path, match in matches if match is not None),
@@ -70,17 +69,17 @@ def segments(replica: Path) -> list[Segment]:
 
 
 def deleted_segments(replica: Path) -> set[int]:
-    """Base offsets of the segments of a replica that wait for deletion: renamed, and not yet removed."""
+    """Base offsets of the segments of a replica that wait for deletion: renamed but not yet removed."""
     return {int(match["base"]) for path in replica.iterdir() if (match := _DELETED_SEGMENT.fullmatch(path.name))}
 
 
 def being_cleaned(replica: Path, since_ns: int = 0) -> set[str]:
-    """Names of data files that a cleaner has written to since then, or is putting in the place of others (LogCleaner).
+    """Names of the log files that a cleaner has written since `since_ns` to replace others (LogCleaner).
 
-    A cleaner that is stopped leaves one behind, and the next one writes one of the same name.
+    A cleaner that is stopped leaves such a file behind, and the next cleaner writes one of the same name.
     """
     names = set()
-    with suppress(FileNotFoundError):  # they go any moment
+    with suppress(FileNotFoundError):  # the folder may be deleted at any moment
         for path in replica.iterdir():
             if path.name.endswith((".log.cleaned", ".log.swap")):
                 with suppress(FileNotFoundError):
@@ -94,7 +93,7 @@ def leader_epochs(replica: Path) -> list[tuple[int, int]]:
 
 
 def topic_id(replica: Path) -> str | None:
-    """The topic id in partition.metadata as Kafka writes it (KIP-516); None without the file."""
+    """The topic id in partition.metadata, in Kafka's form (KIP-516); None without the file."""
     path = replica / _TOPIC_ID
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -126,19 +125,21 @@ def _as_integers(path: Path, line: str, columns: int) -> Sequence[int]:
     except ValueError:
         numbers = []
     if len(numbers) != columns:
-        raise DamagedFile(f"{path}: {line!r} is no entry of a checkpoint")
+        raise DamagedFile(f"{path}: {line!r} is not an entry of a checkpoint")
     return numbers
 
 
 def _entries(path: Path) -> list[str]:
-    """The lines of a checkpoint behind version and count; the count must be right."""
+    """The lines of a checkpoint after its version and count. DamagedFile when either is wrong."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
     if not lines or lines[0] != _CHECKPOINT_VERSION:
-        raise DamagedFile(f"{path} is no checkpoint of version {_CHECKPOINT_VERSION}")
+        raise DamagedFile(f"{path} is not a checkpoint of version {_CHECKPOINT_VERSION}")
     entries = [line for line in lines[2:] if line]
     if len(lines) < 2 or lines[1] != str(len(entries)):
-        raise DamagedFile(f"{path} has {len(entries)} entries and says {lines[1] if len(lines) > 1 else 'nothing'}")
+        raise DamagedFile(
+            f"{path} has {len(entries)} entries, but its count is {lines[1] if len(lines) > 1 else 'missing'}"
+        )
     return entries

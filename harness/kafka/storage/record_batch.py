@@ -1,7 +1,7 @@
-"""Record batches of format v2 (KIP-98): their 61-byte headers, their checksum, and the end of a log that is torn.
+"""Record batches of format v2 (KIP-98): their 61-byte headers, their checksums, and the torn end of a log.
 
-Only headers are taken apart, and the checksum is computed over the rest; records inside stay compressed. A header is
-believed only as far as it makes sense: `oddities` says what does not.
+Only headers are parsed. The checksum is computed over the bytes, and records stay compressed. A header may be damaged:
+`oddities` lists the values that no broker writes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from crc32c import crc32c
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size  # 61
-LOG_OVERHEAD_BYTES: Final = 12  # base offset and length: what the length does not count
-CHECKED_FROM: Final = 21  # the checksum covers all from the attributes on; base offset and leader epoch lie outside
+LOG_OVERHEAD_BYTES: Final = 12  # base offset and length, which the length does not include
+CHECKED_FROM: Final = 21  # the checksum covers the attributes and all that follows, not base offset and epoch
 MAGIC: Final = 2
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _CODEC_BITS: Final = 0x07
@@ -28,11 +28,11 @@ _UNUSED: Final = 0xFF80
 _CONTROL_KINDS: Final = {0: "abort", 1: "commit"}
 _CHUNK_BYTES: Final = 8 << 20
 _INT64_MAX: Final = (1 << 63) - 1
-_NEVER: Final = 1 << 62  # more than any file has
+_NEVER: Final = 1 << 62  # larger than any file
 
 
 class Batch(NamedTuple):
-    """One batch as it lies in a file. `digest` is the checksum as computed, `crc_ok` whether the header agrees."""
+    """One batch in a file. `digest` is the computed checksum; `crc_ok` says whether the header has the same one."""
 
     position: int
     size_bytes: int  # with the 12 bytes of offset and length
@@ -53,12 +53,12 @@ class Batch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        # The base offset is not under the checksum: a flipped bit may put it anywhere.
+        # The checksum does not cover the base offset, so a flipped bit may give it any value.
         return min(self.base_offset + self.last_offset_delta, _INT64_MAX)
 
     @property
     def codec(self) -> str:
-        """Kafka's name of the compression; "unknown" for the three codes that mean nothing."""
+        """Kafka's name of the compression; "unknown" for the three undefined codes."""
         code = self.attributes & _CODEC_BITS
         return CODECS[code] if code < len(CODECS) else "unknown"
 
@@ -74,7 +74,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Bytes at the end of a file that are no batch."""
+    """Bytes at the end of a file that are not a batch."""
 
     position: int
     size_bytes: int
@@ -82,10 +82,10 @@ class Tail:
 
 
 class Walk:
-    """Iterates over the batches of a file from where it stands, a chunk at a time. Afterwards `tail` tells the rest.
+    """Iterates over the batches of a file from its current position. Afterwards `tail` describes the rest.
 
-    Memory is bounded by a chunk and the largest batch. A batch whose checksum is wrong is told and passed over; a
-    length that cannot be ends the walk, because nothing says where the next batch begins.
+    It reads in chunks; memory is bounded by a chunk and the largest batch. A batch with a wrong checksum is returned
+    like any other. An impossible length ends the walk, because the start of the next batch is then unknown.
     """
 
     def __init__(self, stream: BinaryIO, size_bytes: int, *, chunk_bytes: int = _CHUNK_BYTES) -> None:
@@ -93,7 +93,7 @@ class Walk:
         self._stream = stream
         self._left = size_bytes
         self._chunk_bytes = chunk_bytes
-        self._position = 0  # of the buffer's first byte in the file
+        self._position = 0  # in the file, of the buffer's first byte
         self._buffer = b""
 
     def __iter__(self) -> Iterator[Batch]:
@@ -110,14 +110,14 @@ class Walk:
         self._end(at)
 
     def _need(self, at: int) -> int:
-        """Bytes that must be buffered before the next batch can be told: its header first, then all of it."""
+        """The number of bytes that the next step needs in the buffer: a header first, then the whole batch."""
         if len(self._buffer) - at < HEADER_BYTES:
             return HEADER_BYTES
         (length,) = struct.unpack_from(">i", self._buffer, at + 8)
-        return max(HEADER_BYTES, LOG_OVERHEAD_BYTES + length) if _length_makes_sense(length) else _NEVER
+        return max(HEADER_BYTES, LOG_OVERHEAD_BYTES + length) if _possible_length(length) else _NEVER
 
     def _read(self, at: int, need: int) -> bool:
-        """Buffers more behind what is unread; False when the file cannot have so much."""
+        """Appends more of the file to the unread bytes; False when the file does not have that many."""
         kept = self._buffer[at:]
         if need > len(kept) + self._left:
             return False
@@ -139,15 +139,15 @@ class Walk:
         if len(rest) < HEADER_BYTES:
             return f"{size} bytes, less than a header"
         (length,) = struct.unpack_from(">i", rest, 8)
-        if not _length_makes_sense(length):
+        if not _possible_length(length):
             return f"a length of {length} in the header"
         return f"a batch of {length + LOG_OVERHEAD_BYTES} bytes, of which {size} are there"
 
 
 def oddities(batch: Batch, before: Batch | None = None) -> list[str]:
-    """What in a header no broker of ours writes; `before` is the batch in front of it in the same replica's log.
+    """The values in a header that no broker writes. `before` is the previous batch in the same replica's log.
 
-    A gap between offsets is none: compaction leaves them.
+    A gap between offsets is allowed, because compaction leaves gaps.
     """
     found = []
     if batch.magic != MAGIC:
@@ -173,7 +173,7 @@ def oddities(batch: Batch, before: Batch | None = None) -> list[str]:
     return found
 
 
-def _length_makes_sense(length: int) -> bool:
+def _possible_length(length: int) -> bool:
     return length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
@@ -215,7 +215,10 @@ def _batch(data: memoryview, position: int) -> Batch:
 
 
 def _control_kind(data: memoryview) -> str:
-    """Of the only record: length, attributes, two deltas, then a key of version and type (int16 each)."""
+    """The kind of marker, from the batch's only record: length, attributes, two deltas, then a key.
+
+    The key is a version and a type (int16 each).
+    """
     try:
         _, at = _varint(data, HEADER_BYTES)
         at += 1
@@ -231,7 +234,7 @@ def _control_kind(data: memoryview) -> str:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends; IndexError past the end of the batch."""
+    """A zigzag varint and the position after it; IndexError past the end of the batch."""
     value = shift = 0
     while True:
         byte = data[at]

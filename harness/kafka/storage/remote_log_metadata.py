@@ -1,7 +1,7 @@
-"""Records of `__remote_log_metadata`: what brokers tell each other of the segments in the remote tier (KIP-405).
+"""Records of `__remote_log_metadata`, in which brokers share the state of segments in the remote tier (KIP-405).
 
-A value is a frame version (unsigned varint), the key of its message, the version of that (both unsigned varints), and
-a flexible message of Kafka's own encoding (KIP-482): storage/src/main/resources/message/*.json of Kafka's source.
+A value is a frame version, a message key and a message version (unsigned varints), followed by a flexible message in
+Kafka's own encoding (KIP-482): storage/src/main/resources/message/*.json in Kafka's source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEGMENT_UPDATE: Final = "segment_update"
 PARTITION_DELETE: Final = "partition_delete"
 UNREADABLE: Final = "unreadable"
 KINDS: Final = (SEGMENT, SEGMENT_UPDATE, PARTITION_DELETE, UNREADABLE)
-# By their numbers (RemoteLogSegmentState, RemotePartitionDeleteState).
+# Indexed by their numbers (RemoteLogSegmentState, RemotePartitionDeleteState).
 SEGMENT_STATES: Final = (
     "COPY_SEGMENT_STARTED",
     "COPY_SEGMENT_FINISHED",
@@ -26,7 +26,6 @@ SEGMENT_STATES: Final = (
     "DELETE_SEGMENT_FINISHED",
 )
 PARTITION_STATES: Final = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
-STATES: Final = (*SEGMENT_STATES, *PARTITION_STATES)
 _FRAMES: Final = (0, 1)
 _MESSAGES: Final = {0: SEGMENT, 1: SEGMENT_UPDATE, 2: PARTITION_DELETE}
 _VERSION: Final = 0
@@ -36,7 +35,7 @@ _ENTRIES_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRecord:
-    """One record. What its kind does not say is None; `why` says what is wrong with one that cannot be read."""
+    """One record. Fields that its kind does not have are None; `why` says why a record is unreadable."""
 
     kind: str
     topic: str | None = None
@@ -50,14 +49,14 @@ class TierRecord:
     end_offset: int | None = None
     max_timestamp_ms: int | None = None
     size_bytes: int | None = None
-    epochs: tuple[tuple[int, int], ...] | None = None  # leader epoch, and where it begins
-    custom_bytes: int | None = None  # of metadata of the store's own
-    txn_index_empty: bool | None = None  # True = it has no transaction index (from 4.0 on, else never told)
+    epochs: tuple[tuple[int, int], ...] | None = None  # (leader epoch, start offset)
+    custom_bytes: int | None = None  # size of the storage manager's own metadata
+    txn_index_empty: bool | None = None  # True = no transaction index; reported from 4.0 on
     why: str | None = None
 
 
 def decode(value: bytes) -> TierRecord:
-    """What a record says. Never raises: one that no broker writes is evidence, too."""
+    """Parses a record. Never raises, because a record that no broker writes is evidence too."""
     reader = _Reader(value)
     try:
         frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
@@ -71,12 +70,12 @@ def decode(value: bytes) -> TierRecord:
     except (IndexError, ValueError, struct.error) as broken:
         return TierRecord(kind=UNREADABLE, why=str(broken) or type(broken).__name__)
     if reader.left:
-        return TierRecord(kind=UNREADABLE, why=f"{reader.left} bytes behind the message")
+        return TierRecord(kind=UNREADABLE, why=f"{reader.left} bytes after the message")
     return record
 
 
 class _Reader:
-    """Takes a message apart from its beginning on. IndexError, ValueError or struct.error where it ends too soon."""
+    """Reads a message from its beginning. IndexError, ValueError or struct.error when it ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -103,12 +102,12 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= self.left:
-            raise ValueError(f"{count} bytes are to come, and {self.left} are left")
+            raise ValueError(f"{count} bytes are expected, and {self.left} are left")
         self._at += count
         return self._data[self._at - count : self._at]
 
     def compact(self) -> bytes | None:
-        """Bytes or a string, whose length comes first and one too high; None for null."""
+        """Bytes or a string, preceded by its length plus one; None for null."""
         count = self.uvarint()
         return None if count == 0 else self.take(count - 1)
 
@@ -116,7 +115,7 @@ class _Reader:
         return kafka_uuid(uuid.UUID(bytes=self.take(16)))
 
     def tags(self) -> dict[int, bytes]:
-        """Fields that later releases have added, by their numbers."""
+        """Tagged fields by their numbers; later releases may add some."""
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
     def place(self) -> tuple[str, str, int]:

@@ -1,8 +1,8 @@
-"""What can be told of one request or answer on its way, without understanding all of it.
+"""Reads the headers of requests and the errors of answers on the wire, without parsing everything else.
 
-On the wire each is its length (int32) and so many bytes. A request begins with api key (int16), api version (int16),
-correlation id (int32) and client id (nullable string); the answer of one connection that has the same correlation id
-belongs to it (the protocol guide's request and response headers).
+On the wire each is its length (int32) followed by that many bytes. A request begins with api key (int16), api version
+(int16), correlation id (int32) and client id (nullable string). The answer to it is the one on the same connection with
+the same correlation id (request and response headers in Kafka's protocol guide).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.kafka.admin.wire import error_name
 FRAME_BYTES_MAX: Final = 128 << 20
 LENGTH: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">hhih")
-# What clients ask of brokers and a scenario may name.
+# The requests that a scenario may name.
 APIS: Final[Mapping[str, int]] = MappingProxyType({key.name: key.value for key in ApiKey})
 _NAMES: Final = {number: name for name, number in APIS.items()}
 
@@ -39,7 +39,7 @@ class Head:
 
 
 def head_of(request: bytes) -> Head | None:
-    """The header of a request without its length; None where there is none, or one of an api that nobody knows."""
+    """The header of a request without its length; None when it is incomplete or its api is unknown."""
     if len(request) < _HEAD.size:
         return None
     key, version, correlation, length = _HEAD.unpack_from(request)
@@ -50,14 +50,14 @@ def head_of(request: bytes) -> Head | None:
 
 
 def correlation_of(answer: bytes) -> int | None:
-    """To which request an answer without its length belongs; None where it is too short to say."""
+    """The correlation id of an answer without its length; None when it is too short."""
     return LENGTH.unpack_from(answer)[0] if len(answer) >= LENGTH.size else None
 
 
 def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
-    """The errors an answer tells, by Kafka's names and without repetition; None where it cannot be read.
+    """Kafka's names of the errors in an answer, without repetition; None when the answer cannot be parsed.
 
-    acks=0 is answered by nobody, and an api or a version that kafka-python does not know by nothing readable.
+    That is the case for an api or a version that kafka-python does not know. A request with acks=0 has no answer.
     """
     asked = RequestHeader(request_api_key=APIS[head.api], request_api_version=head.version)
     try:

@@ -1,7 +1,7 @@
-"""Reads the segments of every replica from the brokers' disks: a row a batch, and whatever does not make sense.
+"""Reads the segments of every replica from the brokers' disks: one row for each batch, and all damage.
 
-A broker serves from its files without looking (no checksum is verified on the way to a consumer), and followers are
-rarely read, so damage and divergence show here first.
+A broker sends its files to consumers without verifying checksums, and followers are rarely read, so damage and
+divergence show here first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from harness.kafka.storage.log_directory import (
 )
 from harness.kafka.storage.record_batch import Batch, Walk, oddities
 
-_ROWS: Final = 20_000  # batches that are written at once
-REMOTE_TIER: Final = -1  # where a row tells of a batch in the remote tier, in the place of a broker
-DAMAGE_MAX: Final = 1000  # a replica that is broken throughout is told once too often otherwise
+_ROWS: Final = 20_000  # batches in one write
+REMOTE_TIER: Final = -1  # in place of a broker, in rows about batches in the remote tier
+DAMAGE_MAX: Final = 1000  # more entries about one damaged replica would add nothing
 
 
 class Rows(Protocol):
@@ -37,7 +37,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something in a replica's files that no broker writes. `base_offset` None where no batch could be told."""
+    """Content of a replica's files that no broker writes. `base_offset` None = it is not part of a known batch."""
 
     broker: int
     topic: str
@@ -54,7 +54,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Scrubbed:
-    """What was read. `damage` stops at DAMAGE_MAX entries; `damaged` counts all."""
+    """The totals of a scan. `damage` has at most DAMAGE_MAX entries; `damaged` counts all."""
 
     replicas: int = 0
     batches: int = 0
@@ -69,10 +69,11 @@ class Scrubbed:
 
 
 def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], table: Rows) -> Scrubbed:
-    """Writes a row a batch of every replica of the topics into `table`. `directories`: log directories by broker.
+    """Writes a row for each batch of every replica of the topics into `table`.
 
-    What a broker removes or renames meanwhile, a segment or a whole replica, is left out. Damage is returned and never
-    raised: wrong checksums, headers that make no sense, and what lies behind the last batch that could be told.
+    `directories` are the log directories by broker.
+    Segments and replicas that a broker removes or renames meanwhile are left out. Damage is returned and never raised:
+    wrong checksums, impossible headers, and bytes after the last readable batch.
     """
     seen = Scrubbed()
     for broker, paths in sorted(directories.items()):
@@ -83,9 +84,9 @@ def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], ta
 
 
 def lineages_of(directories: Mapping[int, Iterable[Path]], topics: Collection[str]) -> list[dict[str, Any]]:
-    """The `lineages` of cluster.json: which leader epoch begins where in each replica's log.
+    """The `lineages` of cluster.json: the start offset of each leader epoch in each replica's log.
 
-    A checkpoint that cannot be read has no epochs and says why in `error`.
+    The row of an unreadable checkpoint has no epochs, and the reason in `error`.
     """
     rows: list[dict[str, Any]] = []
     for broker, paths in sorted(directories.items()):
@@ -111,12 +112,12 @@ def _scrub_replica(broker: int, replica: PartitionDirectory, table: Rows, seen: 
     try:
         found = segments(replica.path)
     except FileNotFoundError:
-        return  # deleted, or renamed to be deleted
+        return  # deleted meanwhile, or renamed for deletion
     for segment in found:
         try:
             before = _scrub_segment(place, segment, before, common, table, seen)
         except FileNotFoundError:
-            continue  # retention was faster; the log start tells whether it was allowed to
+            continue  # deleted by retention meanwhile; the log start shows whether that was justified
 
 
 def _scrub_segment(
@@ -127,7 +128,7 @@ def _scrub_segment(
     table: Rows,
     seen: Scrubbed,
 ) -> Batch | None:
-    """The last batch of the segment, to hold the next one's first against."""
+    """Scans one segment and returns its last intact batch, with which the first one of the next segment is compared."""
     rows: list[Batch] = []
     size_bytes = segment.path.stat().st_size
     with segment.path.open("rb", buffering=0) as stream:
@@ -139,7 +140,7 @@ def _scrub_segment(
                 wrong.append(f"offset {batch.base_offset} in segment {segment.base_offset}")
             for what in wrong:
                 seen.note(Damage(*place, segment.base_offset, batch.position, batch.base_offset, what))
-            # Where a header cannot be trusted, it is no measure for the next one.
+            # A damaged header says nothing about the order of the next batch.
             before = batch if batch.crc_ok else before
             seen.batches += 1
             rows.append(batch)
@@ -150,14 +151,14 @@ def _scrub_segment(
         table.append({**common, **batch_columns(rows, segment.base_offset)})
     if walk.tail is not None:
         tail = walk.tail
-        what = f"{tail.size_bytes} bytes behind the last batch: {tail.reason}"
+        what = f"{tail.size_bytes} bytes after the last batch: {tail.reason}"
         seen.note(Damage(*place, segment.base_offset, tail.position, None, what))
     seen.size_bytes += size_bytes
     return before
 
 
 def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, Any]:
-    """Columns of the table `batches`, all but those of the replica; `segment` is the base offset of its file."""
+    """The columns of the table `batches` except those of the replica; `segment` is the base offset of its file."""
 
     def column(name: str, kind: type = np.int64) -> np.ndarray[Any, Any]:
         return np.fromiter((getattr(batch, name) for batch in rows), dtype=kind, count=len(rows))

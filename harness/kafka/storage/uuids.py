@@ -12,12 +12,12 @@ def kafka_uuid(value: uuid.UUID) -> str:
 
 
 def uuid_of(text: str) -> uuid.UUID:
-    """What `kafka_uuid` has written. ValueError when the text is none."""
+    """The UUID in a text of `kafka_uuid`. ValueError when the text is not one."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
 
 
 def new_uuid() -> str:
-    """A random one that does not begin with a dash, which Kafka's tools would take for an option."""
+    """A random UUID that does not begin with a dash, because Kafka's tools would take that for an option."""
     while True:
         text = kafka_uuid(uuid.uuid4())
         if not text.startswith("-"):

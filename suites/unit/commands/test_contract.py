@@ -201,7 +201,7 @@ def test_a_setting_that_no_client_has_is_one_sentence(tmp_path: Path, capsys: py
     path.write_text("security.protocoll=SSL\n")
     assert cli.invoke(["contract", "--bootstrap", "h:1", "--command-config", str(path)]) is Exit.USAGE
     (said,) = capsys.readouterr().err.splitlines()
-    assert 'No such configuration property: "security.protocoll"; mend --bootstrap or --command-config' in said
+    assert 'No such configuration property: "security.protocoll"; correct --bootstrap or --command-config' in said
 
 
 def test_client_settings_are_lines_of_a_file(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_client_settings_are_lines_of_a_file(tmp_path: Path) -> None:
     path.write_text("# ours\nsecurity.protocol = SASL_SSL\n\nsasl.password=a=b\n")
     assert client_config(path) == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
     path.write_text("security.protocol\n")
-    with pytest.raises(BadInput, match=r"line 1: 'security\.protocol' is no key=value"):
+    with pytest.raises(BadInput, match=r"line 1: 'security\.protocol' is not key=value"):
         client_config(path)
     with pytest.raises(BadInput, match="cannot be read"):
         client_config(tmp_path / "none")

@@ -188,5 +188,5 @@ def test_a_cleaner_that_has_cleaned_nothing_has_written_nothing(tmp_path: Path, 
 
 def test_a_checkpoint_that_is_damaged_says_so(tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
-    with pytest.raises(DamagedFile, match="has 1 entries and says 2"):
+    with pytest.raises(DamagedFile, match="has 1 entries, but its count is 2"):
         cleaned([tmp_path], ("t", 0))

@@ -1,4 +1,4 @@
-"""Whom the observer believes. What it says of Kafka itself is held against brokers in suites/gate."""
+"""Which of several answers counts. suites/gate compares the view of a real cluster."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def seen(offset: int, *states: PartitionState) -> TopicsSeen:
     return TopicsSeen(offset, {(s.topic, s.partition): s for s in states})
 
 
-def test_the_highest_leader_epoch_is_believed() -> None:
+def test_the_highest_leader_epoch_counts() -> None:
     assert newest([seen(90, state(2, 5)), seen(80, state(1, 4))]) == [state(2, 5)]
-    # An offset is only a lower bound: a broker may have moved on between the two answers.
+    # The metadata offset is only a lower bound: a broker may have learned more between its two answers.
     assert newest([seen(90, state(1, 4)), seen(80, state(2, 5))]) == [state(2, 5)]
 
 
-def test_of_one_epoch_the_newest_metadata_is_believed() -> None:
+def test_at_one_leader_epoch_the_newest_metadata_counts() -> None:
     shrunk = state(1, 4, isr=(1,))
     assert newest([seen(80, state(1, 4)), seen(90, shrunk), seen(70, state(1, 4))]) == [shrunk]
 
 
-def test_a_topic_made_anew_begins_with_epoch_zero() -> None:
+def test_a_topic_created_again_begins_at_leader_epoch_zero() -> None:
     assert newest([seen(90, state(3, 0, topic_id="new")), seen(80, state(1, 7))]) == [state(3, 0, topic_id="new")]
 
 
-def test_a_deleted_topic_is_gone_when_the_newest_metadata_says_so() -> None:
+def test_a_topic_that_the_newest_metadata_lacks_is_deleted() -> None:
     assert newest([seen(90), seen(80, state(1, 7))]) == []
 
 
-def test_nobody_answers() -> None:
+def test_without_an_answer_there_are_no_partitions() -> None:
     assert newest([]) == []
 
 
@@ -64,18 +64,18 @@ def test_the_order_of_answers_does_not_matter(answers: list[TopicsSeen]) -> None
 
 
 @given(st.uuids())
-def test_topic_ids_look_like_those_of_kafkas_tools(uuid: UUID) -> None:
+def test_topic_ids_have_the_form_of_kafkas_tools(uuid: UUID) -> None:
     text = kafka_uuid(uuid)
     assert len(text) == 22
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-def test_a_known_topic_id() -> None:
+def test_the_topic_id_of_the_metadata_log() -> None:
     # Uuid.METADATA_TOPIC_ID, as `kafka-dump-log` prints it.
     assert kafka_uuid(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def test_error_names() -> None:
+def test_error_codes_have_kafkas_names() -> None:
     assert error_name(0) is None
     assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
     assert error_name(88) == "UNSTABLE_OFFSET_COMMIT"
@@ -84,7 +84,7 @@ def test_error_names() -> None:
 
 
 @pytest.mark.parametrize(("hangs", "reported"), [(False, {}), (True, {"stable": False})])
-def test_offsets_of_a_group_say_when_they_are_not_stable(
+def test_unstable_offsets_of_a_group_are_an_error(
     hangs: bool, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = AdminView({})
@@ -101,7 +101,7 @@ def test_offsets_of_a_group_say_when_they_are_not_stable(
 
 
 class OneController:
-    """Controller 101 leads; it does what it is asked for, and its first answer is lost, or not."""
+    """Controller 101 leads and does every request; the first `lost` answers are lost."""
 
     controllers = (101,)
     brokers = (1,)
@@ -126,14 +126,14 @@ class OneController:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_topic_whose_making_went_unanswered_is_there(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_created_by_an_unanswered_request_is_accepted(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "_without_leader", lambda wire, wanted: set())
     monkeypatch.setattr(topics, "partitions", lambda wire, names, often: [state(1, 0)])
     wire: Any = OneController(existing=set(), lost=lost)
     assert topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0) == {"t": "old"}
 
 
-def test_a_topic_that_was_there_before_is_refused() -> None:
+def test_a_topic_that_existed_before_is_refused() -> None:
     wire: Any = OneController(existing={"t"}, lost=0)
     with pytest.raises(BadInput, match="TOPIC_ALREADY_EXISTS"):
         topics.create_topics(wire, [Topic(name="t", partitions=1)], 5.0)

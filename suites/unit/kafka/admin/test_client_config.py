@@ -1,4 +1,4 @@
-"""Settings of a client as Kafka's own tools have them: what they come to, and what is refused in one sentence."""
+"""Settings of a client as Kafka's own tools have them: their translation, and the sentences that refuse some."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def config(file: Path, *lines: str) -> dict[str, str]:
     return client_config(file)
 
 
-def test_what_a_run_has_for_javas_tools_is_what_librdkafka_is_given(
-    authority: Authority, file: Path, tmp_path: Path
-) -> None:
+def test_settings_for_javas_tools_become_those_of_librdkafka(authority: Authority, file: Path, tmp_path: Path) -> None:
     trusted = tmp_path / "ca.pem"
     trusted.write_bytes(authority.pem)
     file.write_text(properties_text(java_settings(trusted, "word")))
@@ -48,7 +46,7 @@ def test_what_a_run_has_for_javas_tools_is_what_librdkafka_is_given(
     }
 
 
-def test_a_file_of_properties_is_read_as_java_reads_it(file: Path) -> None:
+def test_a_properties_file_is_read_as_java_reads_it(file: Path) -> None:
     file.write_text(
         "! a remark\n  # another\n\na = 1\nb:2\nc 3\nd\\:e=f\\\\g\n"
         "long=one \\\n    two\\\n  three\nu=\\u0041\\tz\nempty=\n"
@@ -64,7 +62,7 @@ def test_a_file_of_properties_is_read_as_java_reads_it(file: Path) -> None:
     }
 
 
-def test_a_login_over_several_lines(file: Path) -> None:
+def test_a_login_may_span_several_lines(file: Path) -> None:
     login = (f"sasl.jaas.config={PLAIN} required \\", '  username="a b" \\', '  password="c;d=e";')
     reported = config(file, "security.protocol=sasl_ssl", "sasl.mechanism=PLAIN", *login)
     assert reported == {
@@ -75,7 +73,7 @@ def test_a_login_over_several_lines(file: Path) -> None:
     }
 
 
-def test_names_of_librdkafka_stay_as_they_are(file: Path) -> None:
+def test_names_of_librdkafka_are_passed_on_unchanged(file: Path) -> None:
     reported = config(file, "sasl.username=a", "ssl.ca.location=/x", "ssl.endpoint.identification.algorithm=https")
     assert reported == {
         "sasl.username": "a",
@@ -84,13 +82,13 @@ def test_names_of_librdkafka_stay_as_they_are(file: Path) -> None:
     }
 
 
-def test_host_names_that_do_not_matter(file: Path) -> None:
+def test_host_name_verification_can_be_switched_off(file: Path) -> None:
     assert config(file, "ssl.endpoint.identification.algorithm=") == {"ssl.endpoint.identification.algorithm": "none"}
 
 
-def test_trust_in_a_store_of_keytool(authority: Authority, file: Path, tmp_path: Path) -> None:
+def test_a_trust_store_made_by_keytool_is_read(authority: Authority, file: Path, tmp_path: Path) -> None:
     certificate = PKCS12Certificate(load_pem_x509_certificate(authority.pem), b"ca")
-    store = tmp_path / "trust.jks"  # what it says of itself does not count
+    store = tmp_path / "trust.jks"  # the suffix does not decide its kind
     store.write_bytes(serialize_java_truststore([certificate], BestAvailableEncryption(b"word")))
     lines = (f"ssl.truststore.location={store}", "ssl.truststore.type=JKS")
     assert config(file, *lines, "ssl.truststore.password=word") == {"ssl.ca.pem": authority.pem.decode()}
@@ -98,13 +96,13 @@ def test_trust_in_a_store_of_keytool(authority: Authority, file: Path, tmp_path:
         config(file, *lines, "ssl.truststore.password=other")
 
 
-def test_certificates_in_the_file_itself(file: Path) -> None:
+def test_certificates_inside_the_properties_file_are_used(file: Path) -> None:
     assert config(file, "ssl.truststore.type=PEM", "ssl.truststore.certificates=A\\nB") == {"ssl.ca.pem": "A\nB"}
     reported = config(file, "ssl.keystore.type=PEM", "ssl.keystore.key=K", "ssl.keystore.certificate.chain=C")
     assert reported == {"ssl.key.pem": "K", "ssl.certificate.pem": "C"}
 
 
-def test_what_a_client_shows(authority: Authority, file: Path, tmp_path: Path) -> None:
+def test_the_clients_own_certificate_is_passed_on(authority: Authority, file: Path, tmp_path: Path) -> None:
     pem, other = tmp_path / "key.pem", tmp_path / "key.p12"
     pem.write_bytes(authority.key_store("me", ["me"], []))
     other.write_bytes(b"\x30\x82")
@@ -122,20 +120,23 @@ def test_what_a_client_shows(authority: Authority, file: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["security.protocol=TLS"], "security.protocol=TLS; it is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        (
+            ["security.protocol=TLS"],
+            "security.protocol=TLS is unknown; it is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
         (["sasl.jaas.config=nonsense"], "sasl.jaas.config is not understood"),
         (["sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN} required"], "sasl.jaas.config is not understood"),
         (
             [f'sasl.jaas.config={PLAIN} required username="a" password="b";'],
-            "sasl.mechanism=GSSAPI by PlainLoginModule cannot be driven here",
+            "sasl.mechanism=GSSAPI by PlainLoginModule is not supported here",
         ),
         (
             ["sasl.mechanism=SCRAM-SHA-256", f'sasl.jaas.config={PLAIN} required username="a" password="b";'],
-            "sasl.mechanism=SCRAM-SHA-256 by PlainLoginModule cannot be driven here",
+            "sasl.mechanism=SCRAM-SHA-256 by PlainLoginModule is not supported here",
         ),
         (
             ["sasl.mechanism=OAUTHBEARER", "sasl.jaas.config=org.x.OAuthBearerLoginModule required;"],
-            "sasl.mechanism=OAUTHBEARER by OAuthBearerLoginModule cannot be driven here",
+            "sasl.mechanism=OAUTHBEARER by OAuthBearerLoginModule is not supported here",
         ),
         (
             ["sasl.mechanism=SCRAM-SHA-256", f'sasl.jaas.config={SCRAM} required username="a";'],
@@ -146,15 +147,17 @@ def test_what_a_client_shows(authority: Authority, file: Path, tmp_path: Path) -
                 "sasl.mechanism=SCRAM-SHA-256",
                 f'sasl.jaas.config={SCRAM} required username="a" password="b" tokenauth="true";',
             ],
-            "delegation tokens cannot be driven here",
+            "delegation tokens are not supported here",
         ),
-        (["ssl.truststore.place=/x"], "ssl.truststore.place is no setting of a trust store"),
-        (["ssl.keystore.alias=x"], "ssl.keystore.alias is no setting of a key store"),
+        (["ssl.truststore.place=/x"], "ssl.truststore.place is not a setting of a trust store"),
+        (["ssl.keystore.alias=x"], "ssl.keystore.alias is not a setting of a key store"),
         (["ssl.truststore.location=/nowhere/at/all"], "/nowhere/at/all cannot be read: No such file or directory"),
-        (["ssl.truststore.location={jks}"], "is a JKS store, which nothing here reads; make it PKCS12: keytool"),
+        (["ssl.truststore.location={jks}"], "is a JKS store, which is not supported; make it PKCS12: keytool"),
     ],
 )
-def test_what_has_no_counterpart_is_refused(lines: list[str], said: str, file: Path, tmp_path: Path) -> None:
+def test_settings_without_counterpart_in_librdkafka_are_refused(
+    lines: list[str], said: str, file: Path, tmp_path: Path
+) -> None:
     jks = tmp_path / "old.jks"
     jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     with pytest.raises(BadInput) as refused:

@@ -1,4 +1,4 @@
-"""Voters that can change (KIP-853): how disks are formatted for them, and what controllers are asked; features."""
+"""Dynamic voters (KIP-853): formatting of disks, settings, and requests to controllers. Feature levels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DYNAMIC = ClusterShape(controllers=3, voters="dynamic")
 
 
 class Tool:
-    """Stands for the release's StorageTool: makes the folder that its settings name, and keeps what it was asked."""
+    """In place of the release's StorageTool: makes the folder that its settings name, and keeps its arguments."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -50,7 +50,7 @@ def made(shape: ClusterShape, tool: Tool, tmp_path: Path, version: str = "4.3.1"
     return formatted(Release(version, "abc", "here", ()), shape, tool, Cache(tmp_path), print)
 
 
-def test_the_first_controllers_know_each_other_and_who_comes_later_asks(tmp_path: Path) -> None:
+def test_initial_controllers_are_formatted_with_the_voters_and_later_nodes_without(tmp_path: Path) -> None:
     tool = Tool()
     folders = made(DYNAMIC, tool, tmp_path)
     first, later = tool.voters()
@@ -71,19 +71,19 @@ def test_static_voters_need_one_folder(tmp_path: Path) -> None:
     assert folders.beginning == folders.later
 
 
-def test_other_voters_are_another_disk(tmp_path: Path) -> None:
+def test_different_voters_are_formatted_separately(tmp_path: Path) -> None:
     assert (
         made(DYNAMIC, Tool(), tmp_path).beginning
         != made(ClusterShape(controllers=1, voters="dynamic"), Tool(), tmp_path).beginning
     )
 
 
-def test_releases_before_3_9_have_static_voters_only(tmp_path: Path) -> None:
+def test_dynamic_voters_are_refused_before_3_9(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"Kafka 3\.8\.1 knows no voters that change .*from 3\.9 on"):
         made(DYNAMIC, Tool(), tmp_path, "3.8.1")
 
 
-def test_directory_ids_are_kafkas_and_no_two_are_the_same() -> None:
+def test_directory_ids_have_kafkas_form_and_are_unique() -> None:
     ids = {first_directory(controller) for controller in range(101, 151)}
     assert len(ids) == 50
     assert all(kafka_uuid(uuid_of(text)) == text for text in ids)
@@ -96,7 +96,7 @@ def test_directory_ids_are_kafkas_and_no_two_are_the_same() -> None:
         ("dynamic", {"controller.quorum.bootstrap.servers": "kafka-101:21093,kafka-102:21093"}),
     ],
 )
-def test_nodes_know_their_voters_or_where_to_ask(voters: Any, wanted: dict[str, str]) -> None:
+def test_nodes_are_configured_with_their_voters_or_bootstrap_servers(voters: Any, wanted: dict[str, str]) -> None:
     node = Node(
         node=1, address="127.0.0.1", advertised=None, controllers=(101, 102), brokers=1, data=Path("d"), voters=voters
     )
@@ -106,20 +106,20 @@ def test_nodes_know_their_voters_or_where_to_ask(voters: Any, wanted: dict[str, 
     } == wanted
 
 
-def test_a_scenario_says_which_voters_it_has() -> None:
+def test_a_scenario_decides_the_kind_of_voters() -> None:
     assert read(f'{SMALL}\n[shape]\nvoters = "dynamic"').shape.voters == "dynamic"
     assert "unknown value 'moving'" in refused(f'{SMALL}\n[shape]\nvoters = "moving"')
     level = 'voters = "dynamic"\nfeatures = { "kraft.version" = 0 }'
     assert "needs kraft.version 1 (KIP-853)" in refused(f"{SMALL}\n[shape]\n{level}")
 
 
-# --- what is asked ---
+# --- requests ---
 
 DIRECTORY = kafka_uuid(UUID(int=5))
 
 
 class Leader:
-    """Controller 101 leads; it gives the answers in turn, and none where there is None. Nodes know the levels."""
+    """Controller 101 leads. It gives the answers in turn; None is no answer. Nodes support `levels`."""
 
     controllers = (101,)
     brokers = (1,)
@@ -157,7 +157,7 @@ def reported(code: int, message: str = "") -> SimpleNamespace:
 VOTER_NOT_FOUND, DUPLICATE_VOTER, REQUEST_TIMED_OUT, INVALID_UPDATE_VERSION = 127, 126, 7, 95
 
 
-def test_the_leader_is_asked_for_other_voters() -> None:
+def test_changes_of_voters_are_sent_to_the_leader() -> None:
     wire: Any = Leader(reported(0), reported(0))
     remove_voter(wire, 102, DIRECTORY, 5.0)
     add_voter(wire, 102, DIRECTORY, 5.0)
@@ -170,20 +170,20 @@ def test_the_leader_is_asked_for_other_voters() -> None:
 
 
 @pytest.mark.parametrize(("change", "already"), [(remove_voter, VOTER_NOT_FOUND), (add_voter, DUPLICATE_VOTER)])
-def test_a_change_whose_answer_was_lost_is_done(change: Any, already: int) -> None:
+def test_a_change_of_voters_whose_answer_was_lost_counts_as_done(change: Any, already: int) -> None:
     wire: Any = Leader(reported(REQUEST_TIMED_OUT), None, reported(already))
     change(wire, 102, DIRECTORY, 5.0)
     assert len(wire.asked) == 3
 
 
-def test_a_change_that_is_never_done_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_voters_that_times_out_names_the_last_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum, "_POLL_S", 0.1)
     wire: Any = Leader(*[reported(VOTER_NOT_FOUND, "no such")] * 9)
     with pytest.raises(HarnessTimeout, match=r"102 among the voters; last saw .* VOTER_NOT_FOUND \(no such\)"):
         add_voter(wire, 102, DIRECTORY, 0.2)
 
 
-def test_a_voter_has_the_bytes_of_kafkas_protocol() -> None:
+def test_the_request_for_a_voter_has_the_bytes_of_kafkas_protocol() -> None:
     request = AddRaftVoterRequest(
         cluster_id=None,
         timeout_ms=5000,
@@ -200,24 +200,22 @@ def test_a_voter_has_the_bytes_of_kafkas_protocol() -> None:
 
 
 @pytest.mark.parametrize(("directory", "known"), [(UUID(int=5), {101: DIRECTORY}), (None, {})])
-def test_voters_are_known_by_their_directories_unless_they_are_static(
-    directory: UUID | None, known: dict[int, str]
-) -> None:
+def test_only_dynamic_voters_have_directory_ids(directory: UUID | None, known: dict[int, str]) -> None:
     wire: Any = Leader()
-    wire.directory = directory  # kafka-python reads the id of nothing as None
+    wire.directory = directory  # kafka-python reads an empty id as None
     assert quorum.quorum(wire, 1.0).directories == known
 
 
 # --- feature levels ---
 
 
-def test_a_level_counts_when_every_node_knows_it() -> None:
+def test_a_feature_level_is_supported_if_every_node_supports_it() -> None:
     wire: Any = Leader(knows=[{"metadata.version": 30, "group.version": 1}, {"metadata.version": 21}])
     assert supported_features(wire) == {"metadata.version": 21}
     assert supported_features(Leader()) == {}  # type: ignore[arg-type]
 
 
-def test_levels_are_finalized_or_the_reason_is_told() -> None:
+def test_levels_are_finalized_or_the_refusal_is_returned() -> None:
     failed = SimpleNamespace(error_code=INVALID_UPDATE_VERSION, error_message="it might delete metadata")
     wire: Any = Leader(
         reported(REQUEST_TIMED_OUT), reported(0), SimpleNamespace(error_code=0, error_message=None, results=[failed])

@@ -1,4 +1,4 @@
-"""What replicas say of the remote tier, by brokers that know the question and by those that do not."""
+"""Offsets of the remote tier from brokers that know the request and from those that do not, and fetches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from harness.kafka.admin.offsets import TieredReplica, replica_offsets, tiered_r
 from harness.kafka.admin.wire import Call, Unanswered
 
 STATE = PartitionState(topic="t", topic_id="i", partition=0, leader=1, leader_epoch=1, isr=(1, 2), replicas=(1, 2))
-# By the timestamp that stands for the question: latest, earliest, earliest local, latest tiered.
+# The answers by the special timestamp of the request: latest, earliest, earliest local, latest tiered.
 OFFSETS = {-1: 90, -2: 10, -4: 40, -5: 39}
 
 
 class Wire:
-    """Each broker speaks ListOffsets up to a version, and answers as brokers do: what it does not know is a time."""
+    """Each broker supports ListOffsets up to a version.
+
+    As in Kafka, an unknown special timestamp is taken for a time.
+    """
 
     def __init__(self, **newest: int) -> None:
         self.newest = {int(broker[1:]): version for broker, version in newest.items()}
@@ -44,14 +47,14 @@ class Wire:
         return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[reported])])
 
 
-def test_each_replica_tells_of_its_own_log_and_of_the_tier() -> None:
+def test_each_replica_reports_its_own_log_and_the_tier() -> None:
     wire: Any = Wire(b1=9, b2=11)
     whole = TieredReplica(log_start=10, local_log_start=40, log_end=90, highest_tiered=39)
     assert tiered_replicas(wire, [STATE]) == {("t", 0, 1): whole, ("t", 0, 2): whole}
     assert replica_offsets(wire, [STATE]) == {("t", 0, 1): (10, 90), ("t", 0, 2): (10, 90)}
 
 
-def test_who_does_not_know_the_question_is_not_asked() -> None:
+def test_a_broker_without_the_request_version_is_not_asked() -> None:
     wire: Any = Wire(b1=8, b2=7)
     assert tiered_replicas(wire, [STATE]) == {("t", 0, 1): TieredReplica(10, 40, 90, None)}
 
@@ -79,6 +82,6 @@ class Asked:
         ({"code": 6}, Served("NOT_LEADER_OR_FOLLOWER", b"")),
     ],
 )
-def test_what_is_served(answer: dict[str, Any], served: Served) -> None:
+def test_the_answer_to_a_fetch_is_returned(answer: dict[str, Any], served: Served) -> None:
     wire: Any = Asked(**answer)
     assert fetch(wire, 1, "t", 0, 5, 100) == served

@@ -1,4 +1,4 @@
-"""Deadlines of the wire against sockets that say nothing, hang up, or talk nonsense. Nothing here is about Kafka."""
+"""Deadlines of requests to sockets that are silent, close the connection, or send garbage. No Kafka is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serve = Callable[[socket.socket], None]
 
 @pytest.fixture
 def listen() -> Iterator[Callable[[Serve], tuple[str, int]]]:
-    """Starts a listener whose every connection is handed to a function; all is closed at the end."""
+    """Starts a listener that passes each connection to a function; everything is closed at the end."""
     listeners: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -60,7 +60,7 @@ def took(action: Callable[[], object]) -> float:
     return time.monotonic() - started
 
 
-def test_a_silent_broker_costs_its_time_and_no_more(listen: Callable[[Serve], tuple[str, int]]) -> None:
+def test_a_silent_broker_costs_no_more_than_its_deadline(listen: Callable[[Serve], tuple[str, int]]) -> None:
     wire = Wire({1: listen(silent)})
     with pytest.raises(Unanswered, match="broker 1"):
         wire.ask(1, versions_call(), SILENCE_S)
@@ -68,14 +68,14 @@ def test_a_silent_broker_costs_its_time_and_no_more(listen: Callable[[Serve], tu
     wire.close()
 
 
-def test_silent_brokers_are_asked_side_by_side(listen: Callable[[Serve], tuple[str, int]]) -> None:
+def test_silent_brokers_are_asked_in_parallel(listen: Callable[[Serve], tuple[str, int]]) -> None:
     wire = Wire({broker: listen(silent) for broker in (1, 2, 3)})
     assert took(lambda: wire.ask_all(versions_call(), SILENCE_S)) < 2 * SILENCE_S
     assert wire.ask_all(versions_call(), SILENCE_S) == {}
     wire.close()
 
 
-def test_silence_alone_never_hides_a_broker_from_a_poll(listen: Callable[[Serve], tuple[str, int]]) -> None:
+def test_a_silent_broker_is_asked_in_full_when_no_other_answers(listen: Callable[[Serve], tuple[str, int]]) -> None:
     asked: list[float] = []
 
     def counted(connection: socket.socket) -> None:
@@ -84,7 +84,7 @@ def test_silence_alone_never_hides_a_broker_from_a_poll(listen: Callable[[Serve]
 
     wire = Wire({1: listen(counted), 2: listen(hanging_up)})
     wire.ask_all(versions_call(), SILENCE_S)
-    # Left alone a moment after it was silent, broker 1 is asked in full all the same when nobody else answers.
+    # Broker 1 was silent a moment ago, so it gets no time. As no other broker answers, it is then asked in full.
     assert took(lambda: wire.ask_all(versions_call(), SILENCE_S, often=True)) >= SILENCE_S
     assert len(asked) == 2
     assert asked[1] - asked[0] < SUSPECT_FOR_S + SILENCE_S
@@ -95,13 +95,13 @@ def hanging_up(connection: socket.socket) -> None:
     connection.recv(4)
 
 
-def test_a_broker_that_hangs_up_is_absent_at_once(listen: Callable[[Serve], tuple[str, int]]) -> None:
+def test_a_broker_that_closes_the_connection_is_absent_at_once(listen: Callable[[Serve], tuple[str, int]]) -> None:
     wire = Wire({1: listen(hanging_up)})
     assert took(lambda: wire.ask_all(versions_call(), 5.0)) < 2.0
     wire.close()
 
 
-def test_a_port_nobody_listens_on() -> None:
+def test_a_closed_port_is_unanswered_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address: tuple[str, int] = free.getsockname()
     wire = Wire({7: address})
@@ -113,7 +113,7 @@ def test_a_port_nobody_listens_on() -> None:
 @pytest.mark.parametrize(
     "answer", [struct.pack(">i", 1 << 30), struct.pack(">i", 2), struct.pack(">ii", 4, 99), b"HTTP/1.1 400"]
 )
-def test_nonsense_is_no_answer(listen: Callable[[Serve], tuple[str, int]], answer: bytes) -> None:
+def test_a_malformed_answer_counts_as_none(listen: Callable[[Serve], tuple[str, int]], answer: bytes) -> None:
     def talk(connection: socket.socket) -> None:
         connection.recv(4096)
         connection.sendall(answer)

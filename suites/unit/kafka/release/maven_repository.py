@@ -1,4 +1,4 @@
-"""A small Maven repository on disk, on loopback where a test needs a server, with a Kafka of five tiny jars."""
+"""A small Maven repository on disk, which can be served on loopback, with a Kafka release of five tiny jars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMIT = "0123456789abcdef"
 
 
 def jar(content: Mapping[str, str | bytes]) -> bytes:
-    """The same content gives the same bytes."""
+    """A jar, with the same bytes for the same content."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in content.items():
@@ -52,7 +52,7 @@ def needs(coordinates: str, *, scope: str = "", optional: bool = False, exclude:
 
 @dataclass
 class MavenRepository:
-    """Files below `root`, each with its sha1 as on Central."""
+    """Files below `root`, each with its sha1, as on Central."""
 
     root: Path
     checksums: bool = True
@@ -90,7 +90,7 @@ class MavenRepository:
         self.write(self.file(coordinates, "jar"), jar({"id": coordinates}) if content is None else content)
 
     def kafka(self, version: str, *, tools: bool = True, commit: str = COMMIT) -> None:
-        """A whole release on log4j2, or one whose upload stopped short of kafka-tools."""
+        """A complete release with log4j2; without `tools`, one whose upload ended before kafka-tools."""
         self.third_party()
         self.artifact(f"{KAFKA}:kafka-clients:{version}", content=clients_jar(version, commit))
         self.artifact(f"{KAFKA}:kafka-server-common:{version}", needs(f"{KAFKA}:kafka-clients:{version}"))
@@ -122,7 +122,7 @@ LIBS = ("kafka_2.13", "kafka-clients", "kafka-server-common", "kafka-tools", "sl
 
 
 def libs(version: str = "4.3.1") -> dict[str, bytes]:
-    """The jars of a distribution by name, logging included."""
+    """The jars of a distribution by name, including the logging binding."""
     own = {f"{name}-{version if name.startswith('kafka') else '1.7.36'}.jar": jar({"id": name}) for name in LIBS}
     return own | {f"kafka-clients-{version}.jar": clients_jar(version)}
 
@@ -145,7 +145,7 @@ def distribution(version: str = "4.3.1") -> bytes:
 
 @dataclass
 class Served:
-    """A repository behind HTTP: its address, what was asked for, and how to spoil an answer."""
+    """A repository on HTTP: its address, the requests, and the files whose next answer is spoilt."""
 
     url: str
     requests: list[str] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Served:
 
 @contextmanager
 def served(root: Path) -> Iterator[Served]:
-    """Serves `root` on loopback; `proxy`-style absolute request lines are understood, too."""
+    """Serves `root` on loopback, also for request lines with absolute URLs, as a proxy gets them."""
     state = Served("")
 
     class Handler(SimpleHTTPRequestHandler):

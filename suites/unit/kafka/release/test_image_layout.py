@@ -1,4 +1,4 @@
-"""Images of brokers are told by what lies where in them; what is not whole is one sentence."""
+"""Images of brokers are recognised by the paths in them; an incomplete one is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ APACHE, CONFLUENT = LAYOUTS
 
 @dataclass
 class Inside:
-    """An image's files as they stand in a tar of it; a text in place of content is a link."""
+    """The files of an image by their paths. Bytes are content; a string is the target of a link."""
 
     files: Mapping[str, bytes | str]
     asked: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ def laid_out(layout: Layout, jars: Mapping[str, bytes | str] | None = None) -> d
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.makers)
-def test_each_layout_is_known_again(layout: Layout, tmp_path: Path) -> None:
+def test_each_layout_is_recognised(layout: Layout, tmp_path: Path) -> None:
     others = {"/usr/bin/java": b"", f"{layout.jars}/kafka_2.13-4.3.1-test.jar": b"", f"{layout.jars}/NOTICE": b""}
     found = find_kafka(Inside(laid_out(layout) | others), "image:x", tmp_path)
     assert found.layout == layout
@@ -63,12 +63,12 @@ def test_each_layout_is_known_again(layout: Layout, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.makers)
-def test_the_makers_entry_point_is_looked_for(layout: Layout, tmp_path: Path) -> None:
+def test_the_makers_entry_point_is_found(layout: Layout, tmp_path: Path) -> None:
     found = find_kafka(Inside(laid_out(layout) | {layout.run: b"#!/bin/sh"}), "image:x", tmp_path)
     assert found.has_run
 
 
-def test_confluents_names_for_a_version_and_links_beside_the_jars(tmp_path: Path) -> None:
+def test_confluents_version_names_and_links_among_the_jars_are_read(tmp_path: Path) -> None:
     jars: dict[str, bytes | str] = {
         f"{name}-7.9.1-ccs.jar": jar({"id": name}) for name in ("kafka_2.13", "kafka-tools")
     }
@@ -90,11 +90,11 @@ def test_confluents_names_for_a_version_and_links_beside_the_jars(tmp_path: Path
         ("3.9.1-cesium", (3, 9, 1)),
     ],
 )
-def test_versions_are_compared_as_apaches(version: str, numbers: tuple[int, ...]) -> None:
+def test_confluents_versions_become_those_of_apache_kafka(version: str, numbers: tuple[int, ...]) -> None:
     assert Release(version, "c", "here", ()).numbers == numbers
 
 
-def test_an_image_without_kafka(tmp_path: Path) -> None:
+def test_an_image_without_kafka_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as refused:
         find_kafka(Inside({"/opt/kafka/kafka.Kafka": b"native", "/bin/sh": b""}), "image:some/thing:1", tmp_path)
     assert str(refused.value) == (
@@ -104,30 +104,30 @@ def test_an_image_without_kafka(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["kafka_2.13", "kafka-clients", "kafka-server-common", "kafka-tools"])
-def test_an_image_that_lacks_a_jar(missing: str, tmp_path: Path) -> None:
+def test_an_image_that_lacks_a_jar_is_refused(missing: str, tmp_path: Path) -> None:
     jars = {name: it for name, it in libs().items() if not name.startswith(missing)}
     with pytest.raises(BadInput, match=r"^image:x in /opt/kafka/libs holds no .* the build is incomplete"):
         find_kafka(Inside(laid_out(APACHE, jars)), "image:x", tmp_path)
 
 
 @pytest.mark.parametrize("script", ["start", "storage"])
-def test_an_image_that_lacks_a_script(script: str, tmp_path: Path) -> None:
+def test_an_image_that_lacks_a_script_is_refused(script: str, tmp_path: Path) -> None:
     files = laid_out(CONFLUENT)
     del files[getattr(CONFLUENT, script)]
-    with pytest.raises(BadInput, match=rf"as confluentinc/cp-kafka has them and lacks /usr/bin/kafka-.*{script}"):
+    with pytest.raises(BadInput, match=rf"where confluentinc/cp-kafka has them but lacks /usr/bin/kafka-.*{script}"):
         find_kafka(Inside(files), "image:x", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"cut off", r"in /opt/kafka/libs: kafka-clients-4\.3\.1\.jar is damaged or no build of Kafka"),
+        (b"cut off", r"in /opt/kafka/libs: kafka-clients-4\.3\.1\.jar is damaged or is not a build of Kafka"),
         (clients_jar("unknown"), r"kafka-clients-4\.3\.1\.jar does not say which version it is"),
         ("../gone.jar", r"cannot be read \(.*gone\.jar.*\): pull or build the image again"),
     ],
     ids=["damaged", "nameless", "link to nowhere"],
 )
-def test_a_clients_jar_that_does_not_say_what_it_is(content: bytes | str, sentence: str, tmp_path: Path) -> None:
+def test_an_image_without_a_version_is_refused(content: bytes | str, sentence: str, tmp_path: Path) -> None:
     jars: dict[str, bytes | str] = {**libs(), "kafka-clients-4.3.1.jar": content}
     with pytest.raises(BadInput, match=sentence):
         find_kafka(Inside(laid_out(APACHE, jars)), "image:x", tmp_path)

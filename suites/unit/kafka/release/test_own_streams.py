@@ -1,4 +1,4 @@
-"""Kafka Streams of a release: what a scenario may say of it, its settings, and where its jars come from."""
+"""Kafka Streams of a release: the settings of scenarios that use it, its own settings, and where its jars come from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(text: str) -> Scenario:
     return scenario
 
 
-def test_a_scenario_says_that_it_has_one() -> None:
+def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
     scenario = read(TEXT)
     assert scenario.own_streams
     assert scenario.own_clients
@@ -73,19 +73,19 @@ def test_a_scenario_says_that_it_has_one() -> None:
         ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
     ],
 )
-def test_what_it_cannot_be_is_said(old: str, new: str, reported: str) -> None:
+def test_settings_that_kafka_streams_cannot_have_are_refused(old: str, new: str, reported: str) -> None:
     assert old in TEXT
     with pytest.raises(BadInput) as refused:
         read(TEXT.replace(old, new, 1))
     assert reported in str(refused.value)
 
 
-def test_a_reader_is_none() -> None:
+def test_a_reader_cannot_be_a_streams_application() -> None:
     with pytest.raises(BadInput, match="client = 'streams'; it is one of librdkafka, java"):
         read(TEXT + '[readers]\nr = { topics = ["a"], client = "streams" }\n')
 
 
-def test_by_what_it_guarantees_it_is_told_apart() -> None:
+def test_the_commit_mode_decides_the_processing_guarantee() -> None:
     scenario = read(TEXT)
     once = streams_settings(scenario.producers[1], "h:1", 5, 3, "/s")
     assert (once["processing.guarantee"], once["application.id"]) == ("exactly_once_v2", "w")
@@ -101,7 +101,7 @@ def test_by_what_it_guarantees_it_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["streams_copies", "contract_streams_dies"])
-def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
+def test_built_in_scenarios_with_streams_and_their_negative_controls_are_valid(name: str) -> None:
     scenario = scenarios.load(name)
     weak = scenarios.negative_control(scenario)
     check_steps(weak)
@@ -110,7 +110,7 @@ def test_the_built_in_ones_play_and_their_twins_too(name: str) -> None:
     assert contract_of(scenario).processors != contract_of(weak).processors
 
 
-def test_a_row_of_the_matrix_says_what_processes() -> None:
+def test_a_row_of_the_matrix_names_kafka_streams() -> None:
     scenario = scenarios.load("contract_streams_dies")
     rows = [
         row_of(scenario, topic, *settings_of(scenario, topic, "4.3.1")) for topic in ("streamed_once", "streamed_least")
@@ -121,13 +121,13 @@ def test_a_row_of_the_matrix_says_what_processes() -> None:
     ]
 
 
-def test_without_its_jars_it_is_named_as_not_run() -> None:
+def test_a_scenario_without_its_streams_jars_is_reported_as_not_run() -> None:
     options = GateOptions(kafka="4.3.1", seed=1, leave_out=True)
     wanted = [scenarios.load("calm"), scenarios.load("contract_streams_dies")]
     release = Release("4.3.1", "c", "s", ())
-    cast, nobody = assign_backends(options, wanted, ["processes"], release, lacking={"streams": "it cannot be had"})
-    assert cast == {"calm": "processes"}
-    assert nobody == {"contract_streams_dies": "scenario contract_streams_dies: it cannot be had"}
+    selected, not_run = assign_backends(options, wanted, ["processes"], release, lacking={"streams": "no network"})
+    assert selected == {"calm": "processes"}
+    assert not_run == {"contract_streams_dies": "scenario contract_streams_dies: no network"}
     scenario = read(TEXT)
     with pytest.raises(BadInput, match="has the release's own Kafka Streams, and it was not made ready"):
         check(scenario, JavaClients("4.3.1", Path("java"), (Path("clients.jar"),)))
@@ -148,7 +148,7 @@ def made_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: Release,
     return given
 
 
-def test_the_library_lies_in_the_release_or_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_library_comes_from_the_release_or_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jar = Path("libs/kafka-streams-4.3.1.jar")
     fetched: list[str] = []
 
@@ -168,5 +168,5 @@ def test_the_library_lies_in_the_release_or_is_fetched(monkeypatch: pytest.Monke
     def nowhere(*_: Any) -> Any:
         raise NotPublished("it is not there")
 
-    with pytest.raises(BadInput, match=r"^Kafka Streams 4\.3\.1 cannot be had \(it is not there\): leave scen"):
+    with pytest.raises(BadInput, match=r"^Kafka Streams 4\.3\.1 cannot be downloaded \(it is not there\): leave"):
         made_with(monkeypatch, tmp_path, Release("4.3.1", "c", "s", ()), nowhere)

@@ -1,4 +1,4 @@
-"""Versions: which is chosen, what it consists of, what is said when it cannot be had."""
+"""Versions: which one is chosen, which jars it consists of, and the sentences that refuse one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MavenRepository]:
-    """A Central of our own, empty at first: no test may ask the real one."""
+    """A stand-in for Maven Central, empty at first: no test may ask the real one."""
     repository = MavenRepository(tmp_path / "central")
     monkeypatch.setattr(module, "CENTRAL", repository.url)
     for name in PROXIES:
@@ -47,13 +47,13 @@ def names(release: Release) -> set[str]:
 
 
 def kept(cache: Path) -> list[str]:
-    """Every file of the cache but its locks."""
+    """Every file of the cache except its locks."""
     return sorted(
         str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"
     )
 
 
-def test_a_version_becomes_jars_with_the_build_s_own_version_and_commit(repo: MavenRepository, cache: Path) -> None:
+def test_a_version_becomes_jars_with_the_version_and_commit_of_the_build(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     release = get("4.3.1", repo.url, cache)
     assert (release.version, release.commit, release.numbers, release.uses_log4j2) == ("4.3.1", COMMIT, (4, 3, 1), True)
@@ -62,19 +62,19 @@ def test_a_version_becomes_jars_with_the_build_s_own_version_and_commit(repo: Ma
     assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from the Maven repository {repo.url}"
 
 
-def test_the_newest_complete_release_says_what_it_passed_over_and_why(repo: MavenRepository, cache: Path) -> None:
+def test_the_newest_complete_release_names_the_newer_ones_it_skipped(repo: MavenRepository, cache: Path) -> None:
     for version in ("4.3.0", "4.9.0", "4.10.0"):
         repo.kafka(version)
     repo.kafka("4.11.0", tools=False)
     release = get(None, repo.url, cache)
-    assert release.version == "4.10.0"  # by number, not by letter
+    assert release.version == "4.10.0"  # compared as numbers, not as text
     assert release.notes == (
         "newest complete release",
-        f"4.11.0 passed over (kafka-tools-4.11.0.pom is not in {repo.url})",
+        f"4.11.0 skipped (kafka-tools-4.11.0.pom is not in {repo.url})",
     )
 
 
-def test_a_missing_jar_of_a_dependency_is_incomplete_too(repo: MavenRepository, cache: Path) -> None:
+def test_a_release_with_a_missing_dependency_is_skipped(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.0")
     repo.kafka("4.3.1")
     lacking = repo.root / repo.file(f"{KAFKA}:kafka-server-common:4.3.1", "jar")
@@ -83,35 +83,35 @@ def test_a_missing_jar_of_a_dependency_is_incomplete_too(repo: MavenRepository, 
     assert get(None, repo.url, cache).version == "4.3.0"
 
 
-def test_candidates_by_another_name_are_never_the_newest(repo: MavenRepository, cache: Path) -> None:
+def test_release_candidates_are_never_the_newest_release(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     repo.kafka("4.4.0-rc1")
     assert get(None, repo.url, cache).version == "4.3.1"
     assert get("4.4.0-rc1", repo.url, cache).version == "4.4.0-rc1"
 
 
-def test_a_half_published_version_is_one_sentence(repo: MavenRepository, cache: Path) -> None:
+def test_a_half_published_version_is_refused_in_one_sentence(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.4.0", tools=False)
     with pytest.raises(BadInput, match=r"^Kafka 4\.4\.0 is published only in part: kafka-tools-4\.4\.0\.pom is not in"):
         get("4.4.0", repo.url, cache)
     assert kept(cache) == []
 
 
-def test_an_unknown_version_is_one_sentence(repo: MavenRepository, cache: Path) -> None:
+def test_an_unknown_version_is_refused_in_one_sentence(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     with pytest.raises(BadInput, match=r"has no Kafka 9\.9\.9: `durability list releases` shows what there is"):
         get("9.9.9", repo.url, cache)
 
 
-def test_no_complete_release_at_all(repo: MavenRepository, cache: Path) -> None:
+def test_a_repository_without_a_complete_release_is_refused(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.4.0", tools=False)
-    with pytest.raises(BadInput, match=r"holds no complete Kafka release: 4\.4\.0 passed over"):
+    with pytest.raises(BadInput, match=r"holds no complete Kafka release: 4\.4\.0 skipped"):
         get(None, repo.url, cache)
     with pytest.raises(BadInput, match=r"lists no final version of org\.apache\.kafka:kafka_2\.13: name the version"):
         get(None, MavenRepository(repo.root / "empty").url, cache)
 
 
-def test_damage_in_the_repository_is_found_and_leaves_nothing(repo: MavenRepository, cache: Path) -> None:
+def test_a_damaged_jar_in_the_repository_is_refused_and_not_stored(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     (repo.root / repo.file(f"{KAFKA}:kafka_2.13:4.3.1", "jar")).write_bytes(b"other content")
     with pytest.raises(BadInput, match=r"kafka_2\.13-4\.3\.1\.jar is damaged: its checksum is sha1-\w+, published is"):
@@ -119,7 +119,7 @@ def test_damage_in_the_repository_is_found_and_leaves_nothing(repo: MavenReposit
     assert not [name for name in kept(cache) if "kafka_2.13" in name or name.startswith(("releases/", "tmp/"))]
 
 
-def test_a_broken_transfer_is_repeated(repo: MavenRepository, cache: Path) -> None:
+def test_a_damaged_transfer_is_repeated(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     with served(repo.root) as server:
         server.spoil_once = {"kafka_2.13-4.3.1.jar", "kafka-tools-4.3.1.pom"}
@@ -128,7 +128,7 @@ def test_a_broken_transfer_is_repeated(repo: MavenRepository, cache: Path) -> No
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "removed"])
-def test_a_damaged_cache_is_mended(repo: MavenRepository, cache: Path, damage: str) -> None:
+def test_a_damaged_jar_in_the_cache_is_downloaded_again(repo: MavenRepository, cache: Path, damage: str) -> None:
     repo.kafka("4.3.1")
     victim = next(path for path in get("4.3.1", repo.url, cache).classpath if path.name.startswith("kafka_2.13"))
     whole = victim.read_bytes()
@@ -141,7 +141,7 @@ def test_a_damaged_cache_is_mended(repo: MavenRepository, cache: Path, damage: s
     assert victim.read_bytes() == whole
 
 
-def test_a_damaged_record_is_made_anew(repo: MavenRepository, cache: Path) -> None:
+def test_a_damaged_record_is_made_again(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     expected = get("4.3.1", repo.url, cache)
     (record,) = (cache / "releases").iterdir()
@@ -156,7 +156,7 @@ def test_a_damaged_record_is_made_anew(repo: MavenRepository, cache: Path) -> No
     assert record.is_file()
 
 
-def test_a_warm_start_asks_nobody(repo: MavenRepository, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_start_needs_no_network(repo: MavenRepository, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.kafka("4.3.1")
     with served(repo.root) as server:
         monkeypatch.setattr(module, "CENTRAL", server.url)
@@ -164,11 +164,11 @@ def test_a_warm_start_asks_nobody(repo: MavenRepository, cache: Path, monkeypatc
         asked = len(server.requests)
         assert get("4.3.1", None, cache) == first
         assert len(server.requests) == asked
-    assert get("4.3.1", None, cache) == first  # the server is gone
+    assert get("4.3.1", None, cache) == first  # the server has ended
     assert "from Maven Central" in first.line()
 
 
-def test_without_a_network_the_newest_in_the_cache_serves_and_says_so(
+def test_without_a_network_the_newest_cached_release_is_used_and_a_note_says_so(
     repo: MavenRepository, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.kafka("4.3.1")
@@ -189,7 +189,7 @@ def test_without_a_network_the_newest_in_the_cache_serves_and_says_so(
     assert "cannot be reached" in reason
 
 
-def test_without_a_network_and_a_cache_there_is_one_sentence(cache: Path) -> None:
+def test_without_a_network_and_a_cache_the_refusal_is_one_sentence(cache: Path) -> None:
     for spec in (None, "4.3.1"):
         with pytest.raises(
             BadInput, match=r"^http://127\.0\.0\.1:9 cannot be reached \(.*refused\): check the network"
@@ -198,7 +198,7 @@ def test_without_a_network_and_a_cache_there_is_one_sentence(cache: Path) -> Non
     assert kept(cache) == []
 
 
-def test_a_server_that_refuses_is_not_taken_for_a_missing_file(repo: MavenRepository, cache: Path) -> None:
+def test_an_http_error_does_not_count_as_a_missing_file(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     with served(repo.root) as server:
         server.status = 403
@@ -206,22 +206,26 @@ def test_a_server_that_refuses_is_not_taken_for_a_missing_file(repo: MavenReposi
             get("4.3.1", server.url, cache)
 
 
-def test_a_candidate_staged_anew_at_the_same_url_is_noticed(repo: MavenRepository, cache: Path) -> None:
+def test_a_candidate_staged_again_at_the_same_url_is_downloaded_again(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1", commit="aaaaaaaaaaaaaaaa")
     assert get("4.3.1", repo.url, cache).commit == "aaaaaaaaaaaaaaaa"
     repo.kafka("4.3.1", commit="bbbbbbbbbbbbbbbb")
     assert get("4.3.1", repo.url, cache).commit == "bbbbbbbbbbbbbbbb"
 
 
-def test_a_staged_candidate_out_of_reach_comes_from_the_cache_with_a_note(repo: MavenRepository, cache: Path) -> None:
+def test_an_unreachable_candidate_comes_from_the_cache_with_a_note(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     with served(repo.root) as server:
         url = server.url
         get("4.3.1", url, cache)
-    assert get("4.3.1", url, cache).notes[0].startswith("taken from the cache unseen: http://127.0.0.1")
+    assert (
+        get("4.3.1", url, cache)
+        .notes[0]
+        .startswith("taken from the cache without asking whether it has changed: http://127.0.0.1")
+    )
 
 
-def test_a_staged_candidate_takes_the_rest_from_central(
+def test_a_staged_candidate_takes_third_party_jars_from_central(
     repo: MavenRepository, cache: Path, central: MavenRepository
 ) -> None:
     repo.kafka("4.3.1", commit="cccccccccccccccc")
@@ -233,7 +237,7 @@ def test_a_staged_candidate_takes_the_rest_from_central(
     assert "log4j-core-2.25.4.jar" in names(release)
 
 
-def test_half_a_candidate_is_never_filled_up_with_another_build(
+def test_an_incomplete_candidate_is_never_completed_with_another_build(
     repo: MavenRepository, cache: Path, central: MavenRepository
 ) -> None:
     central.kafka("4.3.1")
@@ -242,7 +246,7 @@ def test_half_a_candidate_is_never_filled_up_with_another_build(
         get("4.3.1", repo.url, cache)
 
 
-def test_gradle_s_local_repository_has_no_checksums(tmp_path: Path, cache: Path) -> None:
+def test_gradles_local_repository_needs_no_checksums(tmp_path: Path, cache: Path) -> None:
     local = MavenRepository(tmp_path / "m2", checksums=False)
     local.kafka("4.4.0-SNAPSHOT", commit="dddddddddddddddd")
     assert get("4.4.0-SNAPSHOT", local.url, cache).commit == "dddddddddddddddd"
@@ -250,10 +254,10 @@ def test_gradle_s_local_repository_has_no_checksums(tmp_path: Path, cache: Path)
     assert get("4.4.0-SNAPSHOT", local.url, cache).commit == "eeeeeeeeeeeeeeee"
 
 
-def test_over_a_network_a_file_without_checksum_is_refused(tmp_path: Path, cache: Path) -> None:
+def test_a_file_without_checksum_from_a_network_is_refused(tmp_path: Path, cache: Path) -> None:
     local = MavenRepository(tmp_path / "m2", checksums=False)
     local.kafka("4.3.1")
-    with served(local.root) as server, pytest.raises(BadInput, match="has no checksum beside it"):
+    with served(local.root) as server, pytest.raises(BadInput, match="has no checksum in http"):
         get("4.3.1", server.url, cache)
 
 
@@ -265,13 +269,13 @@ def test_a_password_in_the_url_is_neither_shown_nor_stored(repo: MavenRepository
     assert not [path for path in cache.rglob("*.json") if "secret" in path.read_text()]
 
 
-def test_jars_of_another_version_than_asked_for_are_pointed_out(repo: MavenRepository, cache: Path) -> None:
+def test_jars_of_another_version_than_requested_are_noted(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     repo.artifact(f"{KAFKA}:kafka-clients:4.3.1", content=clients_jar("4.2.0"))
     assert get("4.3.1", repo.url, cache).notes == ("its jars say version 4.2.0, not 4.3.1",)
 
 
-def test_what_is_published_and_what_is_cached(repo: MavenRepository, cache: Path) -> None:
+def test_known_versions_tell_published_from_cached_ones(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     repo.kafka("4.2.0")
     get("4.2.0", repo.url, cache)
@@ -299,19 +303,19 @@ def test_what_is_published_and_what_is_cached(repo: MavenRepository, cache: Path
         ("file:///no/such/folder", "is not a directory on this machine"),
     ],
 )
-def test_a_repository_that_is_none(url: str, sentence: str, cache: Path) -> None:
+def test_an_invalid_repository_url_is_refused(url: str, sentence: str, cache: Path) -> None:
     with pytest.raises(BadInput, match=sentence):
         get("4.3.1", url, cache)
     with pytest.raises(BadInput, match=sentence):
         known_versions(url, cache)
 
 
-def test_a_path_for_a_repository_is_told_its_url(repo: MavenRepository, cache: Path) -> None:
+def test_a_path_in_place_of_a_repository_url_is_answered_with_its_url(repo: MavenRepository, cache: Path) -> None:
     with pytest.raises(BadInput, match=f"is not the URL of a Maven repository: give {repo.url}"):
         get("4.3.1", str(repo.root), cache)
 
 
-def test_a_web_page_is_no_repository(tmp_path: Path, cache: Path) -> None:
+def test_a_web_page_is_refused_as_a_repository(tmp_path: Path, cache: Path) -> None:
     page = MavenRepository(tmp_path / "page")
     page.kafka("4.3.1")
     for path in page.root.rglob("*.sha1"):
@@ -320,7 +324,7 @@ def test_a_web_page_is_no_repository(tmp_path: Path, cache: Path) -> None:
         get("4.3.1", page.url, cache)
 
 
-def test_a_pom_that_is_none(repo: MavenRepository, cache: Path) -> None:
+def test_a_pom_that_is_not_xml_is_refused(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     repo.write(repo.file(f"{KAFKA}:kafka-tools:4.3.1", "pom"), b"<project>")
     with pytest.raises(BadInput, match=r"the POM of org\.apache\.kafka:kafka-tools:4\.3\.1 is not XML"):
@@ -348,7 +352,7 @@ def test_two_harnesses_at_once_download_once(repo: MavenRepository, cache: Path)
     assert len(jars) == len(set(jars)) == 7
 
 
-def test_the_record_names_where_every_jar_came_from(repo: MavenRepository, cache: Path) -> None:
+def test_the_record_names_the_url_of_every_jar(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("4.3.1")
     release = get("4.3.1", repo.url, cache)
     (record,) = (json.loads(path.read_text()) for path in (cache / "releases").iterdir())
@@ -356,7 +360,7 @@ def test_the_record_names_where_every_jar_came_from(repo: MavenRepository, cache
     assert all(jar["url"].startswith(repo.url) and jar["digest"].startswith("sha1-") for jar in record["jars"])
 
 
-def test_reload4j_needs_no_other_binding(repo: MavenRepository, cache: Path) -> None:
+def test_a_release_with_reload4j_gets_no_other_binding(repo: MavenRepository, cache: Path) -> None:
     repo.kafka("3.9.1")
     repo.artifact("org.slf4j:slf4j-reload4j:1.7.36", needs("org.slf4j:slf4j-api:1.7.36"))
     repo.artifact(

@@ -1,4 +1,4 @@
-"""Builds on this machine: folders, tarballs, and every kind of near miss in one sentence."""
+"""Builds on this machine: folders, tarballs, and the sentences that refuse anything similar."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folder(at: Path, files: dict[str, bytes]) -> Path:
     return at
 
 
-def test_a_folder_with_libs(tmp_path: Path, cache: Path) -> None:
+def test_a_folder_with_libs_is_a_release(tmp_path: Path, cache: Path) -> None:
     skipped = {"kafka_2.13-4.3.1-test.jar": jar({}), "kafka-clients-4.3.1-sources.jar": jar({}), "notes.txt": b""}
     build = folder(tmp_path / "build", libs() | skipped)
     release = get(build, cache)
@@ -61,7 +61,7 @@ def test_a_folder_with_libs(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("below", ["", "core/build/distributions"])
-def test_a_tarball_by_itself_or_alone_in_a_folder(tmp_path: Path, cache: Path, below: str) -> None:
+def test_a_tarball_or_a_folder_with_one_is_a_release(tmp_path: Path, cache: Path, below: str) -> None:
     place = tmp_path / "kafka" / below
     place.mkdir(parents=True)
     tarball = place / "kafka_2.13-4.3.1.tgz"
@@ -87,7 +87,7 @@ def test_a_tarball_is_unpacked_once_and_again_when_the_cache_is_damaged(tmp_path
     assert first.classpath[0].read_bytes() == libs()[first.classpath[0].name]
 
 
-def test_another_tarball_of_the_same_name_is_another_release(tmp_path: Path, cache: Path) -> None:
+def test_a_changed_tarball_of_the_same_name_is_another_release(tmp_path: Path, cache: Path) -> None:
     tarball = tmp_path / "kafka_2.13-4.3.1.tgz"
     tarball.write_bytes(distribution())
     get(tarball, cache)
@@ -96,7 +96,7 @@ def test_another_tarball_of_the_same_name_is_another_release(tmp_path: Path, cac
     assert get(tarball, cache).commit == "fedcba9876543210"
 
 
-def test_nothing_leaves_a_tarball_but_jars_under_their_own_names(tmp_path: Path, cache: Path) -> None:
+def test_only_jars_are_extracted_from_a_tarball(tmp_path: Path, cache: Path) -> None:
     link = tarfile.TarInfo("kafka/libs/evil.jar")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     files = {f"../../{tmp_path}/libs/{name}": content for name, content in libs().items()}
@@ -127,7 +127,7 @@ def _flip(content: bytes) -> bytes:
     ],
     ids=["half", "short", "checksum", "flipped", "text", "empty"],
 )
-def test_a_damaged_tarball_is_one_sentence_and_leaves_nothing(
+def test_a_damaged_tarball_is_refused_in_one_sentence_and_not_stored(
     tmp_path: Path, cache: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     tarball = tmp_path / "kafka_2.13-4.3.1.tgz"
@@ -137,7 +137,7 @@ def test_a_damaged_tarball_is_one_sentence_and_leaves_nothing(
     assert stored(cache) == []
 
 
-def test_a_source_release_is_told_from_a_build(tmp_path: Path, cache: Path) -> None:
+def test_a_source_release_is_refused(tmp_path: Path, cache: Path) -> None:
     tarball = tmp_path / "kafka-4.3.1-src.tgz"
     tarball.write_bytes(tgz({"kafka-4.3.1-src/build.gradle": b"plugins {}"}))
     with pytest.raises(BadInput, match=r"holds no jars: is it a source release\? \./gradlew releaseTarGz makes one"):
@@ -146,19 +146,19 @@ def test_a_source_release_is_told_from_a_build(tmp_path: Path, cache: Path) -> N
 
 
 @pytest.mark.parametrize("missing", ["kafka_2.13", "kafka-clients", "kafka-server-common", "kafka-tools"])
-def test_a_folder_that_lacks_a_part(tmp_path: Path, cache: Path, missing: str) -> None:
+def test_a_folder_that_lacks_a_jar_is_refused(tmp_path: Path, cache: Path, missing: str) -> None:
     build = folder(tmp_path / "build", {name: it for name, it in libs().items() if not name.startswith(missing)})
     with pytest.raises(BadInput, match=r"libs holds no kafka[\w-]* jar \(kafka.*\*\.jar\): the build is incomplete"):
         get(build, cache)
 
 
-def test_two_builds_in_one_folder(tmp_path: Path, cache: Path) -> None:
+def test_two_builds_in_one_folder_are_refused(tmp_path: Path, cache: Path) -> None:
     build = folder(tmp_path / "build", libs("4.3.1") | libs("4.3.0"))
-    with pytest.raises(BadInput, match=r"kafka_2\.13-4\.3\.0\.jar and kafka_2\.13-4\.3\.1\.jar: which of them"):
+    with pytest.raises(BadInput, match=r"kafka_2\.13-4\.3\.0\.jar and kafka_2\.13-4\.3\.1\.jar: remove those"):
         get(build, cache)
 
 
-def test_folders_without_a_build(tmp_path: Path, cache: Path) -> None:
+def test_folders_without_a_build_are_refused(tmp_path: Path, cache: Path) -> None:
     empty = folder(tmp_path / "empty", {})
     with pytest.raises(BadInput, match=r"empty/libs holds no jars"):
         get(empty, cache)
@@ -175,14 +175,14 @@ def test_folders_without_a_build(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", ["kafka_2.13-4.3.1/libs", "core/build/distributions"])
-def test_one_folder_too_high_is_pointed_out(tmp_path: Path, cache: Path, inner: str) -> None:
+def test_a_parent_of_the_build_is_answered_with_the_right_path(tmp_path: Path, cache: Path, inner: str) -> None:
     (tmp_path / "here" / inner).mkdir(parents=True)
     meant = (tmp_path / "here" / inner.removesuffix("/libs")).as_posix()
     with pytest.raises(BadInput, match=rf"did you mean {meant}\?"):
         get(tmp_path / "here", cache)
 
 
-def test_damaged_jars_in_a_folder(tmp_path: Path, cache: Path) -> None:
+def test_damaged_jars_in_a_folder_are_refused(tmp_path: Path, cache: Path) -> None:
     build = folder(tmp_path / "build", libs() | {"slf4j-api-1.7.36.jar": b"cut off"})
     with pytest.raises(BadInput, match=r"slf4j-api-1\.7\.36\.jar is not a jar, or is damaged"):
         get(build, cache)
@@ -192,12 +192,12 @@ def test_damaged_jars_in_a_folder(tmp_path: Path, cache: Path) -> None:
     ("content", "sentence"),
     [
         (jar({"id": "no properties"}), r"kafka/kafka-version\.properties cannot be read from it"),
-        (jar({"kafka/kafka-version.properties": b"version=4.3.1\xff"}), "is damaged or no build of Kafka"),
+        (jar({"kafka/kafka-version.properties": b"version=4.3.1\xff"}), "is damaged or is not a build of Kafka"),
         (clients_jar("4.3.1/../../elsewhere"), "does not say which version it is"),
         (clients_jar("unknown"), r"does not say which version it is .*version='unknown'"),
     ],
 )
-def test_a_build_that_does_not_say_what_it_is(tmp_path: Path, cache: Path, content: bytes, sentence: str) -> None:
+def test_a_build_without_a_version_is_refused(tmp_path: Path, cache: Path, content: bytes, sentence: str) -> None:
     build = folder(tmp_path / "build", libs() | {"kafka-clients-4.3.1.jar": content})
     with pytest.raises(BadInput, match=sentence):
         get(build, cache)
@@ -220,7 +220,7 @@ def test_a_release_without_kraft_is_refused_in_every_form(tmp_path: Path, cache:
 @pytest.mark.parametrize(
     "where", ["pipe", "folder/kafka_2.13-4.3.1.tgz", "build/libs/slf4j-api-1.7.36.jar", "/dev/zero"]
 )
-def test_what_never_ends_is_not_read(tmp_path: Path, cache: Path, where: str) -> None:
+def test_pipes_and_devices_are_refused_and_not_read(tmp_path: Path, cache: Path, where: str) -> None:
     folder(tmp_path / "build", {name: it for name, it in libs().items() if "slf4j-api" not in name})
     (tmp_path / "folder").mkdir()
     path = tmp_path / where
@@ -232,10 +232,10 @@ def test_what_never_ends_is_not_read(tmp_path: Path, cache: Path, where: str) ->
 
 
 @pytest.mark.parametrize("refused", ["libs", "libs/kafka-clients-4.3.1.jar"])
-def test_what_may_not_be_read_is_no_damage(
+def test_an_unreadable_file_is_not_called_damaged(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    """By a stand-in: who runs the tests may be allowed everything."""
+    """The error is simulated, because the user of the tests may be allowed to read everything."""
     build = folder(tmp_path / "build", libs())
     iterdir, opened = Path.iterdir, Path.open
 
@@ -245,11 +245,11 @@ def test_what_may_not_be_read_is_no_damage(
 
     monkeypatch.setattr(Path, "iterdir", lambda path: checked(path) or iterdir(path))
     monkeypatch.setattr(Path, "open", lambda path, *how, **more: checked(path) or opened(path, *how, **more))
-    with pytest.raises(BadInput, match=rf"{refused} cannot be read \(Permission denied\): see to your rights"):
+    with pytest.raises(BadInput, match=rf"{refused} cannot be read \(Permission denied\): make it readable"):
         get(build, cache)
 
 
-def test_a_folder_inside_a_build_is_told_the_one_around_it(tmp_path: Path, cache: Path) -> None:
+def test_a_folder_inside_a_build_is_answered_with_the_right_path(tmp_path: Path, cache: Path) -> None:
     build = folder(tmp_path / "build", libs())
     with pytest.raises(BadInput, match=rf"did you mean {build}\?"):
         get(build / "libs", cache)
@@ -258,15 +258,17 @@ def test_a_folder_inside_a_build_is_told_the_one_around_it(tmp_path: Path, cache
         get(tmp_path / "source/core", cache)
 
 
-def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: MavenRepository) -> None:
+def test_a_folder_without_a_logging_binding_gets_one(tmp_path: Path, cache: Path, central: MavenRepository) -> None:
     jars = {name: content for name, content in libs().items() if "reload4j" not in name}
     build = folder(tmp_path / "build", jars | {"log4j-core-2.25.4.jar": jar({})})
-    with pytest.raises(BadInput, match=r"no SLF4J binding.*log4j-slf4j-impl-2\.25\.4\.jar cannot be had: .* is not in"):
+    with pytest.raises(
+        BadInput, match=r"no SLF4J binding.*log4j-slf4j-impl-2\.25\.4\.jar cannot be downloaded: .*not in"
+    ):
         get(build, cache)
     central.third_party()
     release = get(build, cache)
     assert release.classpath[-1].name == "log4j-slf4j-impl-2.25.4.jar"
-    assert "log4j-slf4j-impl 2.25.4 added" in release.line()
+    assert "log4j-slf4j-impl 2.25.4 was added" in release.line()
     shutil.rmtree(central.root / "org")
     assert get(build, cache) == release  # no network the second time
 
@@ -288,13 +290,13 @@ def test_a_folder_without_logging_gets_it(tmp_path: Path, cache: Path, central: 
         ("null\0character", r"there is no Kafka release"),
     ],
 )
-def test_garbage_is_one_sentence(spec: str, sentence: str, cache: Path) -> None:
+def test_an_unknown_release_is_refused_in_one_sentence(spec: str, sentence: str, cache: Path) -> None:
     with pytest.raises(BadInput, match=sentence):
         get(spec, cache)
     assert stored(cache) == []
 
 
-def test_a_repository_beside_a_folder_is_a_mistake(tmp_path: Path, cache: Path) -> None:
+def test_a_repository_together_with_a_folder_is_refused(tmp_path: Path, cache: Path) -> None:
     build = folder(tmp_path / "build", libs())
-    with pytest.raises(BadInput, match=r"a Maven repository goes with a version, and .*build is a directory"):
+    with pytest.raises(BadInput, match=r"build is a directory, and --maven-repo is for versions only"):
         resolve(str(build), maven_repo="https://example.org", cache=cache, progress=lambda _: None)

@@ -1,4 +1,4 @@
-"""What is on a classpath: Maven's rules as far as Kafka's dependencies need them."""
+"""The jars of a classpath: Maven's rules as far as Kafka's dependencies need them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def repo(tmp_path: Path) -> MavenRepository:
 
 
 def classpath(repo: MavenRepository, *of_core: str, body: str = "") -> list[str]:
-    """artifact:version of all that a Kafka whose core needs `of_core` runs with, the two roots left out."""
+    """artifact:version of the jars of a Kafka whose core depends on `of_core`, without the two roots."""
     repo.artifact(f"{KAFKA}:kafka_2.13:1.0.0", *of_core, body=body)
     repo.artifact(f"{KAFKA}:kafka-tools:1.0.0")
     with Repository(repo.url) as repository:
@@ -28,7 +28,7 @@ def classpath(repo: MavenRepository, *of_core: str, body: str = "") -> list[str]
     return [f"{one.artifact}:{one.version}" for one in chosen if one.artifact not in ROOTS]
 
 
-def test_only_what_runs(repo: MavenRepository) -> None:
+def test_only_runtime_dependencies_are_on_the_classpath(repo: MavenRepository) -> None:
     for name in ("plain", "compiled", "run"):
         repo.artifact(f"g:{name}:1")
     assert classpath(
@@ -73,7 +73,7 @@ def test_parents_properties_and_management(repo: MavenRepository) -> None:
     managed = f"<dependencyManagement><dependencies>{leaf}</dependencies></dependencyManagement>"
     repo.pom("g:parent:7", f"<properties><leaf>1</leaf><deeper>${{project.version}}</deeper></properties>{managed}")
     parent = "<parent><groupId>g</groupId><artifactId>parent</artifactId><version>7</version></parent>"
-    body = f"{parent}<properties><leaf>2</leaf></properties>"  # the child's word reaches into the parent's text
+    body = f"{parent}<properties><leaf>2</leaf></properties>"  # replaces a placeholder of the parent
     repo.artifact(
         "g:child:3",
         needs("g:leaf"),
@@ -97,7 +97,7 @@ def test_a_bom_gives_versions_and_scopes_and_own_management_comes_first(repo: Ma
     assert classpath(repo, needs("g:lib:1")) == ["lib:1", "a:1", "b:2"]
 
 
-def test_a_relocated_artifact_is_replaced_by_its_new_self(repo: MavenRepository) -> None:
+def test_a_relocated_artifact_is_replaced_by_its_new_coordinates(repo: MavenRepository) -> None:
     """As slf4j-log4j12 1.7.36 of Kafka 3.8 by slf4j-reload4j."""
     moved = "<distributionManagement><relocation><artifactId>new</artifactId></relocation></distributionManagement>"
     repo.pom("g:old:1", moved)  # no jar
@@ -109,15 +109,15 @@ def test_a_relocated_artifact_is_replaced_by_its_new_self(repo: MavenRepository)
 @pytest.mark.parametrize(
     ("version", "said"), [("[1.0,2.0)", r"'\[1\.0,2\.0\)'"), ("${nowhere}", "nowhere"), ("", "''")]
 )
-def test_a_version_that_is_none_is_one_sentence(repo: MavenRepository, version: str, said: str) -> None:
-    with pytest.raises(BadInput, match=f"^g:odd is asked for in version .*{said}.*, which is not a plain one$"):
+def test_a_version_that_is_not_a_single_one_is_refused(repo: MavenRepository, version: str, said: str) -> None:
+    with pytest.raises(BadInput, match=f"^a POM asks for g:odd in version .*{said}.*, which is not a single version: "):
         classpath(repo, needs(f"g:odd:{version}" if version else "g:odd"))
 
 
-def test_a_pom_that_is_its_own_parent_ends(repo: MavenRepository) -> None:
+def test_a_pom_that_is_its_own_parent_is_refused(repo: MavenRepository) -> None:
     parent = "<parent><groupId>g</groupId><artifactId>loop</artifactId><version>1</version></parent>"
     repo.artifact("g:loop:1", body=parent)
-    with pytest.raises(BadInput, match="is it its own ancestor"):
+    with pytest.raises(BadInput, match="seems to be its own ancestor"):
         classpath(repo, needs("g:loop:1"))
 
 

@@ -1,4 +1,4 @@
-"""How files travel: through a company's own CA, through a proxy, with a password, in spite of a broken server."""
+"""Downloads: with a company's own authority, through a proxy, with a password, and from a failing server."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Says back who asked; the first request of every path but "/fine" meets a server in trouble."""
+    """Answers with the Authorization header. The first request of every path but "/fine" gets HTTP 503."""
 
-    troubled: set[str] = set()  # noqa: RUF012 - one server a test, emptied by the fixture
+    troubled: set[str] = set()  # noqa: RUF012 - one server at a time, emptied by the fixture
 
     def do_GET(self) -> None:
         if self.path not in ("/fine", *self.troubled):
@@ -64,7 +64,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A CA of its own for 127.0.0.1, as (certificate, certificate with key)."""
+    """A self-signed authority for 127.0.0.1, as (certificate, certificate with key)."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A company's own CA")])
     now = datetime.datetime.now(datetime.UTC)
@@ -89,7 +89,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return folder / "ca.pem", folder / "both.pem"
 
 
-def test_a_company_s_own_ca_is_trusted_when_the_system_does(
+def test_a_companys_own_authority_is_trusted_when_the_system_trusts_it(
     tmp_path: Path, server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ca, both = _certificate(tmp_path)
@@ -104,20 +104,18 @@ def test_a_company_s_own_ca_is_trusted_when_the_system_does(
         assert trusted.fetch("fine") == b"None"
 
 
-def test_a_server_in_trouble_is_asked_again(server: ThreadingHTTPServer) -> None:
+def test_a_request_is_repeated_after_http_503(server: ThreadingHTTPServer) -> None:
     with Repository(f"http://127.0.0.1:{server.server_port}") as repository:
         assert repository.fetch("trouble") == b"None"
 
 
-def test_a_password_goes_to_the_server_and_nowhere_else(server: ThreadingHTTPServer) -> None:
+def test_a_password_is_sent_to_the_server_and_not_shown(server: ThreadingHTTPServer) -> None:
     with Repository(f"http://me:p%40ss@127.0.0.1:{server.server_port}/") as repository:
         assert repository.fetch("fine") == b"Basic bWU6cEBzcw=="  # me:p@ss
         assert repository.url == f"http://127.0.0.1:{server.server_port}"
 
 
-def test_proxies_of_the_environment_serve_all_but_the_exceptions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_and_exceptions_of_the_environment_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     MavenRepository(tmp_path / "behind").write("file", b"content")
     with served(tmp_path / "behind") as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
@@ -134,16 +132,14 @@ def test_proxies_of_the_environment_serve_all_but_the_exceptions(
     "proxy", ["junk", "http://me:secret@h:notaport", "socks5://127.0.0.1:1080", "http://[::1", "http://"]
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_is_none_is_named_by_its_variable(
-    scheme: str, proxy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_proxy_is_named_by_its_variable(scheme: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{scheme}_proxy", proxy)
     with pytest.raises(BadInput, match=f"^the environment's {scheme}_proxy is not the URL of an HTTP proxy") as refused:
         Repository(f"{scheme}://repository.invalid")
     assert "secret" not in str(refused.value)
 
 
-def test_what_cannot_be_reached_is_said_without_the_library_s_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_repository_is_reported_with_the_cause_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         Repository("http://127.0.0.1:9") as silent,
         pytest.raises(Unreachable, match=r"\(\[Errno 111\] [\w ]+\): check"),

@@ -1,4 +1,4 @@
-"""Settings as variables: each arrives as what it was, or has no variable."""
+"""Settings as variables: images read each one under its own name, or it has no variable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.kafka.settings.node_settings import Advertised, Node, node_properti
         ("rsm.config.kafka_id", "KAFKA_RSM_CONFIG_KAFKA__ID"),
     ],
 )
-def test_a_setting_and_its_variable(setting: str, variable: str) -> None:
+def test_a_setting_and_its_variable_map_to_each_other(setting: str, variable: str) -> None:
     assert variable_of(setting) == variable
     assert setting_of(variable) == setting
 
@@ -29,28 +29,28 @@ def test_a_setting_and_its_variable(setting: str, variable: str) -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        "rsm.Config",  # everything comes back small
-        "ssl.a.b.c",  # underscores around one letter: readers differ
+        "rsm.Config",  # is read in lower case
+        "ssl.a.b.c",  # underscores around one letter: images differ
         "a._b",
         "a__b",
         "a_-b",
-        "heap.opts",  # for the scripts
+        "heap.opts",  # a variable of the scripts
         "data.dirs",
     ],
 )
-def test_a_setting_that_would_arrive_as_another_has_no_variable(setting: str) -> None:
+def test_a_setting_that_would_be_read_as_another_has_no_variable(setting: str) -> None:
     assert variable_of(setting) is None
 
 
 @pytest.mark.parametrize("variable", ["PATH", "CLUSTER_ID", "KAFKA_HEAP_OPTS", "KAFKA_JMX_PORT", "KAFKA_SSL_A_B_C"])
-def test_a_variable_that_is_no_setting(variable: str) -> None:
+def test_variables_that_are_not_settings_are_ignored(variable: str) -> None:
     assert setting_of(variable) is None
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "3.9.1", "4.3.1"])
 @pytest.mark.parametrize("voters", ["static", "dynamic"])
 @pytest.mark.parametrize("advertised", [None, Advertised(("h", 1), ("h", 2), ("h", 3))])
-def test_every_setting_of_a_node_has_one(version: str, voters: str, advertised: Advertised | None) -> None:
+def test_every_setting_of_a_node_has_a_variable(version: str, voters: str, advertised: Advertised | None) -> None:
     node = Node(
         node=1,
         address="10.0.0.1",

@@ -1,4 +1,4 @@
-"""TLS of a run: certificates that fit where they are used, files for one owner, settings that say so, and its proof."""
+"""TLS of a run: valid certificates, files for their owner only, settings of nodes and clients, and the proof of use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stores(security: Security, tmp_path_factory: pytest.TempPathFactory) -> Stor
 
 @pytest.fixture
 def server(stores: Stores) -> Iterator[tuple[str, int]]:
-    """Speaks TLS with the stores of broker 1, to one who asks."""
+    """A TLS server with the stores of broker 1, for one connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(stores.key)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -74,13 +74,13 @@ def server(stores: Stores) -> Iterator[tuple[str, int]]:
         thread.join(5)
 
 
-def test_who_trusts_the_authority_is_served_under_the_name_that_it_asked_for(
+def test_a_client_that_trusts_the_authority_connects_under_each_name(
     security: Security, server: tuple[str, int]
 ) -> None:
     assert spoken(server, str(security.trusted))[0] == "TLSv1.3"
 
 
-def test_another_authority_is_believed_by_nobody(server: tuple[str, int], tmp_path: Path) -> None:
+def test_a_broker_of_another_authority_is_refused(server: tuple[str, int], tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     other.write_bytes(Authority().pem)
     tls, why = spoken(server, str(other))
@@ -89,20 +89,22 @@ def test_another_authority_is_believed_by_nobody(server: tuple[str, int], tmp_pa
 
 
 @pytest.mark.parametrize("name", ["kafka-1", "localhost", "127.16.1.1", "127.16.2.1", "127.0.0.1"])
-def test_a_broker_is_itself_by_every_way_to_it(security: Security, stores: Stores, name: str) -> None:
+def test_a_brokers_certificate_is_valid_at_each_of_its_addresses(security: Security, stores: Stores, name: str) -> None:
     assert greeted(security, stores, name) == ""
 
 
 @pytest.mark.parametrize("name", ["kafka-2", "127.16.2.2"])
-def test_and_nobody_else(security: Security, stores: Stores, name: str) -> None:
+def test_a_brokers_certificate_is_invalid_at_other_addresses(security: Security, stores: Stores, name: str) -> None:
     assert "mismatch" in greeted(security, stores, name) or "not valid for" in greeted(security, stores, name)
 
 
 def greeted(security: Security, stores: Stores, name: str) -> str:
-    """Shakes hands in memory; what a client has against the server."""
+    """Does a TLS handshake in memory and returns the client's error, or an empty text."""
     serving, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(security.trusted))
     serving.load_cert_chain(stores.key)
-    asking.load_cert_chain(stores.key)  # the same certificate is good for a client: brokers ask each other
+    asking.load_cert_chain(
+        stores.key
+    )  # the same certificate serves as a client's, because brokers connect to each other
     serving.load_verify_locations(stores.trust)
     serving.verify_mode = ssl.CERT_REQUIRED
     there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -120,14 +122,14 @@ def greeted(security: Security, stores: Stores, name: str) -> str:
     return ""
 
 
-def test_on_containers_the_addresses_are_those_that_are_published(security: Security, tmp_path: Path) -> None:
+def test_for_containers_the_certificate_holds_the_published_addresses(security: Security, tmp_path: Path) -> None:
     plan = Subnets(3, (1,), (101,), published={22001: 40001, 23001: 40002})
     stores = security.stores(tmp_path, 1, plan)
     assert greeted(security, stores, "127.0.0.1") == greeted(security, stores, "198.18.3.11") == ""
-    assert security.stores(tmp_path, 1, plan) == stores  # once more they are not made anew
+    assert security.stores(tmp_path, 1, plan) == stores  # a second call makes no new ones
 
 
-def test_what_is_secret_is_its_owners_alone(security: Security, stores: Stores) -> None:
+def test_secret_files_are_readable_for_their_owner_only(security: Security, stores: Stores) -> None:
     files = [security.trusted, security.java, stores.key, stores.trust]
     assert [path.stat().st_mode & 0o777 for path in files] == [0o600] * 4
     assert {path.parent.stat().st_mode & 0o777 for path in files} == {0o700}
@@ -135,7 +137,7 @@ def test_what_is_secret_is_its_owners_alone(security: Security, stores: Stores) 
     assert security.password in security.java.read_text()
 
 
-def test_a_plain_cluster_has_nothing_of_it(tmp_path: Path) -> None:
+def test_a_cluster_without_tls_has_no_keys_and_settings(tmp_path: Path) -> None:
     assert Security.of(tmp_path, ClusterShape()) is None
     assert list(tmp_path.iterdir()) == []
     node = Node(node=101, address="a", advertised=None, controllers=(101,), brokers=1, data=Path("/d"))
@@ -149,7 +151,7 @@ def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) ->
     reported = node_properties(RELEASE, node)
     assert (
         reported["listener.security.protocol.map"]
-        == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,LONE:SASL_SSL,DIRECT:PLAINTEXT"
+        == "REPL:SSL,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL,ISOLATED:SASL_SSL,DIRECT:PLAINTEXT"
     )
     assert reported["listener.name.repl.ssl.client.auth"] == "required"
     assert [key for key in reported if "ssl" in key + reported[key].lower() and variable_of(key) is None] == []
@@ -170,7 +172,7 @@ def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) ->
         ),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(more: dict[str, Any], said: str) -> None:
+def test_settings_that_contradict_a_secure_cluster_are_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         scenario(**more)
     del more["shape"]["secure"]
@@ -178,13 +180,13 @@ def test_what_does_not_go_with_it_is_refused(more: dict[str, Any], said: str) ->
         scenario(**more)
 
 
-def test_a_release_without_users_is_refused() -> None:
+def test_a_release_without_scram_users_is_refused() -> None:
     with pytest.raises(BadInput, match=r"shape: secure: Kafka 3\.4\.0 keeps no users .* from 3\.5 on"):
         check_release(Release("3.4.0", "", "", ()), SECURE)
     check_release(Release("3.5.0", "", "", ()), SECURE)
 
 
-def test_bytes_are_counted_by_protocol() -> None:
+def test_connections_are_counted_by_protocol() -> None:
     brokers = {
         "sasl_ssl://127.0.0.1:1/1": (10, 20, "learned"),
         "sasl_ssl://127.0.0.1:2/2": (1, 2, "learned"),
@@ -238,11 +240,11 @@ def secured(**more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_proves_that_records_went_by_tls(reported: dict[str, Any] | None, said: list[str]) -> None:
+def test_the_proof_that_records_were_sent_by_tls(reported: dict[str, Any] | None, said: list[str]) -> None:
     assert unproven(reported, [1], ["p", "r"]) == said
 
 
-def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_does_not_answer_is_not_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_probe, "_ANSWER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         assert answer_to_plaintext(listening.getsockname())[0] == "unanswered"
@@ -251,8 +253,8 @@ def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 STATISTICS = '{"brokers": {"sasl_ssl://h:1/1": {"txbytes": 3, "rxbytes": 4, "source": "learned"}}, "topics": {}}'
 
 
-def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp_path: Path) -> None:
-    """A producer and a reader of one name are two clients."""
+def test_clients_with_one_name_report_their_connections_separately(tmp_path: Path) -> None:
+    """A producer and a reader with the same name are two clients."""
     access = Access({"security.protocol": "SASL_SSL"})
     targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
     bundle = BundleWriter(tmp_path)
@@ -267,7 +269,7 @@ def test_clients_pass_on_what_their_statistics_tell_under_names_of_their_own(tmp
         access=access,
         **tables,
     )
-    # Without TLS of its own: what it is told is handed on in any case.
+    # Its own setting is plaintext, and its statistics count all the same.
     producer = RecordingProducer(
         Producer(name="one", topics=("t",), config={"security.protocol": "plaintext"}), context
     )

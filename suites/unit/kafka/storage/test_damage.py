@@ -1,4 +1,4 @@
-"""What is changed on a stopped broker's disk, on segments of real batches; and that nothing is where nothing was."""
+"""Damage to a stopped broker's files, on segments of real batches. Without files there is nothing to damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE = b"v" * 200
 
 
 def segment(replica: Path, base: int, offsets: range, *, indexes: bool = True) -> Path:
-    """A segment with a batch of two records at every second of the offsets."""
+    """A segment with a batch of two records at every second offset."""
     replica.mkdir(exist_ok=True)
     log = replica / f"{base:020}.log"
     log.write_bytes(b"".join(batch_bytes(offset, [VALUE, VALUE]) for offset in offsets[::2]))
@@ -40,24 +40,24 @@ def batches(log: Path) -> list[Batch]:
 
 
 def wrong(replica: Path) -> list[str]:
-    """Segments with a batch whose checksum is wrong."""
+    """The base offsets of segments with a wrong checksum."""
     return [
         log.stem.lstrip("0") or "0" for log in sorted(replica.glob("*.log")) if not all(b.crc_ok for b in batches(log))
     ]
 
 
-def test_a_log_ends_behind_its_last_whole_batch(replica: Path, tmp_path: Path) -> None:
+def test_a_log_ends_after_its_last_complete_batch(replica: Path, tmp_path: Path) -> None:
     assert damage.log_end(replica) == 26
-    segment(replica, 26, range(0))  # rolled, and nothing in it yet
+    segment(replica, 26, range(0))  # rolled and still empty
     assert damage.log_end(replica) == 26
     segment(tmp_path / "e-0", 7, range(0))
     assert damage.log_end(tmp_path / "e-0") == 7
     assert damage.log_end(tmp_path / "absent") == 0
 
 
-def test_a_log_is_sound_up_to_its_first_wrong_batch_or_gap(replica: Path, tmp_path: Path) -> None:
+def test_a_log_is_sound_up_to_its_first_damaged_batch_or_gap(replica: Path, tmp_path: Path) -> None:
     assert damage.sound_end(replica) == 26
-    segment(replica, 10, range(10, 14))  # shorter than the next one says: the power took the rest
+    segment(replica, 10, range(10, 14))  # ends before the next segment begins: the rest was lost with the power
     assert damage.sound_end(replica) == 14
     with (replica / f"{0:020}.log").open("r+b") as log:
         log.truncate(log.seek(0, 2) - 1)
@@ -74,15 +74,17 @@ def test_a_log_is_sound_up_to_its_first_wrong_batch_or_gap(replica: Path, tmp_pa
     ("recovery_point", "oldest", "flipped"),
     [(0, False, "20"), (0, True, "0"), (14, True, "10"), (20, True, "20"), (26, True, "20")],
 )
-def test_a_flip_is_where_recovery_looks(replica: Path, recovery_point: int, oldest: bool, flipped: str) -> None:
+def test_a_flipped_bit_is_in_a_segment_that_recovery_reads(
+    replica: Path, recovery_point: int, oldest: bool, flipped: str
+) -> None:
     change = damage.flip(replica, Random(3), recovery_point=recovery_point, oldest=oldest)
     assert change is not None
     assert change.stands
     assert wrong(replica) == [flipped]
-    assert damage.log_end(replica) == 26  # the header is as it was
+    assert damage.log_end(replica) == 26  # the header is unchanged
 
 
-def test_a_flip_passes_markers_and_empty_segments_over(tmp_path: Path) -> None:
+def test_a_bit_is_never_flipped_in_markers_or_empty_segments(tmp_path: Path) -> None:
     replica = tmp_path / "t-0"
     log = segment(replica, 0, range(4))
     segment(replica, 4, range(0))
@@ -93,7 +95,7 @@ def test_a_flip_passes_markers_and_empty_segments_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail_bytes", [1, 100, 1_000_000])
-def test_a_tail_is_torn_within_a_batch(replica: Path, tail_bytes: int) -> None:
+def test_a_torn_log_ends_inside_a_batch(replica: Path, tail_bytes: int) -> None:
     assert damage.tear(replica, tail_bytes, without_indexes=False) is not None
     assert damage.log_end(replica) < 26
     log = replica / f"{20:020}.log"
@@ -104,14 +106,14 @@ def test_a_tail_is_torn_within_a_batch(replica: Path, tail_bytes: int) -> None:
     assert log.with_suffix(".index").exists()
 
 
-def test_a_tail_is_never_cut_off_between_two_batches(replica: Path) -> None:
+def test_a_log_is_never_cut_between_two_batches(replica: Path) -> None:
     log = replica / f"{20:020}.log"
     last = batches(log)[-1]
     assert damage.tear(replica, last.size_bytes, without_indexes=False) is not None
     assert log.stat().st_size == last.position + 1
 
 
-def test_after_a_clean_stop_indexes_and_later_snapshots_go_with_the_tail(replica: Path) -> None:
+def test_after_a_clean_stop_indexes_and_later_snapshots_are_deleted_with_the_tail(replica: Path) -> None:
     for offset in (20, 26):
         (replica / f"{offset:020}.snapshot").write_bytes(b"x" * 20)
     assert damage.tear(replica, 10, without_indexes=True) is not None
@@ -119,7 +121,7 @@ def test_after_a_clean_stop_indexes_and_later_snapshots_go_with_the_tail(replica
     assert {path.stem.lstrip("0") or "0" for path in replica.glob("*index")} == {"0", "10"}
 
 
-def test_an_index_that_is_written_anew_does_not_stand(replica: Path) -> None:
+def test_damage_to_an_index_ends_when_it_is_rebuilt(replica: Path) -> None:
     change = damage.garble(replica, damage.INDEX, Random(1), recovery_point=12, oldest=True)
     assert change is not None
     assert change.path.name == f"{10:020}.index"
@@ -129,7 +131,7 @@ def test_an_index_that_is_written_anew_does_not_stand(replica: Path) -> None:
     assert not change.stands
 
 
-def test_a_deleted_index_stands_until_there_is_one_again(replica: Path) -> None:
+def test_the_deletion_of_an_index_lasts_until_it_is_rebuilt(replica: Path) -> None:
     change = damage.remove_index(replica, oldest=False)
     assert change is not None
     assert change.path.name == f"{20:020}.index"
@@ -148,7 +150,7 @@ def test_checkpoints_are_emptied_and_never_garbled(replica: Path) -> None:
     assert epochs.read_bytes() == starts.read_bytes() == b""
 
 
-def test_the_newest_snapshot_is_spoilt(replica: Path) -> None:
+def test_the_newest_snapshot_is_damaged(replica: Path) -> None:
     for offset in (20, 26):
         (replica / f"{offset:020}.snapshot").write_bytes(b"\0\1" + b"c" * 20)
     change = damage.spoil_snapshot(replica)
@@ -167,7 +169,7 @@ def test_recovery_reads_the_snapshot_at_the_base_of_its_first_segment(
     assert (change and change.path.stem.lstrip("0")) == spoilt
 
 
-def test_where_nothing_was_nothing_is_damaged(tmp_path: Path) -> None:
+def test_without_files_nothing_is_damaged(tmp_path: Path) -> None:
     replica = tmp_path / "t-0"
     segment(replica, 0, range(0), indexes=False)
     (replica / "leader-epoch-checkpoint").write_text("0\n0\n")
@@ -181,7 +183,7 @@ def test_where_nothing_was_nothing_is_damaged(tmp_path: Path) -> None:
     assert damage.spoil_snapshot(replica) is None
 
 
-def test_one_bit_and_half_of_a_file_can_be_put_back(tmp_path: Path) -> None:
+def test_a_flipped_bit_and_a_cut_file_can_be_undone(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text("0\n1\n3 0\n")
     flipped = damage.flip_first(path)
@@ -194,7 +196,7 @@ def test_one_bit_and_half_of_a_file_can_be_put_back(tmp_path: Path) -> None:
     assert path.read_text() == "0\n1\n3 0\n"
 
 
-def test_an_index_is_never_cut_off_between_two_entries(replica: Path) -> None:
+def test_an_index_is_never_cut_between_two_entries(replica: Path) -> None:
     for suffix, entry_bytes in ((damage.INDEX, 8), (damage.TIME_INDEX, 12)):
         path = damage.beside(replica, suffix, recovery_point=0, oldest=False)
         assert path is not None
@@ -202,7 +204,7 @@ def test_an_index_is_never_cut_off_between_two_entries(replica: Path) -> None:
         assert path.stat().st_size % entry_bytes
 
 
-def test_a_node_becomes_another_one(tmp_path: Path) -> None:
+def test_the_node_id_can_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     path.write_text("directory.id=node.id=7\nnode.id=12\nversion=1\n")
     damage.foreign_node(path)

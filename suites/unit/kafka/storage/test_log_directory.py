@@ -1,4 +1,4 @@
-"""Checkpoints, topic ids and segments as Kafka 4.3.1 writes them, and what is made of damaged ones."""
+"""Checkpoints, topic ids and segments as Kafka 4.3.1 writes them, and the errors for damaged ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.kafka.storage.log_directory import (
 )
 
 
-def test_replicas_are_told_from_everything_else_in_a_log_directory(tmp_path: Path) -> None:
+def test_only_replicas_are_found_in_a_log_directory(tmp_path: Path) -> None:
     names = [
         "orders-0",
         "orders-12",
@@ -44,7 +44,7 @@ def test_replicas_are_told_from_everything_else_in_a_log_directory(tmp_path: Pat
     assert [(r.topic, r.partition) for r in partition_directories([tmp_path], {"my-orders"})] == [("my-orders", 1)]
 
 
-def test_segments_are_in_order_and_whole(tmp_path: Path) -> None:
+def test_segments_are_sorted_and_exclude_temporary_files(tmp_path: Path) -> None:
     for name in [
         "00000000000000001667.log",
         "00000000000000000000.log",
@@ -60,7 +60,7 @@ def test_segments_are_in_order_and_whole(tmp_path: Path) -> None:
     assert deleted_segments(tmp_path) == {100}
 
 
-def test_leader_epochs(tmp_path: Path) -> None:
+def test_leader_epochs_are_read(tmp_path: Path) -> None:
     assert leader_epochs(tmp_path) == []
     checkpoint = tmp_path / "leader-epoch-checkpoint"
     checkpoint.write_text("0\n2\n0 0\n3 1667\n")
@@ -68,13 +68,13 @@ def test_leader_epochs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1\n0\n", "0\n", "0\n2\n0 0\n", "0\n1\n0 0\n1 5\n", "0\n1\n0\n", "0\n1\nx y\n"])
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, text: str) -> None:
+def test_a_damaged_checkpoint_is_an_error_with_its_path(tmp_path: Path, text: str) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text(text)
     with pytest.raises(DamagedFile, match="leader-epoch-checkpoint"):
         leader_epochs(tmp_path)
 
 
-def test_offset_checkpoints(tmp_path: Path) -> None:
+def test_offset_checkpoints_are_read(tmp_path: Path) -> None:
     assert offset_checkpoint(tmp_path, log_directory.RECOVERY_POINTS) == {}
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n2\norders 0 1667\nmy-orders 12 4\n")
     assert offset_checkpoint(tmp_path, log_directory.RECOVERY_POINTS) == {("orders", 0): 1667, ("my-orders", 12): 4}
@@ -83,7 +83,7 @@ def test_offset_checkpoints(tmp_path: Path) -> None:
         offset_checkpoint(tmp_path, log_directory.LOG_STARTS)
 
 
-def test_topic_ids(tmp_path: Path) -> None:
+def test_topic_ids_are_read(tmp_path: Path) -> None:
     assert topic_id(tmp_path) is None
     metadata = tmp_path / "partition.metadata"
     metadata.write_text("version: 0\ntopic_id: 1sMGKL_jQ6yPWNg4RFZdww")

@@ -29,7 +29,7 @@ def batch_bytes(
     attributes: int = 0,
     key: bytes | None = None,
 ) -> bytes:
-    """A batch as a leader writes it: offset and epoch lie outside of the checksum, the rest is the producer's."""
+    """A batch as a leader writes it. Offset and epoch are outside the checksum; the rest is from the producer."""
     builder = DefaultRecordBatchBuilder(2, codec, transactional, *producer, 1 << 20)
     for delta, value in enumerate(values):
         assert builder.append(delta, FIRST_MS + delta, key, value, []) is not None
@@ -40,7 +40,7 @@ def batch_bytes(
 
 
 def rechecked(data: bytes | bytearray, attributes: int = 0) -> bytes:
-    """With further attributes, and the checksum that belongs to them."""
+    """The batch with further attributes and the matching checksum."""
     changed = bytearray(data)
     (before,) = struct.unpack_from(">h", changed, CHECKED_FROM)
     struct.pack_into(">h", changed, CHECKED_FROM, before | attributes)
@@ -49,7 +49,7 @@ def rechecked(data: bytes | bytearray, attributes: int = 0) -> bytes:
 
 
 def marker(base_offset: int, kind: int) -> bytes:
-    """A control batch: one record whose key is version and type."""
+    """A control batch with one record. Its key is a version and a type."""
     return batch_bytes(
         base_offset,
         [b"\0" * 6],
@@ -75,7 +75,7 @@ def walked(data: bytes, chunk_bytes: int = 1 << 20) -> tuple[list[Batch], Walk]:
     transactional=st.booleans(),
     chunk_bytes=st.integers(1, 400),
 )
-def test_headers_are_what_another_parser_reads(
+def test_headers_agree_with_another_parser(
     sizes: list[int],
     gaps: list[int],
     codec: int,
@@ -115,7 +115,7 @@ def test_headers_are_what_another_parser_reads(
 
 
 @given(flip=st.integers(CHECKED_FROM * 8, (HEADER_BYTES + 30) * 8 - 1))
-def test_a_flipped_bit_under_the_checksum_is_seen(flip: int) -> None:
+def test_a_flipped_bit_under_the_checksum_is_detected(flip: int) -> None:
     data = bytearray(batch_bytes(0, [b"0123456789"] * 3) + batch_bytes(3, [b"next"]))
     data[flip // 8] ^= 1 << flip % 8
     batches, walk = walked(bytes(data))
@@ -136,7 +136,7 @@ def test_a_torn_end_is_measured_to_the_byte(cut: int) -> None:
         assert walk.tail.reason == f"a batch of {len(torn)} bytes, of which {len(torn) - cut} are there"
 
 
-def test_zeros_behind_the_last_batch_are_named() -> None:
+def test_zeros_after_the_last_batch_are_reported() -> None:
     whole = batch_bytes(0, [b"a"])
     _, walk = walked(whole + b"\0" * 5000, chunk_bytes=100)
     assert walk.tail is not None
@@ -144,7 +144,7 @@ def test_zeros_behind_the_last_batch_are_named() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48])
-def test_a_length_that_cannot_be_ends_the_walk(length: int) -> None:
+def test_an_impossible_length_ends_the_walk(length: int) -> None:
     bad = bytearray(batch_bytes(1, [b"b"]))
     struct.pack_into(">i", bad, 8, length)
     batches, walk = walked(batch_bytes(0, [b"a"]) + bytes(bad))
@@ -153,13 +153,13 @@ def test_a_length_that_cannot_be_ends_the_walk(length: int) -> None:
     assert walk.tail.reason == f"a length of {length} in the header"
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_file_has_no_batches() -> None:
     batches, walk = walked(b"")
     assert (batches, walk.tail) == ([], None)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(0, "abort"), (1, "commit"), (2, "other"), (9, "other")])
-def test_markers_are_told_apart(kind: int, name: str) -> None:
+def test_commit_and_abort_markers_are_distinguished(kind: int, name: str) -> None:
     ((batch,), _) = walked(marker(10, kind))
     assert (batch.control, batch.transactional, batch.crc_ok) == (name, True, True)
     assert oddities(batch) == []
@@ -171,12 +171,12 @@ def test_codecs_have_kafkas_names(code: int, name: str) -> None:
     assert batch.codec == name
 
 
-def test_append_time_is_told() -> None:
+def test_append_time_is_recognised() -> None:
     ((batch,), _) = walked(batch_bytes(0, [b"a"], attributes=0x08))
     assert batch.timestamp_type == "append"
 
 
-def test_the_digest_is_the_same_where_only_offset_and_epoch_differ() -> None:
+def test_the_digest_ignores_offset_and_leader_epoch() -> None:
     ((one,), _), ((other,), _) = (
         walked(batch_bytes(0, [b"same"], leader_epoch=1)),
         walked(batch_bytes(9, [b"same"], leader_epoch=4)),
@@ -198,14 +198,14 @@ def test_the_digest_is_the_same_where_only_offset_and_epoch_differ() -> None:
         (35, ">q", 5, "newest timestamp 5 before the first"),
     ],
 )
-def test_headers_that_no_broker_writes(at: int, form: str, value: int, what: str) -> None:
+def test_headers_that_no_broker_writes_are_reported(at: int, form: str, value: int, what: str) -> None:
     data = bytearray(batch_bytes(0, [b"a", b"b"]))
     struct.pack_into(form, data, at, value)
     ((batch,), _) = walked(rechecked(data))
     assert [odd for odd in oddities(batch) if what in odd]
 
 
-def test_order_is_held_against_the_batch_before() -> None:
+def test_offsets_and_epochs_must_not_fall_below_the_previous_batch() -> None:
     (first, second), _ = walked(batch_bytes(10, [b"a"] * 3, leader_epoch=2) + batch_bytes(12, [b"b"], leader_epoch=1))
     assert oddities(second, first) == ["offset 12 after 12", "leader epoch 1 after 2"]
     (first, second), _ = walked(batch_bytes(10, [b"a"] * 3, leader_epoch=2) + batch_bytes(99, [b"b"], leader_epoch=2))

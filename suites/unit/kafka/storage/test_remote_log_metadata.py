@@ -1,4 +1,4 @@
-"""Records of the remote tier's metadata: cut from real topics, and written by hand where those had none."""
+"""Records of the remote tier's metadata: copied from real topics, and written by hand where those had none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.kafka.storage.remote_log_metadata import UNREADABLE, TierRecord, de
 from harness.kafka.storage.uuids import kafka_uuid
 
 TOPIC_ID, SEGMENT_ID = uuid.UUID(int=7 << 90), uuid.UUID(int=9 << 80)
-# By release: a copy that begins, and its end.
+# By release: the start of a copy, and its end.
 REAL = {
     "4.3.1": (
         "AQAABnBsYWluTaIOBLZ5Q1G5FOmHV+PYGwAAAAAAiu7GMOo2SJuutR39i1CtwwAAAAAAAAAAAAAAAAAAAAIHAAAAAwAAAaIFs5ad"
@@ -35,7 +35,7 @@ def _place(topic: str) -> bytes:
 
 
 def segment_record(topic: str, state: int, *, tags: bytes = b"\0", custom: bytes = b"\0", frame: int = 1) -> bytes:
-    """A segment from 40 to 42 in the leader epochs 0 and 3, of 300 bytes."""
+    """A record of a segment with offsets 40 to 42, leader epochs 0 and 3, and 300 bytes."""
     epochs = b"\3" + struct.pack(">iq", 0, 40) + b"\0" + struct.pack(">iq", 3, 41) + b"\0"
     numbers = struct.pack(">qqiqq", 40, 42, 2, 1111, 2222)
     head = bytes([frame, 0, 0]) + _place(topic) + SEGMENT_ID.bytes + b"\0"
@@ -43,7 +43,7 @@ def segment_record(topic: str, state: int, *, tags: bytes = b"\0", custom: bytes
 
 
 @pytest.mark.parametrize("release", REAL)
-def test_what_brokers_wrote_is_read(release: str) -> None:
+def test_records_that_brokers_wrote_are_read(release: str) -> None:
     began, ended = (decode(base64.b64decode(text)) for text in REAL[release])
     assert (began.kind, began.state, began.base_offset, began.end_offset) == (
         "segment",
@@ -60,7 +60,7 @@ def test_what_brokers_wrote_is_read(release: str) -> None:
 @pytest.mark.parametrize("tags", [b"\0", b"\1\0\1\1", b"\2\0\1\1\5\3abc"])
 @pytest.mark.parametrize(("custom", "size"), [(b"\0", None), (b"\1", 0), (b"\4abc", 3)])
 @pytest.mark.parametrize("frame", [0, 1])
-def test_every_field_has_its_place(tags: bytes, custom: bytes, size: int | None, frame: int) -> None:
+def test_every_field_of_a_segment_is_read(tags: bytes, custom: bytes, size: int | None, frame: int) -> None:
     assert decode(segment_record("far", 3, tags=tags, custom=custom, frame=frame)) == TierRecord(
         kind="segment",
         topic="far",
@@ -80,7 +80,7 @@ def test_every_field_has_its_place(tags: bytes, custom: bytes, size: int | None,
     )
 
 
-def test_a_partition_that_is_deleted() -> None:
+def test_the_deletion_of_a_partition_is_read() -> None:
     value = b"\1\2\0" + _place("far") + struct.pack(">iqb", 3, 2222, 1) + b"\0"
     record = decode(value)
     assert (record.kind, record.state, record.partition, record.broker, record.segment_id) == (
@@ -96,25 +96,25 @@ def test_a_partition_that_is_deleted() -> None:
     ("value", "why"),
     [
         (segment_record("far", 4), "state 4"),
-        (segment_record("far", 0) + b"x", "1 bytes behind the message"),
+        (segment_record("far", 0) + b"x", "1 bytes after the message"),
         (segment_record("far", 0, frame=2), "frame 2, message 0 of version 0"),
         (b"\1\3\0", "frame 1, message 3 of version 0"),
         (b"\1\0\1", "frame 1, message 0 of version 1"),
         (b"", "index out of range"),
     ],
 )
-def test_what_no_broker_writes_says_why(value: bytes, why: str) -> None:
+def test_a_record_that_no_broker_writes_is_unreadable_with_a_reason(value: bytes, why: str) -> None:
     record = decode(value)
     assert (record.kind, record.topic) == (UNREADABLE, None)
     assert why in (record.why or "")
 
 
 @given(cut=st.integers(min_value=0, max_value=len(segment_record("far", 0)) - 1))
-def test_one_that_is_cut_off_is_unreadable(cut: int) -> None:
+def test_a_truncated_record_is_unreadable(cut: int) -> None:
     assert decode(segment_record("far", 0)[:cut]).kind == UNREADABLE
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_break_it(tail: bytes) -> None:
+def test_no_bytes_raise_an_error(tail: bytes) -> None:
     for head in (b"", b"\1\0\0", b"\1\1\0", b"\1\2\0"):
         assert decode(head + tail).kind

@@ -22,12 +22,12 @@ def answer(version: int, code: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 5])
-def test_a_request_tells_what_it_is_and_whose(version: int) -> None:
+def test_the_header_of_a_request_names_its_api_and_client(version: int) -> None:
     assert head_of(end_txn(version)) == Head("EndTxn", version, 77, "held-1f")
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
-def test_an_answer_tells_what_went_wrong(version: int) -> None:
+def test_the_errors_of_an_answer_are_read(version: int) -> None:
     head = Head("EndTxn", version, 77, "held-1f")
     assert correlation_of(answer(version, 47)) == 77
     assert errors_of(head, answer(version, 47)) == ("INVALID_PRODUCER_EPOCH",)
@@ -35,17 +35,17 @@ def test_an_answer_tells_what_went_wrong(version: int) -> None:
 
 
 @pytest.mark.parametrize("bytes_", [b"", b"\0\x1a\0\1\0\0", b"GET / HTTP/1.1\r\n", end_txn(1)[:12]])
-def test_what_is_no_request_has_no_head(bytes_: bytes) -> None:
+def test_bytes_that_are_not_a_request_have_no_header(bytes_: bytes) -> None:
     assert head_of(bytes_) is None
 
 
-def test_an_answer_that_cannot_be_read_tells_nothing() -> None:
+def test_an_unreadable_answer_has_no_errors() -> None:
     assert errors_of(Head("EndTxn", 1, 77, ""), b"\0\0\0\x4d\0") is None
     assert errors_of(Head("EndTxn", 99, 77, ""), answer(1, 0)) is None
     assert errors_of(Head("LeaderAndIsr", 1, 77, ""), answer(1, 0)) is None
     assert correlation_of(b"\0\0") is None
 
 
-def test_a_client_without_a_name_has_an_empty_one() -> None:
+def test_a_client_without_an_id_has_an_empty_one() -> None:
     assert head_of(b"\0\x1a\0\1\0\0\0\7\xff\xff") == Head("EndTxn", 1, 7, "")
     assert APIS["EndTxn"] == 26

@@ -1,4 +1,4 @@
-"""The scrub on replicas written by hand from real batches: what it tells, and which damage it names."""
+"""The scan of replicas that are assembled from real batches: its rows, and the damage that it reports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMMIT = marker(3, 1)
 THIRD = batch_bytes(4, [b"c" * 500] * 2, codec=1)
 
 
-def test_rows_fit_the_table_of_the_evidence(tmp_path: Path) -> None:
+def test_rows_have_the_columns_of_the_evidence(tmp_path: Path) -> None:
     replica(tmp_path / "logs", "orders-0", {0: FIRST + COMMIT, 4: THIRD})
     replica(tmp_path / "logs", "other-0", {0: FIRST})
     bundle = BundleWriter(tmp_path / "bundle")
@@ -80,7 +80,7 @@ def test_rows_fit_the_table_of_the_evidence(tmp_path: Path) -> None:
     assert (rows[0]["producer_id"], rows[0]["producer_epoch"], rows[0]["base_sequence"]) == (4, 0, 0)
 
 
-def test_a_flipped_byte(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_reported_as_damage(tmp_path: Path) -> None:
     data = bytearray(FIRST + COMMIT)
     data[len(FIRST) - 2] ^= 1
     replica(tmp_path, "orders-0", {0: bytes(data)})
@@ -90,13 +90,13 @@ def test_a_flipped_byte(tmp_path: Path) -> None:
     assert table.column("crc_ok") == [False, True]
 
 
-def test_a_torn_tail(tmp_path: Path) -> None:
+def test_a_torn_tail_is_reported_as_damage(tmp_path: Path) -> None:
     replica(tmp_path, "orders-0", {0: FIRST + COMMIT[:-3]})
     seen, table = scrubbed(tmp_path)
     assert table.column("base_offset") == [0]
     size = len(COMMIT)
     assert whats(seen) == [
-        f"{size - 3} bytes behind the last batch: a batch of {size} bytes, of which {size - 3} are there"
+        f"{size - 3} bytes after the last batch: a batch of {size} bytes, of which {size - 3} are there"
     ]
     assert seen.damage[0].position == len(FIRST)
 
@@ -113,17 +113,19 @@ def test_a_torn_tail(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_order_across_batches_and_segments(tmp_path: Path, files: dict[int, bytes], what: str) -> None:
+def test_wrong_order_across_batches_and_segments_is_reported(
+    tmp_path: Path, files: dict[int, bytes], what: str
+) -> None:
     replica(tmp_path, "orders-0", files)
     assert whats(scrubbed(tmp_path)[0]) == [what]
 
 
-def test_gaps_that_compaction_leaves_are_no_damage(tmp_path: Path) -> None:
+def test_gaps_left_by_compaction_are_not_damage(tmp_path: Path) -> None:
     replica(tmp_path, "orders-0", {0: FIRST + batch_bytes(50, [b"x"])})
     assert whats(scrubbed(tmp_path)[0]) == []
 
 
-def test_a_damaged_topic_id_is_told_and_does_not_stop_the_scrub(tmp_path: Path) -> None:
+def test_a_damaged_topic_id_is_reported_and_does_not_end_the_scan(tmp_path: Path) -> None:
     path = replica(tmp_path, "orders-0", {0: FIRST})
     (path / "partition.metadata").write_text("")
     seen, table = scrubbed(tmp_path)
@@ -132,7 +134,7 @@ def test_a_damaged_topic_id_is_told_and_does_not_stop_the_scrub(tmp_path: Path) 
     assert table.appended[0]["topic_id"] == ""
 
 
-def test_a_replica_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_deleted_during_the_scan_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = replica(tmp_path, "orders-0", {0: FIRST})
     replica(tmp_path, "orders-1", {0: FIRST})
 
@@ -147,10 +149,10 @@ def test_a_replica_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeyp
     assert [columns["partition"] for columns in table.appended] == [1]
 
 
-def test_lineages(tmp_path: Path) -> None:
+def test_lineages_hold_the_leader_epochs_of_each_replica(tmp_path: Path) -> None:
     replica(tmp_path / "1", "orders-0", {}, epochs="0\n2\n0 0\n4 17\n")
     replica(tmp_path / "2", "orders-0", {}, epochs="0\n7\n0 0\n")
     sound, damaged = lineages_of({1: [tmp_path / "1"], 2: [tmp_path / "2"]}, ["orders"])
     assert sound == {"broker": 1, "topic": "orders", "partition": 0, "epochs": [[0, 0], [4, 17]]}
     assert damaged["epochs"] == []
-    assert "has 1 entries and says 7" in damaged["error"]
+    assert "has 1 entries, but its count is 7" in damaged["error"]
