@@ -27,12 +27,26 @@ class Stopped(HarnessFailure):
 class Prepared(Generic[T]):
     """The result of a task that may still be running."""
 
-    def __init__(self, future: Future[T]) -> None:
-        self._future = future
+    def __init__(self) -> None:
+        self.future: Future[T] = Future()
+        self.asked = False  # its end, and its error if any, is known to the caller
 
     def result(self) -> T:
-        """Waits for the task. Raises what the task raised."""
-        return self._future.result()
+        """Waits for the task. Raises what the task raised, which the end of the preparation then does not raise again.
+
+        So a caller may go on without the result of a task that failed.
+        """
+        try:
+            return self.future.result()
+        finally:
+            self.asked = self.future.done()
+
+    def run(self, work: Callable[[], T]) -> None:
+        """Does the work in the calling thread and keeps its result or its error."""
+        try:
+            self.future.set_result(work())
+        except BaseException as error:  # raised again in the thread that asks for the result
+            self.future.set_exception(error)
 
 
 class Preparation:
@@ -46,7 +60,7 @@ class Preparation:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
-        self._futures: list[Future[Any]] = []
+        self._tasks: list[Prepared[Any]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -60,27 +74,21 @@ class Preparation:
         finally:
             with self._lock:
                 self._stopped = True
-            wait(self._futures, _STOP_S)
+            wait([task.future for task in self._tasks], _STOP_S)
 
     def start(self, what: str, work: Callable[[Progress], T]) -> Prepared[T]:
         """Calls `work(progress)` in a thread, which is named by `what`."""
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(work(self._say))
-            except BaseException as error:  # raised again in the thread that asks for the result
-                future.set_exception(error)
-
-        self._futures.append(future)
+        task: Prepared[T] = Prepared()
+        self._tasks.append(task)
         # A daemon thread, so that the end of the process waits for no download. build_guard.py ends a build.
-        threading.Thread(target=run, name=f"prepare {what}", daemon=True).start()
-        return Prepared(future)
+        threading.Thread(target=task.run, args=(lambda: work(self._say),), name=f"prepare {what}", daemon=True).start()
+        return task
 
     def join(self) -> None:
         """Waits for every task, or until one fails. Raises the error of the failed task that was started first."""
-        wait(self._futures, return_when=FIRST_EXCEPTION)
-        for future in self._futures:
+        left = [task.future for task in self._tasks if not task.asked]
+        wait(left, return_when=FIRST_EXCEPTION)
+        for future in left:
             if future.done():
                 future.result()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.clusters.sweep import clean
 from harness.kafka.release import cache as module
 from harness.kafka.release.cache import Cache, Digest, Pace, default_cache, sweep_default_cache
 from harness.model.errors import BadInput
@@ -102,6 +103,19 @@ def test_a_folder_is_in_use_while_its_harness_lives_and_is_removed_after_it_was_
     assert sweep_default_cache() == [f"removed {used}, left by a killed harness"]
     assert not used.exists()
     assert sweep_default_cache() == []
+
+
+def test_clean_removes_what_a_killed_harness_left_in_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys.modules[clean.__module__], "default_root", lambda: tmp_path / "runs")
+    left = Cache(default_cache()).root / "tmp" / "left"
+    left.mkdir()
+    assert clean(root=tmp_path / "runs") == []
+    assert left.exists()
+    assert clean() == [f"removed {left}, left by a killed harness"]
+    assert not left.exists()
 
 
 def test_a_folder_of_this_process_is_not_swept_by_another_thread_of_it(tmp_path: Path) -> None:

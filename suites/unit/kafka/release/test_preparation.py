@@ -102,6 +102,18 @@ def test_an_error_of_the_caller_stops_the_tasks_and_is_the_one_raised() -> None:
         tasks[0].result()
 
 
+def test_a_failure_that_the_caller_has_handled_is_not_raised_again() -> None:
+    def refused(_: Progress) -> None:
+        raise BadInput("the S3 server could not be built")
+
+    with Preparation(ignore) as preparation:
+        task = preparation.start("refused", refused)
+        other = preparation.start("other", lambda _: "jars")
+        with pytest.raises(BadInput, match=r"^the S3 server could not be built$"):
+            task.result()
+    assert other.result() == "jars"
+
+
 def test_two_tasks_that_need_the_same_file_make_it_once(tmp_path: Path) -> None:
     made: list[str] = []
 
