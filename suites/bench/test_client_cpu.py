@@ -141,7 +141,7 @@ def measured(work: Callable[[], None]) -> float:
     return (time.process_time() - before) * 1e6 / RECORDS
 
 
-def test_client_cpu_beside_bare_librdkafka(
+def test_client_cpu_is_a_bounded_multiple_of_bare_librdkafka(
     cluster: Cluster, admin: AdminView, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench = Bench(cluster, admin, tmp_path)

@@ -41,7 +41,7 @@ def played(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Counted]:
     return [{(c.scenario, c.topic): c.counted for c in matrix.write(result) if c.holds} for result in times]
 
 
-def test_the_number_comes_out_each_time(column: str, played: list[Counted]) -> None:
+def test_every_run_loses_the_exact_number(column: str, played: list[Counted]) -> None:
     expected = _expected(column)
     counted = [{topic: time.get((column, topic), 0) for topic in expected} for time in played]
     assert counted == [expected] * len(played)

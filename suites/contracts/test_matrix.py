@@ -35,7 +35,7 @@ def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResul
     return result, cells
 
 
-def test_each_cell_came_to_what_is_promised(
+def test_each_cell_shows_the_promised_effect(
     column: str, matrix: tuple[GateResult, list[Cell]], conclude: Callable[[Path], None]
 ) -> None:
     result, cells = matrix

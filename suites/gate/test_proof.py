@@ -30,7 +30,7 @@ def negative_control(request: pytest.FixtureRequest, run_gate: GateRun) -> GateR
     return run_gate(names, out, negative_control=True)
 
 
-def test_weakened_twin_fails_with_its_kind(scenario: str, negative_control: GateResult) -> None:
+def test_the_negative_control_fails_with_the_expected_kind(scenario: str, negative_control: GateResult) -> None:
     declared = scenarios.load(scenario)
     negative_control = declared.negative_control
     assert negative_control is not None, "a scenario without a negative control is no coverage"

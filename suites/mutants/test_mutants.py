@@ -17,7 +17,7 @@ def _row(mutant: Variant) -> object:
 
 
 @pytest.mark.parametrize("mutant", [_row(mutant) for mutant in mutants()])
-def test_a_planted_bug_is_convicted_by_name(mutant: Variant, convict: Callable[[Variant], Judged]) -> None:
+def test_a_planted_bug_fails_with_an_expected_kind(mutant: Variant, convict: Callable[[Variant], Judged]) -> None:
     judged = convict(mutant)
     assert judged.exit is Exit.FAIL, judged.line(mutant.name)
     assert judged.kinds & {kind.value for kind in mutant.expect}, judged.line(mutant.name)

@@ -116,7 +116,7 @@ def find(spec: str) -> Release:
     return find_release(spec, maven_repo=None, cache=default_cache(), progress=print)
 
 
-def test_an_image_is_the_build_that_its_jars_say(brokers: Release, jars: Release) -> None:
+def test_an_image_is_the_build_of_its_jars(brokers: Release, jars: Release) -> None:
     assert brokers.image is not None
     assert (brokers.version, brokers.commit) == (jars.version, jars.commit)
     assert sorted(path.name for path in brokers.classpath) == sorted(path.name for path in jars.classpath)
@@ -124,7 +124,7 @@ def test_an_image_is_the_build_that_its_jars_say(brokers: Release, jars: Release
     assert brokers.line().startswith(f"Kafka {RELEASE} (commit {jars.commit}) from image:kafka-durability-test/")
 
 
-def test_nodes_are_what_the_images_entry_point_became(cluster: JvmCluster) -> None:
+def test_the_entry_point_of_the_image_becomes_the_node(cluster: JvmCluster) -> None:
     image = cluster.release.image
     assert image is not None
     assert "started by its entry point" in cluster.release.line()
@@ -179,7 +179,7 @@ def test_a_cluster_of_an_image_serves_and_survives_a_kill(cluster: JvmCluster) -
     cluster.wait_started(2, 60)
 
 
-def test_nodes_run_the_images_jars_with_the_harnesss_arguments_as_its_user(cluster: JvmCluster) -> None:
+def test_nodes_run_jars_of_the_image_with_arguments_and_user_of_the_harness(cluster: JvmCluster) -> None:
     """Their files have to be read, and removed, without being root: the last of it is what the fixture ends with."""
     assert cluster.release.image is not None
     for node in (*cluster.brokers, *cluster.controllers):
@@ -192,7 +192,7 @@ def test_nodes_run_the_images_jars_with_the_harnesss_arguments_as_its_user(clust
         assert cluster.log_directories(node)[0].stat().st_uid == os.getuid()
 
 
-def test_an_entry_point_that_is_told_something_else_refuses(cluster: JvmCluster) -> None:
+def test_the_entry_point_refuses_another_cluster_id(cluster: JvmCluster) -> None:
     """A cluster id that is not the storage's, and none at all: else a node would serve whatever it was told."""
     right = cluster._nodes[3]
     without = {name: value for name, value in right.command.env.items() if name != "CLUSTER_ID"}
@@ -222,7 +222,7 @@ done
 """
 
 
-def test_limits_hold_for_nodes_and_not_for_toxiproxy(client: Any, cluster: JvmCluster) -> None:
+def test_limits_apply_to_nodes_and_not_to_toxiproxy(client: Any, cluster: JvmCluster) -> None:
     for name in ("b1", "c101"):
         node = client.containers.get(f"{cluster.state.run}-{name}")
         assert node.attrs["HostConfig"]["NanoCpus"] == CPUS * 10**9
@@ -251,7 +251,7 @@ def refused(spec: str, client: Any, out: Path, capsys: pytest.CaptureFixture[str
     return line
 
 
-def test_an_image_that_is_missing_and_cannot_be_pulled_says_so_soon(
+def test_a_missing_image_that_cannot_be_pulled_is_refused_quickly(
     client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
@@ -260,13 +260,13 @@ def test_an_image_that_is_missing_and_cannot_be_pulled_says_so_soon(
     assert time.monotonic() - began < PULL_SILENCE_S + 10
 
 
-def test_an_image_for_other_machines(
+def test_an_image_of_another_architecture_is_refused(
     client: Any, foreign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refused(f"image:{foreign}", client, tmp_path / "out", capsys)
     assert re.search(r"is built for \w+64, and this engine runs \w+: pull it for linux/\w+", line)
 
 
-def test_an_image_without_kafka(client: Any, base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_without_kafka_is_refused(client: Any, base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(f"image:{base}", client, tmp_path / "out", capsys)
     assert "holds no Kafka that can be run: it has neither /opt/kafka/libs (apache/kafka) nor " in line

@@ -133,7 +133,7 @@ def test_no_disk_outlives_the_harness(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_clean_waits_for_a_supervisor_that_is_at_work(
+def test_clean_waits_for_a_supervisor_that_is_removing_its_run(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     process, directory = harness("leave")
@@ -164,7 +164,7 @@ def test_a_kept_cluster_stays_until_it_is_cleaned(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_lost_its_directory_is_found_by_its_label(
+def test_containers_without_a_run_directory_are_found_by_their_label(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     """Somebody tidied the temporary directory after a crash; nothing but the label tells whose the containers are."""

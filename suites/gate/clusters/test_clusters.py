@@ -42,7 +42,7 @@ def cluster(shared: JvmCluster) -> Iterator[JvmCluster]:
     assert shared.links.active() == []
 
 
-def test_clients_get_the_proxies_and_observers_the_brokers(cluster: JvmCluster) -> None:
+def test_clients_connect_to_proxies_and_observers_to_brokers(cluster: JvmCluster) -> None:
     through = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap()})).list_topics(timeout=10).brokers
     direct = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_direct()})).list_topics(timeout=10).brokers
     proxies = {f"{broker.host}:{broker.port}" for broker in through.values()}
@@ -53,7 +53,7 @@ def test_clients_get_the_proxies_and_observers_the_brokers(cluster: JvmCluster) 
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_killed_broker_comes_back_on_its_disk(cluster: JvmCluster) -> None:
+def test_a_killed_broker_restarts_on_its_disk(cluster: JvmCluster) -> None:
     assert produce(cluster.bootstrap()) is None
     before = cluster.pid(2)
     cluster.kill(2)
@@ -67,7 +67,7 @@ def test_a_killed_broker_comes_back_on_its_disk(cluster: JvmCluster) -> None:
     assert cluster.unexpected_exits() == []
 
 
-def test_all_brokers_killed_at_once(cluster: JvmCluster) -> None:
+def test_a_cluster_survives_the_kill_of_all_brokers_at_once(cluster: JvmCluster) -> None:
     cluster.kill(*cluster.brokers)
     assert [cluster.running(broker) for broker in cluster.brokers] == [False] * 3
     cluster.kill(*cluster.brokers)  # nobody is left: nothing happens
@@ -84,7 +84,7 @@ def test_termination_is_a_controlled_shutdown(cluster: JvmCluster) -> None:
     assert cluster.unexpected_exits() == []
 
 
-def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: JvmCluster) -> None:
+def test_a_paused_broker_answers_only_after_it_was_resumed(cluster: JvmCluster) -> None:
     cluster.pause(1)
     assert cluster.paused(1)
     assert cluster.running(1)
@@ -96,14 +96,14 @@ def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: JvmCluster) -
     wait_for(lambda: cluster.running(1), until=lambda up: not up, deadline_s=30, what="the signal to arrive")
 
 
-def test_the_active_controller_killed(cluster: JvmCluster) -> None:
+def test_another_controller_takes_over_from_a_killed_one(cluster: JvmCluster) -> None:
     cluster.kill(cluster.controllers[0])
     cluster.kill(cluster.controllers[0])
     create_topic(cluster, "made-by-two-controllers")
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: JvmCluster, mode: str) -> None:
+def test_a_cut_follower_leaves_the_isr_and_returns(cluster: JvmCluster, mode: str) -> None:
     leader = isr(cluster)[0]
     follower = next(broker for broker in cluster.brokers if broker != leader)
     cluster.links.cut(f"b{follower}", f"b{leader}", mode)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: JvmCluster, mode:
     assert cluster.links.active() == []
 
 
-def test_answers_can_be_lost_while_requests_arrive(cluster: JvmCluster) -> None:
+def test_requests_arrive_while_their_answers_are_lost(cluster: JvmCluster) -> None:
     consumer = Consumer(quiet({"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "ends"}))
     place = TopicPartition(TOPIC, 0)
     _, before = consumer.get_watermark_offsets(place, timeout=10)
@@ -147,7 +147,7 @@ class _LiveProducer:
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_affects_connections_that_exist(cluster: JvmCluster, mode: str) -> None:
+def test_a_cut_affects_existing_connections(cluster: JvmCluster, mode: str) -> None:
     producer = _LiveProducer(cluster.bootstrap(), deadline_s=3)
     assert producer.produce() is None
     for broker in cluster.brokers:
@@ -160,7 +160,7 @@ def test_a_cut_affects_connections_that_exist(cluster: JvmCluster, mode: str) ->
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_slow_link_delays_what_it_carries(cluster: JvmCluster) -> None:
+def test_a_slow_link_delays_its_traffic(cluster: JvmCluster) -> None:
     def seconds() -> float:
         producer = _LiveProducer(cluster.bootstrap(), deadline_s=20)
         assert producer.produce() is None  # connected, and knows the leader
@@ -198,7 +198,7 @@ def test_every_replica_serves_its_own_copy(cluster: JvmCluster) -> None:
         consumer.close()
 
 
-def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path, backend: str) -> None:
+def test_an_unexpected_exit_is_noticed(tmp_path: Path, backend: str) -> None:
     with start(tmp_path, ClusterShape(brokers=1), backend=backend) as cluster:
         cluster.kill(101)
         assert cluster.unexpected_exits() == []  # this one was asked for
@@ -246,7 +246,7 @@ def test_two_clusters_at_once_and_features_at_format(tmp_path: Path, backend: st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
+def test_a_failed_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
     shape = ClusterShape(brokers=1, config={"queued.max.requests": "many"})
     with pytest.raises(HarnessFailure, match=r"ended before it had started.*queued\.max\.requests"):
         start(tmp_path, shape, backend=backend)

@@ -59,7 +59,7 @@ def way_out(backend: str, missing_capability: Callable[[str], None]) -> Iterator
         ip("link", "del", OUT)
 
 
-def test_no_packet_leaves_while_a_run_lives_breaks_and_ends(way_out: None, tmp_path: Path) -> None:
+def test_no_packet_leaves_during_a_run_its_faults_and_its_end(way_out: None, tmp_path: Path) -> None:
     before = sent()
     with start(tmp_path, ClusterShape(brokers=2), backend=CONTAINERS) as cluster:
         create_topic(cluster)
@@ -91,7 +91,7 @@ choose("auto", default_cache(), lambda text: None, print)
     ],
     ids=["beside the engine", "in another network namespace"],
 )
-def test_auto_takes_containers_only_where_their_ports_are_reached(
+def test_auto_chooses_containers_only_if_their_ports_can_be_reached(
     backend: str, missing_capability: Callable[[str], None], prefix: tuple[str, ...], said: str
 ) -> None:
     if backend != CONTAINERS:

@@ -110,7 +110,7 @@ def yard(tmp_path: Path, backend: str) -> Iterator[Yard]:
     yard.clean()
 
 
-def test_nothing_is_left_whenever_the_harness_is_killed(yard: Yard, request: pytest.FixtureRequest) -> None:
+def test_nothing_is_left_behind_at_whatever_moment_the_harness_is_killed(yard: Yard, request: pytest.FixtureRequest) -> None:
     kills, seed = request.config.getoption("--kills"), request.config.getoption("--kill-seed")
     chance = random.Random(seed)
     whole, said = yard.start("whole")

@@ -37,7 +37,7 @@ def whole(cluster: JvmCluster) -> bool:
         return [set(state.isr) for state in admin.partitions([TOPIC])] == [set(cluster.brokers)] * PARTITIONS
 
 
-def test_replicas_are_spread_and_a_swap_takes_all_of_them(cluster: JvmCluster) -> None:
+def test_replicas_are_spread_over_directories_and_a_wipe_removes_all_of_them(cluster: JvmCluster) -> None:
     assert produce(cluster.bootstrap()) is None
     assert [held(cluster, broker) for broker in cluster.brokers] == [[2, 2]] * 3
     first, second = cluster.log_directories(2)

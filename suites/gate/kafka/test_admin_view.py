@@ -71,7 +71,7 @@ def whole(admin: AdminView, topic: str) -> None:
     )
 
 
-def test_topics_come_and_go_with_ids_of_their_own(admin: AdminView) -> None:
+def test_recreated_topics_have_new_ids(admin: AdminView) -> None:
     wanted = Topic(name="coming", assignment=((3, 1, 2), (2, 3, 1)), config={"retention.ms": "123456"})
     first = admin.create_topics([wanted])
     states = admin.partitions(["coming", "never made"])
@@ -87,7 +87,7 @@ def test_topics_come_and_go_with_ids_of_their_own(admin: AdminView) -> None:
     assert admin.create_topics([wanted])["coming"] != first["coming"]
 
 
-def test_settings_are_altered_one_by_one(admin: AdminView, topic: str) -> None:
+def test_settings_are_altered_one_at_a_time(admin: AdminView, topic: str) -> None:
     admin.alter_topic_config(topic, {"retention.ms": "777", "max.message.bytes": "4096"})
     admin.alter_topic_config(topic, {"retention.ms": None})
     settings = admin.topic_configs([topic])[topic]
@@ -102,7 +102,7 @@ def test_settings_are_altered_one_by_one(admin: AdminView, topic: str) -> None:
     }
 
 
-def test_every_replica_tells_its_own_log(
+def test_every_replica_reports_the_offsets_of_its_own_log(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     produce(topic, 100)
@@ -156,7 +156,7 @@ def test_open_transactions_are_seen(cluster: Cluster, admin: AdminView, topic: s
     consumer.close()
 
 
-def test_a_paused_broker_is_absent_and_stops_nobody(
+def test_a_paused_broker_is_missing_from_answers_and_delays_none(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     produce(topic, 10)
@@ -193,7 +193,7 @@ def test_the_next_controller_is_found_while_the_first_is_paused(cluster: Cluster
     wait_for(admin.active_controller, until=lambda node: node == second.leader, deadline_s=20, what="the same one")
 
 
-def test_a_stale_broker_is_not_believed(cluster: Cluster, admin: AdminView, topic: str) -> None:
+def test_the_metadata_of_a_stale_broker_is_not_used(cluster: Cluster, admin: AdminView, topic: str) -> None:
     for controller in cluster.controllers:
         cluster.links.cut("b1", f"c{controller}", "silent")
     newest = wait_for(
@@ -275,7 +275,7 @@ class Table:
         self.rows += [dict(zip(wide, values, strict=True)) for values in zip(*wide.values(), strict=True)]
 
 
-def test_disks_agree_with_what_brokers_say(
+def test_log_segments_on_disk_agree_with_the_brokers_answers(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     for codec in CODECS:

@@ -46,7 +46,7 @@ def topics(admin: AdminView) -> Any:
     admin.delete_topics(names)
 
 
-def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: list[str]) -> None:
+def test_topics_are_reported_with_their_losses_and_the_worst_first(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--json", *[word for name in topics for word in ("--topic", name)])
     assert (done.returncode, done.stderr) == (0, "")
     reported = {row["topic"]: row for row in json.loads(done.stdout)}
@@ -60,7 +60,7 @@ def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: l
     assert reported["good"]["settings"]["elr"]
 
 
-def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_without_names_all_topics_are_reported_including_internal_ones(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     for kind in ("group", "transaction"):
         admin.coordinator(kind, "any")  # who asks for it has its topic created
     admin.alter_topic_config(TRANSACTIONS, {"min.insync.replicas": "1"})
@@ -88,7 +88,7 @@ def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: A
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets, good" in lines
 
 
-def test_a_partition_that_takes_no_record_now_is_told(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_partition_that_refuses_writes_now_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     cluster.kill(3)
     try:
         wait_for(
@@ -104,7 +104,7 @@ def test_a_partition_that_takes_no_record_now_is_told(cluster: Cluster, admin: A
     assert "  now: partitions 0 have fewer replicas in sync than that" in done.stdout.splitlines()
 
 
-def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_partition_without_a_leader_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     (lone,) = admin.partitions(["lone"])
     cluster.kill(lone.leader)
     try:
@@ -124,13 +124,13 @@ def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView
     )
 
 
-def test_the_transactions_of_the_cluster_are_told_of(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_the_transaction_topic_of_the_cluster_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     done = contract(cluster, "--topic", "good", "--transactional")
     level = admin.features()["transaction.version"]
     assert f"the cluster has finalized transaction.version {level} (KIP-890)" in done.stdout.splitlines()
 
 
-def test_a_topic_that_is_neither_deleted_nor_compacted(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_topic_with_an_empty_cleanup_policy_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     if cluster.release.numbers < (4, 2):
         pytest.skip("cleanup.policy is not empty before 4.2")
     admin.alter_topic_config("good", {"cleanup.policy": ""})
@@ -138,7 +138,7 @@ def test_a_topic_that_is_neither_deleted_nor_compacted(cluster: Cluster, admin: 
     assert (good["settings"]["deletes"], good["settings"]["compacted"]) == (False, False)
 
 
-def test_what_cannot_be_asked_is_one_sentence(cluster: Cluster, topics: list[str]) -> None:
+def test_a_question_that_cannot_be_answered_is_refused_in_one_sentence(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--topic", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("has no topic nowhere; leave out --topic to see all of them\n")

@@ -37,12 +37,12 @@ def readable(admin: AdminView) -> tuple[int, int]:
     return admin.high_watermark([PLACE[0]])[PLACE], ends[1]
 
 
-def test_one_replica_is_enough_where_there_is_one(cluster: Cluster, admin: AdminView) -> None:
+def test_min_insync_replicas_above_the_replication_factor(cluster: Cluster, admin: AdminView) -> None:
     admin.create_topics([Topic(name="over", partitions=1, replicas=1, config={"min.insync.replicas": "2"})])
     assert reported(cluster, "over", "all") == ""
 
 
-def test_below_it_a_leader_takes_what_nobody_can_read_yet(cluster: Cluster, admin: AdminView) -> None:
+def test_below_min_insync_replicas_acks_one_records_stay_unreadable(cluster: Cluster, admin: AdminView) -> None:
     """More than there are counts as all there are."""
     admin.create_topics([Topic(name=PLACE[0], assignment=((1, 2, 3),), config={"min.insync.replicas": "4"})])
     assert reported(cluster, PLACE[0], "all") == ""
