@@ -1,4 +1,4 @@
-"""The patch tool: every row applies to the release, and one that does not says so."""
+"""The patch tool applies every row to the release, and fails on an edit that does not apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows themselves: a planted bug in every part of the broker that the gate must guard, and each tells its story."""
+"""The rows of planted bugs and of nasty builds: every area of the broker has a bug, and bad rows are refused."""
 
 from __future__ import annotations
 
