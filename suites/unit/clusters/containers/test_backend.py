@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 
 import pytest
@@ -42,9 +42,9 @@ def test_every_party_has_an_address_of_its_own_on_the_internal_network(shape: Cl
 
 
 def test_no_two_slots_share_a_network() -> None:
-    networks = [ip_network(net) for slot in range(SLOTS) for net in _networks(Subnets.of(slot, ClusterShape()))]
+    networks = [IPv4Network(net) for slot in range(SLOTS) for net in _networks(Subnets.of(slot, ClusterShape()))]
     assert len(set(networks)) == 2 * SLOTS
-    assert all(network.subnet_of(ip_network("198.18.0.0/15")) for network in networks)
+    assert all(network.subnet_of(IPv4Network("198.18.0.0/15")) for network in networks)
 
 
 def _networks(plan: Subnets) -> tuple[str, str]:

@@ -17,7 +17,7 @@ class Container:
 
     asked: list[str] = field(default_factory=lambda: ["run"])
 
-    attrs = {"State": {"Running": True, "Pid": 7}}  # noqa: RUF012
+    attrs: dict[str, Any] = field(default_factory=lambda: {"State": {"Running": True, "Pid": 7}})
 
     def reload(self) -> None: ...
 

@@ -88,9 +88,11 @@ def free_port() -> tuple[str, int]:
 
 
 @contextmanager
-def frame_proxy(broker: Broker, **how: bool | str) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
+def frame_proxy(
+    broker: Broker, *, again: bool = False, answers: bool = False
+) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
     listen = free_port()
-    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", **how)  # type: ignore[arg-type]
+    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", again=again, answers=answers)
     with FrameProxy({"client > b1": (listen, broker.address)}, holding) as running:
         yield running, listen
 

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -35,7 +35,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def links(recorder: Recorder) -> ToxiproxyLinks:
-    return ToxiproxyLinks(recorder, Addresses.of(0, ClusterShape()).links())  # type: ignore[arg-type]
+    return ToxiproxyLinks(cast(ToxiproxyClient, recorder), Addresses.of(0, ClusterShape()).links())
 
 
 def test_a_silent_cut_swallows_each_direction_asked_for(links: ToxiproxyLinks, recorder: Recorder) -> None:
@@ -84,7 +84,7 @@ def test_cuts_and_slowness_of_one_link_are_healed_separately(links: ToxiproxyLin
     links.heal("b2", "b1", "slow")
     assert recorder.calls[-1] == ("remove_toxics", "b2-b1", ["latency-answers", "rate-answers"])
     links.heal("b2", "b1", "cut")
-    assert recorder.calls[-1] == ("set_enabled", "b2-b1", True)
+    assert ("set_enabled", "b2-b1", True) in recorder.calls[-1:]
     assert links.active() == []
 
 
@@ -97,7 +97,8 @@ def test_a_link_is_diverted_through_a_frame_proxy_and_back(links: ToxiproxyLinks
     assert recorder.calls[0] == ("set_upstream", "client-b1", "127.16.4.1:21094")
     assert recorder.calls[-1] == ("set_upstream", "client-b1", "127.16.1.1:21094")
     assert links.active() == ["client > b1 swallows answers"]
-    for heal in (lambda: links.heal("client", "b1"), links.heal_all):
+    heals: list[Callable[[], None]] = [lambda: links.heal("client", "b1"), links.heal_all]
+    for heal in heals:
         links.divert("client", "b1")
         heal()
         assert recorder.calls[-1] == ("set_upstream", "client-b1", "127.16.1.1:21094")
@@ -109,7 +110,7 @@ def test_a_cut_that_failed_half_way_counts_as_active() -> None:
         def add_toxic(self, *_: object) -> None:
             raise HarnessFailure("gone")
 
-    links = ToxiproxyLinks(Failing(), Addresses.of(0, ClusterShape()).links())  # type: ignore[arg-type]
+    links = ToxiproxyLinks(cast(ToxiproxyClient, Failing()), Addresses.of(0, ClusterShape()).links())
     with pytest.raises(HarnessFailure):
         links.cut("b2", "b1", "silent", "requests")
     assert links.active() == ["b2 > b1 swallows requests"]
@@ -148,11 +149,10 @@ def test_impossible_breaks_are_refused(links: ToxiproxyLinks, recorder: Recorder
 class _Server(BaseHTTPRequestHandler):
     """Answers with the status and body that the test put into `answers`, by method and path."""
 
-    answers: dict[str, tuple[int, object]]
-    seen: list[str]
+    answers: ClassVar[dict[str, tuple[int, object]]] = {}
+    port: ClassVar[int] = 0
 
     def _answer(self) -> None:
-        self.seen.append(f"{self.command} {self.path}")
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         status, body = self.answers.get(f"{self.command} {self.path}", (404, {"error": "not found"}))
         if status == 0:
@@ -172,12 +172,14 @@ class _Server(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[type[_Server]]:
-    handler = type("Handler", (_Server,), {"answers": {}, "seen": []})
-    running = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    class Handler(_Server):
+        answers: ClassVar[dict[str, tuple[int, object]]] = {}
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    handler.port = running.server_port
-    yield handler
+    Handler.port = running.server_port
+    yield Handler
     running.shutdown()
     thread.join()
     running.server_close()
@@ -187,17 +189,17 @@ def proxies(enabled: bool = True) -> dict[str, object]:
     return {"b2-b1": {"name": "b2-b1", "listen": "l", "upstream": "u", "enabled": enabled, "toxics": []}}
 
 
-def client_of(server: Any) -> ToxiproxyClient:
+def client_of(server: type[_Server]) -> ToxiproxyClient:
     return ToxiproxyClient("127.0.0.1", server.port)
 
 
-def test_an_error_of_the_server_is_a_failure(server: Any) -> None:
+def test_an_error_of_the_server_is_a_failure(server: type[_Server]) -> None:
     server.answers |= {"GET /proxies": (200, proxies()), "POST /reset": (500, {})}
     with pytest.raises(HarnessFailure, match="answered 500"):
         client_of(server).reset()
 
 
-def test_a_call_that_did_nothing_is_noticed(server: Any) -> None:
+def test_a_call_that_did_nothing_is_noticed(server: type[_Server]) -> None:
     server.answers |= {"GET /proxies": (200, proxies()), "POST /proxies/b2-b1": (200, {})}
     with pytest.raises(HarnessFailure, match="did not disable the link b2-b1"):
         client_of(server).set_enabled("b2-b1", False)
@@ -214,27 +216,27 @@ def test_a_call_that_did_nothing_is_noticed(server: Any) -> None:
         client_of(server).reset()
 
 
-def test_a_silent_server_times_out(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(server: type[_Server], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toxiproxy, "_TIMEOUT_S", 0.2)
     server.answers |= {"GET /proxies": (0, None)}
     with pytest.raises(HarnessFailure, match="timed out"):
         client_of(server).proxies()
 
 
-def test_an_http_proxy_of_the_environment_is_ignored(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_http_proxy_of_the_environment_is_ignored(server: type[_Server], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     server.answers |= {"GET /proxies": (200, proxies())}
     assert client_of(server).proxies() == {"b2-b1": True}
 
 
-def test_an_unknown_link_and_a_missing_server_are_failures(server: Any) -> None:
+def test_an_unknown_link_and_a_missing_server_are_failures(server: type[_Server]) -> None:
     server.answers |= {"GET /proxies": (200, {})}
     with pytest.raises(HarnessFailure, match="has no link b2-b1"):
         client_of(server).clear("b2-b1")
     assert not ToxiproxyClient("127.0.0.1", 9).answers()
 
 
-def test_clients_of_two_servers_in_one_process_are_independent(server: Any) -> None:
+def test_clients_of_two_servers_in_one_process_are_independent(server: type[_Server]) -> None:
     """toxiproxy-python keeps the address of the server in a class, so one client could change that of another."""
     server.answers |= {"GET /proxies": (200, proxies())}
     here, elsewhere = client_of(server), ToxiproxyClient("127.0.0.1", 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -193,7 +194,11 @@ def test_a_full_disk_during_a_fault_is_a_failure_of_the_harness_in_one_sentence(
         raise OSError(errno.ENOSPC, "No space left on device", "/tmp/run/hosts")
 
     cluster._runner.running = False  # type: ignore[attr-defined]
-    for name, act in (("configure", lambda: cluster.use_release(1, "tested")), ("reformat", lambda: cluster.wipe(1))):
+    acts: dict[str, Callable[[], None]] = {
+        "configure": lambda: cluster.use_release(1, "tested"),
+        "reformat": lambda: cluster.wipe(1),
+    }
+    for name, act in acts.items():
         monkeypatch.setattr(jvm_cluster, name, fill)
         with pytest.raises(HarnessFailure, match=r"^/tmp/run/hosts cannot be written \(No space .*: free"):
             act()

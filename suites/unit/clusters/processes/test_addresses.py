@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +30,16 @@ def release(version: str, *jars: str) -> Release:
     return Release(version, "abc", "here", tuple(Path(jar) for jar in jars))
 
 
-def node(number: int, **changes: object) -> Node:
+def node(number: int, **changes: Any) -> Node:
     advertised = Advertised(("127.16.2.9", 21094), ("127.16.1.9", 21095)) if number < 100 else None
-    given = {"address": "127.16.1.9", "advertised": advertised, "controllers": (101,), "brokers": 3, "data": Path("/d")}
-    return Node(node=number, **{**given, **changes})  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        "address": "127.16.1.9",
+        "advertised": advertised,
+        "controllers": (101,),
+        "brokers": 3,
+        "data": Path("/d"),
+    }
+    return Node(node=number, **{**given, **changes})
 
 
 def test_every_connection_of_a_cluster_is_one_proxy() -> None:

@@ -54,7 +54,7 @@ def start(supervision: Supervision, directory: Path, name: str = "b1", argv: lis
 
 def ended(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:  # also if it ends between the two calls
         return True
 
@@ -170,7 +170,7 @@ def test_a_failed_cleanup_command_leaves_the_directory_for_a_sweep(
 
 
 HARNESS = """
-import multiprocessing, os, signal, sys, time
+import os, signal, sys
 from pathlib import Path
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits it ignored
@@ -191,9 +191,9 @@ holder = 0
 if fork:
     holder = os.fork()
     if holder == 0:
-        time.sleep(300)
+        signal.pause()
 print(supervision.pid, sleeper, holder, flush=True)
-time.sleep(300)
+signal.pause()
 """
 
 Harness = Callable[..., tuple["subprocess.Popen[str]", list[int]]]
