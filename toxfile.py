@@ -1,7 +1,7 @@
-"""Environments that name one `env_dir` share it.
+"""A tox runner for environments that share one `env_dir`.
 
-tox 4 builds an environment anew whenever another name used its folder last, and PySpark alone is a 456 MB download.
-With `runner = shared` the name no longer counts; Python, dependencies and package still do.
+tox 4 rebuilds an environment if another environment used its folder last, and PySpark alone is a download of 456 MB.
+With `runner = shared` tox ignores the name of the environment; it still compares Python, dependencies and package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tox.tox_env.register import ToxEnvRegister
 
 
 class SharedInfo(Info):
-    """What tox remembers of an environment folder, the name left out."""
+    """The record of an environment folder, without the name of the environment."""
 
     def compare(
         self, value: Any, section: str, sub_section: str | None = None
@@ -28,7 +28,7 @@ class SharedInfo(Info):
 
 
 class SharedRunner(VirtualEnvRunner):
-    """tox's own runner, with the memory above."""
+    """tox's own runner, with `SharedInfo` as its record."""
 
     @staticmethod
     def id() -> str:

@@ -1,4 +1,4 @@
-"""Clusters to break: one interface (`base.Cluster`), one factory, two backends."""
+"""Clusters of real brokers: one interface (`base.Cluster`), one factory (`start`), two backends."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ __all__ = [
 
 
 def _start_containers(release: Release, shape: ClusterShape, **how: Any) -> Cluster:
-    from harness.clusters.containers.backend import start_containers  # its libraries are an extra of the installation
+    from harness.clusters.containers.backend import start_containers  # needs the extra [containers]
 
     return start_containers(release, shape, **how)
 
 
 def find_release(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Callable[[str], None]) -> Release:
-    """The release that `spec` names: see `kafka.release.resolve`, and an image of brokers beside what that knows."""
+    """The release that `spec` names: as `kafka.release.resolve`, and in addition an image of brokers."""
     if spec is None or not spec.startswith(IMAGE):
         return resolve(spec, maven_repo=maven_repo, cache=cache, progress=progress)
     if maven_repo is not None:
-        raise BadInput(f"a Maven repository goes with a version, and {spec} is an image")
+        raise BadInput(f"--maven-repo is only for versions, and {spec} is an image: leave --maven-repo out")
     release = image_release(spec, cache, progress)
     refuse_without_kraft(release.version)
     return release
@@ -77,13 +77,13 @@ def start(
 ) -> Cluster:
     """Starts a cluster and returns when every node has started.
 
-    `root` is where runs live (default: `default_root()`), `cache` where downloads do; `keep` lets the cluster outlive
-    the harness; `limits` hold for each node; `starts_on` is the release of `shape.starts_on`, looked for in Maven
-    Central if it is not given, and so is what a remote tier needs that the release lacks. Raises BadInput for a
-    backend, a shape or limits that cannot be had, HarnessFailure when it does not come up.
+    root: the folder for directories of runs, by default `default_root()`. cache: the folder for downloads. keep: the
+    cluster goes on when the harness ends. limits: of each node. starts_on: the release of `shape.starts_on`; if it is
+    missing, it is resolved from Maven Central, and so are jars that a remote tier needs and the release lacks.
+    BadInput for a backend, a shape or limits that are not possible. HarnessFailure if the cluster does not start.
     """
     if backend not in BACKENDS:
-        raise BadInput(f"there is no backend {backend!r}: give {' or '.join(BACKENDS)}")
+        raise BadInput(f"no backend is called {backend!r}: use {' or '.join(BACKENDS)}")
     check_release(release, shape)
     cache = cache or default_cache()
     starts_on = starts_on or find_start(shape, release, maven_repo=None, cache=cache, progress=progress)

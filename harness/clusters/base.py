@@ -1,4 +1,4 @@
-"""What faults, workload and run see of a cluster, whichever backend runs it."""
+"""The interface of a cluster, the same for every backend. Faults, the workload and the run use nothing else of it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from harness.model.link import Break, CutMode, Direction
 from harness.model.scenario.scenario import ClusterShape, FileSystem
 
 FIRST_CONTROLLER = 101
-# Releases of a cluster: the one under test, and the earlier one that it begins on where its shape says so.
+# Keys of `Cluster.releases`: the release under test, and the earlier one on which the cluster starts if its shape
+# names one (`starts_on`).
 TESTED: Final = "tested"
 START: Final = "start"
+TIER: Final = "tier"  # the server of a remote tier, as a party of a link
+
+
+def party(node: int) -> str:
+    """The name of a node as a party of a link: "b1" for a broker, "c101" for a controller."""
+    return f"c{node}" if node >= FIRST_CONTROLLER else f"b{node}"
 
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedExit:
-    """A process of the cluster that ended although nobody asked it to."""
+    """A process of the cluster that ended although the harness did not ask it to."""
 
     name: str  # "b1", "c101", "toxiproxy"
     status: str  # "exit code 1", "signal SIGABRT"
@@ -32,17 +39,21 @@ class UnexpectedExit:
 
 
 class Links(Protocol):
-    """Directed links. Parties are "b1", "b2", ... (brokers), "c101", ... (controllers), "client" and "isolated_client".
+    """Directed network links between the parties of a cluster.
 
-    A link is named by who opens the connection: ("b2", "b1") is follower 2 fetching from leader 1, ("client", "b1")
-    are all client connections to broker 1 but those of the "isolated_client" party, whose clients have a listener of
-    their own.
-    Requests go the way the link is named, answers come back.
-    Raises BadInput for a link that nobody opens (a KRaft controller never connects to a broker).
+    Parties are "b1", "b2", ... (brokers), "c101", ... (controllers), "client", "isolated_client" and, with a remote
+    tier in S3, "tier". A link is named by the party that opens the connection, then the party that accepts it:
+    ("b2", "b1") is follower 2 fetching from leader 1. ("client", "b1") stands for all client connections to broker 1,
+    except those of "isolated_client", which use a listener of their own. Requests travel from the first
+    party to the second, answers travel back.
+    Raises BadInput for a link that does not exist: a KRaft controller never connects to a broker.
     """
 
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None:
-        """Connections that exist and those to come: "silent" accepts and swallows, "refusing" closes and refuses."""
+        """Cuts existing and new connections.
+
+        "silent" accepts connections and swallows the bytes; "refusing" closes connections and refuses new ones.
+        """
         ...
 
     def slow(
@@ -58,171 +69,206 @@ class Links(Protocol):
         ...
 
     def divert(self, src: str, dst: str) -> None:
-        """Through the hop of the link, which the caller runs where `hop` says; closes the connections that exist."""
+        """Sends the link through its frame proxy and closes existing connections.
+
+        The caller runs that proxy at the address that `frame_proxy` returns.
+        """
         ...
 
     def frame_proxy(self, src: str, dst: str) -> tuple[str, str]:
-        """Where a hop on the link listens, and whom it has to reach. BadInput for a link that has none."""
+        """The address at which a frame proxy of the link has to listen, and the address to which it has to forward.
+
+        BadInput for a link that cannot have one.
+        """
         ...
 
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
-        """All that is broken on the link, or only its cuts, its slowness or its detour. Idempotent."""
+        """Heals everything on the link, or only its cuts, its slowness or its diversion. Idempotent."""
         ...
 
     def heal_all(self) -> None:
-        """Idempotent."""
+        """Heals every link. Idempotent."""
         ...
 
     def active(self) -> list[str]:
-        """What is broken now, as text, sorted; empty after healing."""
+        """The links that are broken now, one sorted text for each; empty after healing."""
         ...
 
     def parties_reaching(self, dst: str) -> tuple[str, ...]:
-        """Who opens connections to `dst`."""
+        """The parties that open connections to `dst`."""
         ...
 
     def reached_from(self, src: str) -> tuple[str, ...]:
-        """To whom `src` opens connections."""
+        """The parties to which `src` opens connections."""
         ...
 
 
 class Disks(Protocol):
-    """Disks of the brokers' own, each a file system for one log directory ("disk.own"), by which they are named here.
+    """The brokers' own disks ("disk.own"): one file system for each log directory, and named by that directory.
 
-    Before anything is broken it is made sure that the directory is the mount of the disk that this run made for it.
-    HarnessFailure otherwise, and where the machine refuses.
+    Before a disk is broken, it is checked that the directory is the mount of the disk that this run made for it.
+    Raises HarnessFailure if it is not, and if the machine refuses.
     """
 
     @property
     def file_system(self) -> FileSystem: ...
 
     def shut_down(self, directory: Path) -> None:
-        """The file system fails at once, with EIO, and for good; whatever had not reached the disk is gone."""
+        """The file system fails at once and for good, with EIO. All data that had not reached the disk is lost."""
         ...
 
     def usable(self, directory: Path) -> bool:
-        """Whether it is mounted and takes files, or would if it had room; False when it fails or is read-only."""
+        """Whether the disk is mounted and takes files, or would if it had room. False when it fails or is read-only."""
         ...
 
     def remount(self, directory: Path, *, as_remembered: bool = False) -> None:
-        """Unmounts it, if it is mounted, and mounts it again, which replays its journal. Nobody may be using it.
+        """Unmounts the disk, if it is mounted, and mounts it again, which replays its journal.
 
-        as_remembered: with all that was written since `remember` gone from it, however well it was flushed.
+        No process may be using the disk. as_remembered: restores the content of the last `remember`, so that all later
+        writes are lost, even flushed ones.
         """
         ...
 
     def remember(self, directory: Path) -> None:
-        """What stands on the disk now is what `as_remembered` puts back."""
+        """Saves the present content of the disk for `remount(as_remembered=True)`."""
         ...
 
     def freeze(self, directory: Path) -> None:
-        """Whoever writes to it, or flushes, waits until `thaw`, and cannot be killed before."""
+        """Blocks every process that writes to the disk or flushes it, until `thaw`. SIGKILL does not end it before."""
         ...
 
     def thaw(self, directory: Path) -> None:
-        """Idempotent."""
+        """Ends `freeze`. Idempotent."""
         ...
 
     def slow(self, directory: Path, writes_per_s: int | None) -> None:
-        """What reaches it does so in so many writes a second ("disk.slow"); None = as fast as it can. Idempotent."""
+        """Limits the writes that reach the disk to so many a second ("disk.slow"); None = no limit. Idempotent."""
         ...
 
     def flush_s(self, directory: Path) -> float:
-        """How long a small file takes to be on it, in seconds."""
+        """Seconds that it takes to write and flush a small file."""
         ...
 
     def turn_read_only(self, directory: Path) -> None:
-        """It meets an error and takes no more writes, with EROFS, until it is mounted again ("disk.ext4")."""
+        """The file system meets an error and refuses writes with EROFS until it is mounted again ("disk.ext4")."""
         ...
 
     def fill(self, directory: Path, spare_kb: int) -> int:
-        """Leaves only so much room on it; the bytes that it took."""
+        """Fills the disk except for `spare_kb` KB. Returns the bytes that this took."""
         ...
 
     def make_room(self, directory: Path) -> None:
-        """Takes back what `fill` put there. Idempotent."""
+        """Ends `fill`. Idempotent."""
         ...
 
     def heal(self, directories: Sequence[Path]) -> None:
-        """None is frozen, slow or full any more. Idempotent."""
+        """Afterwards none of the disks is frozen, slow or full. Idempotent."""
         ...
 
 
 class TierServer(Protocol):
-    """The server that brokers reach their remote tier by."""
+    """The server through which brokers reach a remote tier in S3."""
 
     def admit(self) -> None:
-        """Starts it anew: it takes the brokers' keys."""
+        """Restarts the server so that it accepts the brokers' keys."""
         ...
 
     def turn_away(self) -> None:
-        """Starts it anew, and it takes other keys than the brokers have, as when theirs were revoked."""
+        """Restarts the server with keys that the brokers do not have, as if theirs had been revoked."""
         ...
 
 
 class Cluster(Protocol):
-    """A running Kafka cluster of brokers 1..n and isolated controllers 101.. ."""
+    """A running Kafka cluster: brokers 1..n, and isolated controllers from 101 on."""
 
-    shape: ClusterShape
-    release: Release  # under test
-    releases: Mapping[str, Release]  # TESTED, and START where the cluster begins on another one
-    capabilities: frozenset[str]
-    directory: Path
-    brokers: tuple[int, ...]
-    controllers: tuple[int, ...]
-    links: Links
-    disks: Disks | None  # None where log directories lie on the file system of the machine
-    tier_store: Path | None  # the folder that brokers share as their remote tier, where the shape has one
-    tier_server: TierServer | None  # where the shape has a tier in S3
+    @property
+    def shape(self) -> ClusterShape: ...
+    @property
+    def release(self) -> Release:
+        """The release under test."""
+        ...
+
+    @property
+    def releases(self) -> Mapping[str, Release]:
+        """TESTED, and START if the cluster starts on an earlier release."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def brokers(self) -> tuple[int, ...]: ...
+    @property
+    def controllers(self) -> tuple[int, ...]: ...
+    @property
+    def links(self) -> Links: ...
+    @property
+    def disks(self) -> Disks | None:
+        """None if the log directories lie on the file system of the machine."""
+        ...
+
+    @property
+    def tier_store(self) -> Path | None:
+        """The folder that the brokers share as their remote tier; None without a tier."""
+        ...
+
+    @property
+    def tier_server(self) -> TierServer | None:
+        """None unless the shape has a tier in S3."""
+        ...
 
     def bootstrap(self) -> str:
-        """Where clients of the load start: through every fault."""
+        """Bootstrap servers for the clients of the load: every fault of the links affects these connections."""
         ...
 
     def bootstrap_isolated(self) -> str:
-        """Where those start that come in by a way of their own, through faults of their own; empty without such."""
+        """Bootstrap servers for isolated clients, which have links and faults of their own; empty if there are none."""
         ...
 
     def bootstrap_direct(self) -> str:
-        """Where observers start: past every fault of the links."""
+        """Bootstrap servers for observers: no fault of the links affects these connections."""
         ...
 
     def client_settings(self) -> Mapping[str, str]:
-        """Of librdkafka, for whoever starts at `bootstrap` or `bootstrap_lone`; empty where those ways are plain."""
+        """librdkafka settings that `bootstrap` and `bootstrap_isolated` need; empty for plaintext listeners."""
         ...
 
     def direct_address(self, node: int) -> tuple[str, int]:
-        """The listener of a node that no fault of the links touches; for a controller its only one (KIP-919)."""
+        """Host and port of a node's listener that no fault of the links affects.
+
+        A controller has only one listener (KIP-919).
+        """
         ...
 
     def kill(self, *nodes: int) -> None:
-        """SIGKILL, all of them at one moment; returns when they are gone. A node that is down is left alone."""
+        """Sends SIGKILL to all of them at one moment and returns when they have ended. Ignores stopped nodes."""
         ...
 
     def terminate(self, node: int, deadline_s: float = 30) -> None:
-        """SIGTERM, that is a controlled shutdown. Raises HarnessTimeout when it has not ended by the deadline."""
+        """Shuts a node down in a controlled way, by SIGTERM. HarnessTimeout when it has not ended by the deadline."""
         ...
 
     def pause(self, *nodes: int) -> None:
-        """SIGSTOP; returns when they stand still."""
+        """Sends SIGSTOP and returns when the processes are stopped."""
         ...
 
     def resume(self, *nodes: int) -> None:
-        """SIGCONT; returns when they are no longer stopped."""
+        """Sends SIGCONT and returns when the processes run again."""
         ...
 
     def start(self, *nodes: int) -> None:
-        """Starts stopped nodes again on the same disk, and does not wait for them; running ones are left alone."""
+        """Starts stopped nodes on the disks that they have, without waiting for them. Ignores running nodes."""
         ...
 
     def running(self, node: int) -> bool:
-        """Whether its process exists, paused or not."""
+        """Whether the node's process exists, paused or not."""
         ...
 
     def paused(self, node: int) -> bool: ...
 
     def wait_started(self, node: int, deadline_s: float) -> None:
-        """Until the node says "Kafka Server started" after its last start; a broker is unfenced then."""
+        """Waits until the node logs "Kafka Server started" after its last start; a broker is unfenced then."""
         ...
 
     def log_directories(self, node: int) -> tuple[Path, ...]: ...
@@ -230,56 +276,56 @@ class Cluster(Protocol):
     def server_log(self, node: int) -> Path: ...
 
     def console_log(self, node: int) -> Path:
-        """What the JVM itself printed."""
+        """The output of the JVM itself."""
         ...
 
     def directory_id(self, node: int) -> str:
-        """Of its metadata directory (KIP-858): with voters that can change a controller is known by it, too."""
+        """The id of the node's metadata directory (KIP-858). It is part of a controller's identity as a voter."""
         ...
 
     def wipe(self, node: int) -> None:
-        """Puts an empty, newly formatted disk in the place of each log directory of a node that is down ("disk.write").
+        """Replaces each log directory of a stopped node by an empty, newly formatted one ("disk.write").
 
-        Same node and cluster id, another directory id (KIP-858). HarnessFailure while the node runs.
+        Node id and cluster id stay, the directory ids are new (KIP-858). HarnessFailure while the node runs.
         """
         ...
 
     def use_release(self, node: int, which: str) -> None:
-        """From its next start on, a node that is down runs that release of `releases`, on the disk that it has.
+        """From its next start on, a stopped node runs that release of `releases`, on the disks that it has.
 
-        HarnessFailure while the node runs, and for a release that the cluster has not.
+        HarnessFailure while the node runs, and for a release that the cluster does not have.
         """
         ...
 
     def release_of(self, node: int) -> Release:
-        """What a node runs, or will when it is started."""
+        """The release that the node runs, or will run when it is started."""
         ...
 
     def limit_file_size(self, node: int, size_bytes: int | None) -> None:
-        """The size beyond which no file of a running node can grow ("disk.full"); None lifts it.
+        """Limits the size of every file of a running node ("disk.full"); None lifts the limit.
 
-        The node is expected to end of it, so that its end is no unexpected exit. A new process begins without a limit;
-        a node that is down is left alone.
+        The node is expected to end because of it, so its end does not count as unexpected. A new process starts without
+        a limit. Ignores stopped nodes.
         """
         ...
 
     def let_end(self, node: int) -> None:
-        """The node is expected to end by itself: until its next start that is no unexpected exit."""
+        """The node is expected to end by itself: until its next start, its end does not count as unexpected."""
         ...
 
     def how_it_ended(self, node: int) -> str:
-        """Of a node that is down: "exit code 3", "signal SIGKILL", and what else is known; empty while it runs."""
+        """How a stopped node ended: "exit code 3", "signal SIGKILL", and further details; empty while it runs."""
         ...
 
     def set_clock(self, node: int, ahead_s: float) -> None:
-        """From now on so far ahead of the machine's, or behind it if negative ("clock").
+        """Sets the node's clock `ahead_s` seconds ahead of the machine's clock, or behind it if negative ("clock").
 
-        Takes effect within a second, and lasts until it is set anew. HarnessFailure unless the shape asked for it.
+        Takes effect within a second and lasts until the next call. HarnessFailure unless the shape asked for it.
         """
         ...
 
     def squeeze_memory(self, node: int) -> int:
-        """Leaves a running node no more memory than it has ("memory.limit"); the limit, in bytes."""
+        """Limits a running node to the memory that it uses now ("memory.limit"). Returns the limit in bytes."""
         ...
 
     def release_memory(self, node: int) -> None:
@@ -287,15 +333,15 @@ class Cluster(Protocol):
         ...
 
     def unexpected_exits(self) -> list[UnexpectedExit]:
-        """Processes that died unasked since the start, the oldest first."""
+        """Processes that have ended since the start although the harness did not ask them to, oldest first."""
         ...
 
     def heal(self) -> None:
-        """Links healed, paused nodes resumed, stopped nodes started (not waited for). Idempotent."""
+        """Heals links and disks, resumes paused nodes, starts stopped ones without waiting for them. Idempotent."""
         ...
 
     def stop(self) -> None:
-        """Everything gone, processes and directory. Idempotent."""
+        """Ends all processes and removes the directory. Idempotent."""
         ...
 
     def close(self) -> None:
@@ -303,13 +349,5 @@ class Cluster(Protocol):
         ...
 
     def describe_kept(self) -> str:
-        """How to reach and how to stop a cluster that is kept."""
+        """One sentence: how to reach a cluster that is kept, and how to stop it."""
         ...
-
-
-TIER: Final = "tier"  # the party of a link that the server of a remote tier is
-
-
-def party(node: int) -> str:
-    """The name of a node as a party of a link: "b1", "c101"."""
-    return f"c{node}" if node >= FIRST_CONTROLLER else f"b{node}"

@@ -1,4 +1,4 @@
-"""Which backend a run takes when its user leaves the choice to it."""
+"""Capabilities of the backends on this machine, checks before a start, and the choice of --backend auto."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters.containers.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, passing
+from harness.clusters.containers.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, short_lived_labels
 from harness.clusters.containers.images import images
 from harness.clusters.containers.subnets import Subnets
 from harness.clusters.disks import loop_devices
@@ -24,16 +24,15 @@ from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
-# In 3.7 they were a preview.
-_LOG_DIRS_SINCE: Final = (3, 8)
-_PROBES: Final = 50  # subnets that no run takes
+_LOG_DIRS_SINCE: Final = (3, 8)  # a preview in 3.7
+_PROBES: Final = 50  # subnets that no run uses
 
 _OF_PROCESSES: Final = loop_devices.ALL | {
     clocks.CLOCK,
     *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
 }
-# What faults may ask of each backend, on a machine that lacks nothing. The limits of a container's process are the
-# engine's to set: who owns the files inside need not own the process.
+# The capabilities of each backend on a machine that lacks nothing. "disk.full" lowers a limit of a process, which in a
+# container only the engine can do.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     PROCESSES: _OF_PROCESSES,
     CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
@@ -41,21 +40,20 @@ CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def able(backend: str) -> frozenset[str]:
-    """What faults may ask of a backend on this machine."""
+    """The capabilities of a backend on this machine."""
     return CAPABILITIES[backend] - missing().keys()
 
 
 def missing() -> dict[str, str]:
-    """Capabilities that this machine lacks whatever the backend, with why and the remedy."""
+    """By capability that this machine lacks for every backend: why, with the remedy."""
     return {**loop_devices.missing(), **clocks.missing()}
 
 
 def check_plan(backend: str, shape: ClusterShape) -> None:
-    """BadInput, before anything starts, for a cluster that a backend has no addresses for."""
+    """BadInput, before anything starts, for a shape that a backend cannot have."""
     if backend == CONTAINERS and shape.tier == "user":
         raise BadInput(
-            'shape: tier = "user": containers sit on networks that lead to no storage of yours; use --backend '
-            f"{PROCESSES}"
+            f'shape: tier = "user": the networks of containers have no way to your storage; use --backend {PROCESSES}'
         )
     if backend == CONTAINERS:
         try:
@@ -65,28 +63,28 @@ def check_plan(backend: str, shape: ClusterShape) -> None:
 
 
 def check_release(release: Release, shape: ClusterShape) -> None:
-    """BadInput for a shape that brokers of this release cannot have."""
+    """BadInput for a shape that this release does not support."""
     check_tier(release, shape)
     check_secure(release, shape)
     if shape.log_dirs > 1 and release.numbers < _LOG_DIRS_SINCE:
         since = ".".join(map(str, _LOG_DIRS_SINCE))
         raise BadInput(
-            f"shape: log_dirs = {shape.log_dirs}: Kafka {release.version} has no log directories beside the first "
-            f"without ZooKeeper (KIP-858): give a release from {since} on, or leave log_dirs away"
+            f"shape: log_dirs = {shape.log_dirs}: Kafka {release.version} supports only one log directory without "
+            f"ZooKeeper (KIP-858): give a release from {since} on, or remove log_dirs from the shape"
         )
 
 
 def only_in_containers(kafka: str | None, limits: Limits) -> str:
-    """What was asked for that processes cannot do, as a text; empty when there is nothing of the kind."""
+    """The options that processes cannot fulfil, as a text; empty if there are none."""
     asked = [kafka] if kafka is not None and kafka.startswith(IMAGE) else []
     return " and ".join([*asked, *limits.asked()])
 
 
 def refuse_as_processes(kafka: str | None, limits: Limits) -> None:
-    """BadInput when something was asked for that only containers can do, and brokers are to run as processes."""
+    """BadInput if brokers are to run as processes and an option needs containers."""
     if asked := only_in_containers(kafka, limits):
         raise BadInput(
-            f"{asked} cannot be had with --backend processes: say --backend containers, or leave {_it(asked)} away"
+            f"{asked} is not possible with --backend processes: use --backend containers, or leave {_it(asked)} out"
         )
 
 
@@ -99,12 +97,12 @@ def choose(
     image: BrokerImage | None = None,
     limits: Limits = NO_LIMITS,
 ) -> str:
-    """For "auto": containers where an engine answers and has an image or can have one, else processes; says why.
+    """The backend for --backend: for "auto", containers if an engine answers and has the images, otherwise processes.
 
-    image: of brokers, if they run by one. Raises BadInput when containers are wanted, or needed for what was asked,
-    and cannot be had, or not with these limits.
+    Passes the choice and its reason to `say`. image: the image of brokers, if one is used. BadInput if containers are
+    wanted, or needed for an option, and are not possible, or not with these limits.
     """
-    if wanted == PROCESSES:  # who starts them refuses what they cannot do
+    if wanted == PROCESSES:  # `refuse_as_processes` checks the options
         return PROCESSES
     asked = only_in_containers(image.spec if image else None, limits)
     try:
@@ -113,12 +111,10 @@ def choose(
         why = missing.why if isinstance(missing, NoEngine) else str(missing)
         if asked:
             remedy = f"{missing.remedy}, or " if isinstance(missing, NoEngine) else ""
-            raise BadInput(
-                f"{asked}: only containers can do that, and {why}: {remedy}leave {_it(asked)} away"
-            ) from None
+            raise BadInput(f"{asked}: only containers can do that, and {why}: {remedy}leave {_it(asked)} out") from None
         if wanted != AUTO:
             raise
-        say(f"backend: processes, since {why}")
+        say(f"backend: processes, because {why}")
         return PROCESSES
     with closing(engine()) as client:
         check_limits(client, limits)
@@ -131,21 +127,21 @@ def _it(asked: str) -> str:
 
 def _engine_and_image(cache: Path, progress: Callable[[str], None], image: BrokerImage | None) -> str:
     with closing(engine()) as client:
-        with asking("say its version"):
+        with asking("report its version"):
             version = client.version()["Version"]
-        _share_a_network(client)
-        taken = images(client, cache, progress, image)
-        return f"engine {version}, image {image.reference if image else taken.node}"
+        _check_networks_are_local(client)
+        node = images(client, cache, progress, image).node
+        return f"engine {version}, image {image.reference if image else node}"
 
 
-def _share_a_network(client: Any) -> None:
-    """Ports that the engine publishes on 127.0.0.1 are of use only where its bridges are this machine's, too.
+def _check_networks_are_local(client: Any) -> None:
+    """NoEngine if the engine's networks are not on this machine, as in a virtual machine or another network namespace.
 
-    NoEngine when they are not: it is in a virtual machine, on another one, or in another network namespace.
+    The harness reaches only ports that the engine publishes on 127.0.0.1 of this machine.
     """
     from docker.types import IPAMConfig, IPAMPool
 
-    labels = passing()
+    labels = short_lived_labels()
     bridge = labels[RUN_LABEL]
     with asking("make a network"):
         network = client.networks.create(
@@ -159,4 +155,6 @@ def _share_a_network(client: Any) -> None:
         seen = f"{bridge}:" in _NETWORKS.read_text("ascii")
         network.remove()
     if not seen:
-        raise NoEngine("the container engine's networks are not this machine's", "run beside it")
+        raise NoEngine(
+            "the networks of the container engine are not on this machine", "run the harness where the engine runs"
+        )

@@ -1,4 +1,4 @@
-"""What a run of a cluster leaves on disk about itself, so that whoever comes after a crash knows what is dead."""
+"""The state that a run of a cluster saves on disk. After a crash, another harness sees in it what can be removed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.clusters.disks.unmount import release
+from harness.clusters.disks.unmount import unmount_all
 from harness.model.backend import PROCESSES
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scratch import writing_below
 
 _FILE = "run-state.json"
 _PREFIX = "run-"
@@ -20,10 +21,10 @@ _PREFIX = "run-"
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that cannot be confused with a later one of the same number."""
+    """Identifies a process, even after its pid was reused."""
 
     pid: int
-    started: str  # boot and clock ticks since it, as the kernel tells them
+    started: str  # boot id and start time in clock ticks since boot, from the kernel
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ProcessId:
@@ -31,13 +32,13 @@ class ProcessId:
 
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
-        """The living process `pid`; None when there is none, or only its zombie."""
+        """The living process `pid`; None if there is none, or only its zombie."""
         try:
             text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
             boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         except (FileNotFoundError, ProcessLookupError):
             return None
-        fields = text.rpartition(")")[2].split()  # the name before may hold spaces and parentheses
+        fields = text.rpartition(")")[2].split()  # the process name before may hold spaces and parentheses
         return None if fields[0] in "ZX" else cls(pid, f"{boot}/{fields[19]}")
 
     @property
@@ -47,7 +48,7 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """One cluster's run. `kept` means that it stays when its harness ends."""
+    """One cluster's run. `kept`: the cluster goes on when its harness ends."""
 
     run: str
     directory: Path
@@ -65,11 +66,11 @@ class RunState:
 
     @property
     def dead(self) -> bool:
-        """Nobody is left who would end it."""
+        """No living process is left that would end the run."""
         return not self.supervised and (self.kept or not self.harness.alive)
 
     def save(self) -> None:
-        """Atomically, into the run's directory."""
+        """Writes the state into the run's directory, atomically."""
         descriptor, name = tempfile.mkstemp(dir=self.directory)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self) | {"directory": str(self.directory)}, file, indent=1)
@@ -80,8 +81,8 @@ class RunState:
 
 
 def default_root() -> Path:
-    """Where runs of this user live. Raises BadInput when it cannot be made, or somebody else made it."""
-    remedy = "remove it, or set TMPDIR to a directory of your own"
+    """The folder for the runs of this user, made if needed. BadInput if that fails, or if another user made it."""
+    remedy = "remove it, or set TMPDIR to a folder that you may write to"
     try:
         root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,59 +90,73 @@ def default_root() -> Path:
             raise BadInput(f"{root} is a link or belongs to another user: {remedy}")
     except OSError as refused:
         raise BadInput(
-            f"{refused.filename or 'a temporary directory'} cannot be had as a directory ({refused.strerror}): {remedy}"
+            f"{refused.filename or 'a temporary folder'} cannot be used as a folder ({refused.strerror}): {remedy}"
         ) from None
     return root
 
 
 def new_run(root: Path, *, slot: int, release: str, kept: bool, backend: str = PROCESSES) -> RunState:
-    """Makes a run's directory; it appears under its name with its state already in it, its bootstrap unknown yet."""
-    root.mkdir(parents=True, exist_ok=True)
+    """Makes a run's directory below `root`. It gets its name only when its state is in it; bootstrap is still empty.
+
+    BadInput when it cannot be written.
+    """
     harness = ProcessId.of(os.getpid())
     assert harness is not None
-    unnamed = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
-    run = f"{_PREFIX}{slot}-{unnamed.name.removeprefix('.new-')}"
-    state = RunState(
-        run=run,
-        directory=unnamed,
-        slot=slot,
-        release=release,
-        bootstrap="",
-        kept=kept,
-        harness=harness,
-        backend=backend,
-    )
-    state.save()  # `load` takes the directory from where it finds the file
-    unnamed.rename(root / run)
+    with writing_below(root):
+        root.mkdir(parents=True, exist_ok=True)
+        unnamed = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+        run = f"{_PREFIX}{slot}-{unnamed.name.removeprefix('.new-')}"
+        state = RunState(
+            run=run,
+            directory=unnamed,
+            slot=slot,
+            release=release,
+            bootstrap="",
+            kept=kept,
+            harness=harness,
+            backend=backend,
+        )
+        state.save()  # the directory in it is outdated at once: `load` takes the place of the file instead
+        unnamed.rename(root / run)
     return replace(state, directory=root.absolute() / run)
 
 
 def runs(root: Path) -> list[RunState]:
-    """Every run of which `root` holds a directory, dead or alive."""
+    """Every run that has a directory below `root`, dead or alive."""
     found = (load(path) for path in sorted(root.glob(f"{_PREFIX}*")))
     return [state for state in found if state is not None]
 
 
 def load(directory: Path) -> RunState | None:
-    """The state of a run's directory; None when it vanished meanwhile, was never complete, or holds something else."""
+    """The state in a run's directory; None if the directory was removed, is incomplete, or holds something else."""
     try:
         document = json.loads((directory / _FILE).read_text("utf-8"))
         document |= {"directory": directory, "harness": ProcessId.from_dict(document["harness"])}
         supervisor = document["supervisor"]
         document |= {"supervisor": ProcessId.from_dict(supervisor) if supervisor else None}
-        # Another version of the harness may be at work on this machine, and write more than this one knows.
+        # A later version of the harness may be running on this machine, and may write fields that are unknown here.
         known = {field.name for field in fields(RunState)}
         return RunState(**{name: value for name, value in document.items() if name in known})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # whatever stands there: one folder must not stop the sweep of all others
+        return None  # one bad file must not stop the sweep of all other folders
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a run's directory, complete or not, and what it has mounted; one that is gone already is fine."""
+    """Removes a run's directory, complete or not, and unmounts what it has mounted. Idempotent.
 
-    def gone_is_fine(_function: object, _path: object, info: tuple[type[BaseException], BaseException, object]) -> None:
+    HarnessFailure when something in it cannot be removed.
+    """
+
+    def ignore_missing(
+        _function: object, _path: object, info: tuple[type[BaseException], BaseException, object]
+    ) -> None:
         if not isinstance(info[1], FileNotFoundError):
             raise info[1]
 
-    release(directory)
-    shutil.rmtree(directory, onerror=gone_is_fine)
+    try:
+        unmount_all(directory)
+        shutil.rmtree(directory, onerror=ignore_missing)
+    except OSError as refused:
+        raise HarnessFailure(
+            f"{directory} cannot be removed ({refused}): end the processes that use it, then run: durability clean"
+        ) from refused

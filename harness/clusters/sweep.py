@@ -1,4 +1,4 @@
-"""What crashes and kept clusters left, and how it goes away."""
+"""Finds and removes what crashed runs left behind, and ends clusters that were kept."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import psutil
 
-from harness.clusters.containers.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine, is_passing
+from harness.clusters.containers.engine import ROOT_LABEL, RUN_LABEL, NoEngine, asking, engine, is_short_lived
 from harness.clusters.disks.unmount import thaw_below
 from harness.clusters.nodes import clocks
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.kafka.release.cache import sweep_default_cache
 from harness.model.backend import CONTAINERS
-from harness.model.errors import BadInput
-from harness.model.scratch import forsaken
+from harness.model.errors import BadInput, HarnessFailure
+from harness.model.scratch import abandoned
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
-_REMOVED_S = 60.0  # a supervisor has 25 for its farewells, 10 for each process that is slow to die
+_REMOVED_S = 60.0  # a supervisor has 25 s for its cleanup commands, and 10 s for each process that ends slowly
 _SUPERVISOR = "supervisor.py"
 _INCOMPLETE_AGE_S = 600.0
 
 
+def _remove_scratch() -> None:
+    for path in abandoned():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# Files that a killed process of ours leaves outside of the directory of a run. `sweep` calls each function once; it
+# removes what no living process uses, and nothing of another user. A new kind of leftover needs one entry here.
+OUTSIDE_OF_RUNS: Final[tuple[Callable[[], object], ...]] = (
+    clocks.tidy,
+    _remove_scratch,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A cluster that no living harness answers for."""
+    """A cluster that does not belong to a living harness."""
 
     run: str
     directory: Path
@@ -42,7 +57,7 @@ class Leftover:
 
 def leftovers(root: Path | None = None) -> list[Leftover]:
     """Clusters that were kept, and the remains of runs that crashed."""
-    found = []
+    found: list[Leftover] = []
     for state in runs(root or default_root()):
         if _remains(state):
             found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
@@ -53,28 +68,27 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 
 
 def sweep(root: Path | None = None) -> list[str]:
-    """Removes the remains of dead runs, never a living or a kept one; says what it removed, and what it could not."""
+    """Removes the remains of dead runs, never a living or a kept one. Returns a line for each, removed or not."""
     base = root or default_root()
     swept = [_swept(state) for state in runs(base) if _remains(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
             old = time.time() - path.lstat().st_mtime > _INCOMPLETE_AGE_S
         except OSError:
-            continue  # it has just got its name, or is gone
+            continue  # it has just been given its name, or was removed
         if old:
-            with contextlib.suppress(OSError):  # somebody else's
+            with contextlib.suppress(HarnessFailure):  # it belongs to another user
                 remove_directory(path)
-    clocks.tidy()
-    for path in forsaken():
-        shutil.rmtree(path, ignore_errors=True)
+    for remove in OUTSIDE_OF_RUNS:
+        remove()
     return swept
 
 
 def clean(run: str | None = None, root: Path | None = None) -> list[str]:
-    """Ends kept clusters and removes the remains of dead runs: all of them, or the one named `run` (or by its path).
+    """Ends kept clusters and removes the remains of dead runs. Returns a line for each.
 
-    Raises BadInput when there is no such run, or a living harness is using it; HarnessTimeout when a supervisor that
-    is removing its run does not come to an end.
+    run: only this one, by its name or its path. Raises BadInput if it does not exist or a living harness uses it, and
+    HarnessTimeout if a supervisor does not finish removing its run.
     """
     base = root or default_root()
     if run is None:
@@ -87,18 +101,18 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
-        known = ", ".join(state.run for state in runs(base)) or "none at all"
+        known = ", ".join(state.run for state in runs(base)) or "none"
         raise BadInput(
-            f"there is no run {run!r} in {base}, only {known}; `durability clean` without a name ends what was kept "
-            "and sweeps what crashed"
+            f"no run {run!r} in {base}, known runs: {known}; `durability clean` without a name ends every kept cluster "
+            "and removes what crashed runs left"
         )
     if state.harness.alive and state.harness.pid != os.getpid():
-        raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that first")
+        raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that process first")
     return [_end(state, "ended")]
 
 
 def _wait_for_supervisors(root: Path) -> None:
-    """Whose harness has just ended removes its run by itself; or was killed, too, and is not quite dead."""
+    """When a harness ends, its supervisor removes the run, unless it was killed as well and is about to end."""
     wait_for(
         lambda: [
             f"{state.run} with process {state.supervisor.pid}"
@@ -107,7 +121,7 @@ def _wait_for_supervisors(root: Path) -> None:
         ],
         until=lambda ending: not ending,
         deadline_s=_REMOVED_S,
-        what="runs whose harness has ended to be removed by their supervisors",
+        what="the supervisors of ended harnesses to remove their runs",
     )
 
 
@@ -115,7 +129,7 @@ def _end(state: RunState, verb: str) -> str:
     for supervisor in _supervisors(state):
         _end_supervisor(supervisor, state.run)
     thaw_below(state.directory)
-    _kill_strays(state.directory)
+    _kill_processes_of(state.directory)
     if state.backend == CONTAINERS:
         remove_containers(state)
     remove_directory(state.directory)
@@ -123,7 +137,7 @@ def _end(state: RunState, verb: str) -> str:
 
 
 def sweep_engine(root: Path) -> list[str]:
-    """Removes what runs left on a container engine whose directory is gone, too; says of which runs it was."""
+    """Removes from the container engine the remains of runs that have no directory any more. A line for each."""
     try:
         client = engine()
     except BadInput:
@@ -131,10 +145,10 @@ def sweep_engine(root: Path) -> list[str]:
     from harness.clusters.containers import reap
 
     try:
-        with asking("remove what runs left"):
+        with asking("remove what dead runs left"):
             known = {state.run for state in runs(root)}
             found = reap.runs_of(client, f"{ROOT_LABEL}={root.absolute()}", RUN_LABEL)
-            lost = sorted(run for run in found - known if not is_passing(run))
+            lost = sorted(run for run in found - known if not is_short_lived(run))
             for run in lost:
                 reap.reap(client, f"{RUN_LABEL}={run}")
     finally:
@@ -143,24 +157,26 @@ def sweep_engine(root: Path) -> list[str]:
 
 
 def _remains(state: RunState) -> bool:
-    """Dead, and not one in the making: that has no supervisor yet, and a harness that is about to name it."""
+    """Whether the run is dead. A run that is being made has no supervisor yet either, but its harness lives."""
     return state.dead and (state.supervisor is not None or not state.harness.alive)
 
 
 def _swept(state: RunState) -> str:
-    """A run of containers waits for its engine: what it left can only be removed there."""
-    if state.backend == CONTAINERS:
-        try:
+    """Removes a dead run. One of containers stays until an engine answers, for only the engine can remove them."""
+    try:
+        if state.backend == CONTAINERS:
             engine().close()
-        except NoEngine as silent:
-            return f"left the remains of {state.run}: {silent.why}"
-    return _end(state, "swept the remains of")
+        return _end(state, "swept the remains of")
+    except NoEngine as silent:
+        return f"left the remains of {state.run}: {silent.why}"
+    except HarnessFailure as refused:
+        return f"left the remains of {state.run}: {refused}"
 
 
 def remove_containers(state: RunState) -> None:
-    """Everything on the engine that carries the run's label. BadInput when no engine answers."""
+    """Removes everything on the engine that carries the run's label. BadInput when no engine answers."""
     client = engine()
-    from harness.clusters.containers import reap  # its library is there
+    from harness.clusters.containers import reap  # only now: `engine` has checked that its library is installed
 
     try:
         with asking(f"remove what {state.run} left"):
@@ -170,7 +186,7 @@ def remove_containers(state: RunState) -> None:
 
 
 def _end_supervisor(supervisor: ProcessId, run: str) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+    with contextlib.suppress(ProcessLookupError):  # it has ended by itself
         os.kill(supervisor.pid, signal.SIGTERM)
     wait_for(
         lambda: supervisor.alive,
@@ -181,7 +197,7 @@ def _end_supervisor(supervisor: ProcessId, run: str) -> None:
 
 
 def _supervisors(state: RunState) -> list[ProcessId]:
-    """The living ones of a run: that which its state names, or one whose harness died before it could write that."""
+    """The living supervisors of a run. Its state lacks one if the harness died before it could save the state."""
     found = {state.supervisor} if state.supervised else set()
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
@@ -190,8 +206,8 @@ def _supervisors(state: RunState) -> list[ProcessId]:
     return [supervisor for supervisor in found if supervisor is not None]
 
 
-def _kill_strays(directory: Path) -> None:
-    """Processes that name a dead run's directory in their command: none, unless the kernel lost a death signal."""
+def _kill_processes_of(directory: Path) -> None:
+    """Kills processes with the directory of a dead run in their command. There are none if PR_SET_PDEATHSIG worked."""
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
         if process.pid != os.getpid() and any(f"{directory}/" in argument for argument in command[:3]):

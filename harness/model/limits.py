@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final
 
 from harness.model.errors import BadInput
@@ -36,8 +37,10 @@ NO_LIMITS: Final = Limits()
 
 def limits_of(memory: str | None, cpus: float | None) -> Limits:
     """From the texts of the options. BadInput for what no broker can live with."""
-    if cpus is not None and not CPUS_MIN <= cpus < float("inf"):
-        raise BadInput(f"--cpus {cpus:g} is nothing that a broker starts with: give {CPUS_MIN:g} or more")
+    if cpus is not None and not isfinite(cpus):
+        raise BadInput(f"--cpus {cpus:g} is not a number of cores: give {CPUS_MIN:g} or more")
+    if cpus is not None and cpus < CPUS_MIN:
+        raise BadInput(f"--cpus {cpus:g} is too little CPU time for a broker to start: give {CPUS_MIN:g} or more")
     size = None if memory is None else _bytes(memory)
     if size is not None and size < MEMORY_MIN:
         raise BadInput(

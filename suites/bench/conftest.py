@@ -1,4 +1,4 @@
-"""A cluster for measurements: one for all, since what is compared runs side by side."""
+"""One cluster for all measurements: both sides of a comparison use the same one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten million records, flat out, with live readers and the drain of every copy: less than 1 GiB of harness memory."""
+"""Ten million records at full speed, with live readers and the drain of every copy, need less than 1 GiB of memory."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Which columns of the matrix a pytest run plays, and how often those that lose exactly so many."""
+"""The events of the matrix that a pytest run plays, and the number of runs of those with an exact loss."""
 
 from __future__ import annotations
 
 import pytest
 
-from fixtures.plugin import words
+from fixtures.plugin import comma_separated
 from harness.commands import matrix
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--times", type=int, default=5, help="how often what loses an exact number has to lose it")
+    parser.addoption("--times", type=int, default=5, help="runs of each event that loses an exact number")
 
 
 def chosen(config: pytest.Config) -> tuple[str, ...]:
-    """Names of the columns that `--only` (their name, or their event's) and `--tag` choose; all without either."""
-    return matrix.chosen(words(config, "--only"), words(config, "--tag"))
+    """Names of the scenarios that `--only` (their name, or that of their event) and `--tag` choose; all by default."""
+    return matrix.chosen(comma_separated(config, "--only"), comma_separated(config, "--tag"))

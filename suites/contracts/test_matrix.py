@@ -1,4 +1,4 @@
-"""The matrix as tests, one a column, by the code of the command: for reports that are made of test results (Allure)."""
+"""The matrix of contracts as one test for each event, for reports that are made from test results (Allure)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.kafka
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    metafunc.parametrize("column", chosen(metafunc.config))
+    metafunc.parametrize("event", chosen(metafunc.config))
 
 
 @pytest.fixture(scope="session")
 def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResult, list[Cell]]:
-    """All columns in a row, with the page beside their evidence."""
+    """Runs all events, one after the other, and writes the page of the matrix next to their evidence."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-contracts"
     result = run_gate(chosen(request.config), out)
     cells = contracts.write(result)
@@ -35,15 +35,15 @@ def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResul
     return result, cells
 
 
-def test_each_cell_came_to_what_is_promised(
-    column: str, matrix: tuple[GateResult, list[Cell]], conclude: Callable[[Path], None]
+def test_each_cell_shows_the_promised_effect(
+    event: str, matrix: tuple[GateResult, list[Cell]], conclude: Callable[[Path], None]
 ) -> None:
     result, cells = matrix
     attach_page(result.out / PAGE, "the matrix of contracts")
-    outcome = next(r for r in result.summary.results if r.name == column)
+    outcome = next(r for r in result.summary.results if r.name == event)
     if outcome.bundle is None:
-        raise HarnessFailure(f"{column}: {outcome.error}")
+        raise HarnessFailure(f"{event}: {outcome.error}")
     conclude(result.out / outcome.bundle)
-    mine = [cell for cell in cells if cell.scenario == column]
+    mine = [cell for cell in cells if cell.scenario == event]
     assert mine
     assert [f"{cell.row}: {cell.text}" for cell in mine if not cell.holds] == []

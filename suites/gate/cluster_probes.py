@@ -1,4 +1,4 @@
-"""What tests of clusters look at: topics, ISR, one record, processes."""
+"""Starts clusters for tests, and looks at them: topics, ISR, a single record, processes and containers."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def start(
     release: Release | None = None,
     limits: Limits = NO_LIMITS,
 ) -> JvmCluster:
-    """Of `release`, or else of the published `version`."""
+    """A cluster of `release`; without one, of the published `version`."""
     cache = default_cache()
     release = release or resolve(version, maven_repo=None, cache=cache, progress=print)
-    return BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=cache, limits=limits)
+    started = BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=cache, limits=limits)
+    assert isinstance(started, JvmCluster)
+    return started
 
 
 def observer(cluster: JvmCluster) -> AdminView:
@@ -46,20 +48,20 @@ def observer(cluster: JvmCluster) -> AdminView:
 
 
 def create_topic(cluster: JvmCluster, name: str = TOPIC) -> None:
-    """One partition, led by broker 1, replicated to all."""
+    """A topic of one partition, led by the first broker and replicated to all brokers."""
     with observer(cluster) as admin:
         admin.create_topics([Topic(name=name, assignment=(cluster.brokers,))])
 
 
 def isr(cluster: JvmCluster, topic: str = TOPIC) -> tuple[int, set[int]]:
-    """Leader and ISR of the topic's only partition; (-1, {}) while nobody answers."""
+    """Leader and ISR of the topic's only partition; (-1, {}) while no broker answers."""
     with observer(cluster) as admin:
         states = admin.partitions([topic])
     return (states[0].leader, set(states[0].isr)) if states else (-1, set())
 
 
 def produce(address: str, topic: str = TOPIC, deadline_s: float = 20) -> KafkaError | None:
-    """One record with acks=all; the error it ended with."""
+    """Sends one record with acks=all. Returns its error, None on success."""
     ended: list[KafkaError | None] = []
     settings = {"bootstrap.servers": address, "delivery.timeout.ms": int(deadline_s * 1000), "acks": "all"}
     producer = Producer(quiet(settings | {"socket.timeout.ms": 1000}))
@@ -69,20 +71,20 @@ def produce(address: str, topic: str = TOPIC, deadline_s: float = 20) -> KafkaEr
 
 
 def living(backend: str, directory: Path) -> list[Any]:
-    """What there is of a run beside its files: processes, or containers and networks."""
+    """Everything that a run has apart from files: processes, or containers and networks."""
     if backend == PROCESSES:
         return processes_of(directory)
     client = engine()
     try:
         wanted = {"label": f"{RUN_LABEL}={directory.name}"}
         containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
-        return [metadata_entity.name for metadata_entity in (*containers, *client.networks.list(filters=wanted))]
+        return [found.name for found in (*containers, *client.networks.list(filters=wanted))]
     finally:
         client.close()
 
 
 def processes_of(directory: Path) -> list[int]:
-    """Living processes that name a directory."""
+    """Living processes with the directory in their command."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         command = process.info["cmdline"] or []

@@ -1,4 +1,4 @@
-"""What tests of faults begin with, as their modules say; how often the harness is killed, and what came of it."""
+"""A cluster under load for the tests of faults, as their modules declare it. Options and report of kills."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ KILLS = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=50, help="how often the harness is killed")
-    parser.addoption("--kill-seed", type=int, default=random.randrange(1 << 32), help="repeats the moments of kills")
+    parser.addoption("--kills", type=int, default=50, help="number of times that the harness is killed")
+    parser.addoption(
+        "--kill-seed",
+        type=int,
+        default=random.randrange(1 << 32),
+        help="repeats the moments of the kills of an earlier run",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,21 +39,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
-    """Of the module's SHAPE."""
+    """A cluster of the module's SHAPE."""
     with running(backend, request.module.SHAPE) as started:
         yield started
 
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
-    """Its observer, past every fault."""
+    """An observer of the cluster, which no fault affects."""
     with broker_state.observer(cluster) as view:
         yield view
 
 
 @pytest.fixture
 def play(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
-    """Under a load of the module's TOPICS, PRODUCERS and, if it has some, READERS."""
-    of = request.module
-    with playing(cluster, tmp_path / "bundle", of.TOPICS, of.PRODUCERS, getattr(of, "READERS", ())) as started:
+    """The cluster under a load of the module's TOPICS, PRODUCERS and, if it has any, READERS."""
+    module = request.module
+    readers = getattr(module, "READERS", ())
+    with playing(cluster, tmp_path / "bundle", module.TOPICS, module.PRODUCERS, readers) as started:
         yield started

@@ -1,4 +1,4 @@
-"""Steps played on a real cluster under load: what tests of faults share."""
+"""Steps of scenarios on a real cluster under load, for the tests of faults."""
 
 from __future__ import annotations
 
@@ -30,44 +30,48 @@ from harness.workload.access import Access
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
 
+__all__ = ["RELEASE", "WHOLE", "Play", "playing", "running"]
+
 Row = dict[str, Any]
 WHOLE = {"do": "wait_healthy"}
 
 
 @dataclass
 class Play:
-    """A cluster under load, and the rows of what was done to it."""
+    """Performs steps on a cluster under load and returns their rows of steps.json."""
 
     stage: Stage
     scenario: Scenario
+    cluster: Cluster
+    load: Load
 
     def __call__(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
-        """Steps are (name, arguments with `do`); afterwards everything is healed and every ISR full."""
+        """Performs steps, each (name, arguments with `do`). Afterwards no fault is active and every ISR is full."""
         rows = self.rows(*steps)
         assert doubts(rows) == []
-        assert self.stage.cluster.links.active() == []  # type: ignore[attr-defined]
+        assert self.cluster.links.active() == []
         return rows
 
     def rows(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
-        """The same for steps that may be in doubt."""
+        """The same, for steps that may end in a doubt."""
         every = (*steps, ("whole", WHOLE))
         plan = tuple(Step(do=args["do"], name=name, args=_without_do(args)) for name, args in every)
-        scenario = written_out(Scenario(**{**plain(self.scenario), "steps": plan}), "play")
+        scenario = written_out(replace(self.scenario, steps=plan), "play")
         check_steps(scenario)
         return run_steps(self.stage, scenario.steps)
 
     def without_load(self) -> None:
-        """Stops the producers; what they were acknowledged last is no recent load any more afterwards."""
-        self.stage.load.stop_producers()  # type: ignore[attr-defined]
+        """Stops the producers, and returns when no partition has recent acks any more."""
+        self.load.stop_producers()
         wait_for(
             lambda: with_recent_acks(self.stage, self.stage.places(())),
             until=lambda busy: not busy,
             deadline_s=10,
-            what="the last acks to be of more than a second ago",
+            what="the last acks to be more than a second old",
         )
 
     def doubt(self, *steps: tuple[str, dict[str, Any]]) -> str:
-        """Why the only one of the steps that did not bite did not."""
+        """The text of the only doubt: why one of the steps had no effect."""
         ((name, text),) = doubts(self.rows(*steps))
         assert name == "no_effect"
         return text
@@ -77,15 +81,11 @@ def _without_do(args: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if name != "do"}
 
 
-def plain(scenario: Scenario) -> dict[str, Any]:
-    return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}
-
-
 @contextmanager
 def running(
     backend: str, shape: ClusterShape, version: str = RELEASE, tier_storage: UserStorage | None = None
 ) -> Iterator[Cluster]:
-    """A cluster of a published version, where runs live; gone afterwards."""
+    """A cluster of a published version, in the folder of all runs; stopped at the end."""
     release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
     release = replace(release, user_storage=tier_storage)
     started = clusters.start(release, shape, backend=backend, progress=print)
@@ -103,7 +103,7 @@ def playing(
     producers: tuple[Producer, ...],
     readers: tuple[Reader, ...] = (),
 ) -> Iterator[Play]:
-    """A load of these on new topics, and the stage for steps; afterwards everything is healed."""
+    """Starts a load on new topics. At the end the load is stopped and every fault is healed."""
     scenario = Scenario(
         name="play", title="", property="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
     )
@@ -115,7 +115,7 @@ def playing(
             load.wait_flowing(60)
             stage = Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
             stage.internal = internal_topics(cluster.shape)
-            yield Play(stage, scenario)
+            yield Play(stage, scenario, cluster, load)
         finally:
             load.stop_producers()
             load.stop_readers()
@@ -125,9 +125,15 @@ def playing(
 
 def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter) -> Load:
     ids = admin.create_topics(scenario.topics)
-    run = secrets.randbits(60)
-    ways = {"bootstrap": cluster.bootstrap(), "bootstrap_lone": cluster.bootstrap_isolated()}
-    access = Access(cluster.client_settings())
-    load = Load(scenario, **ways, access=access, topic_ids=ids, bundle=bundle, run=run, seed=1)
+    load = Load(
+        scenario,
+        bootstrap=cluster.bootstrap(),
+        bootstrap_isolated=cluster.bootstrap_isolated(),
+        access=Access(cluster.client_settings()),
+        topic_ids=ids,
+        bundle=bundle,
+        run=secrets.randbits(60),
+        seed=1,
+    )
     load.start()
     return load

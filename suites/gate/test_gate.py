@@ -1,4 +1,4 @@
-"""The gate as tests, one a scenario, by the code of the command: for reports that are made of test results (Allure)."""
+"""`durability gate` as one test for each scenario, for reports that are made from test results (Allure)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from fixtures.plugin import GateRun
 from harness.commands.options import GateResult
 from harness.model.errors import HarnessFailure
+from harness.model.verdict import Status
 from suites.gate.selection import chosen
 
 pytestmark = pytest.mark.kafka
@@ -22,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def result(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
-    """One gate for all tests: clusters are shared as in the command, and judging starts when the brokers are gone."""
+    """One gate for all tests: clusters are shared as in the command, and judging starts when the brokers have ended."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-pytest"
     return run_gate([s.name for s in chosen(request.config)], out)
 
@@ -32,3 +33,4 @@ def test_scenario(scenario: str, result: GateResult, conclude: Callable[[Path], 
     if outcome.bundle is None:
         raise HarnessFailure(f"{scenario}: {outcome.error}")
     conclude(result.out / outcome.bundle)
+    assert outcome.status is Status.PASS

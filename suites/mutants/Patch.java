@@ -29,8 +29,8 @@ import javassist.expr.MethodCall;
 /**
  * Applies edits, given as data, to the classes of a Kafka release: {@code java Patch EDITS.json LIBS OUT}.
  *
- * <p>LIBS is the folder of the release's jars, OUT an existing folder that receives a copy of every jar that an edit
- * touches; the other jars are none of its business. EDITS is an array of objects:
+ * <p>LIBS is the folder of the release's jars. OUT is an existing folder that receives a copy of every jar that an edit
+ * changes; the other jars are not copied. EDITS is an array of objects:
  *
  * <ul>
  *   <li>{@code class}: binary name, such as {@code kafka.cluster.Partition};
@@ -45,8 +45,8 @@ import javassist.expr.MethodCall;
  *   <li>{@code source}: what is put there, in Javassist's Java.
  * </ul>
  *
- * <p>Exits with 1 and one sentence on standard error when an edit does not apply exactly as described: a mutant that
- * is silently the original would prove nothing.
+ * <p>Exits with 1 and one sentence on standard error if an edit does not apply exactly as described: an unchanged
+ * release in place of a mutant would prove nothing.
  */
 public final class Patch {
     private final ClassPool pool = new ClassPool(true);
@@ -191,7 +191,7 @@ public final class Patch {
         }
     }
 
-    /** Loads what was written, so that bytecode that a virtual machine refuses is seen here and not in a broker. */
+    /** Loads the changed classes, so that bytecode that a virtual machine refuses fails here and not in a broker. */
     private void verify(List<Path> jars, Path out) throws IOException, ReflectiveOperationException {
         List<URL> path = new ArrayList<>();
         for (Path jar : jars) {

@@ -1,1 +1,1 @@
-"""Builds of Kafka with planted bugs, and builds that are unusual but legal: what the gate says of them."""
+"""Builds of Kafka with planted bugs, which must FAIL the gate, and unusual but legal builds, which must PASS."""

@@ -1,4 +1,4 @@
-"""Makes a runnable build of a variant: links to the release's jars, and copies of those with a patched class."""
+"""Makes a runnable build of a variant: links to the release's jars, and copies of the jars with patched classes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Patcher:
     """Compiles `Patch.java` once against the release's own Javassist and applies variants with it."""
 
     def __init__(self, jars: tuple[Path, ...], work: Path) -> None:
-        """`jars`: the release's class path, `work`: an existing folder for everything that is made here.
+        """jars: the class path of the release. work: an existing folder for all files that are made here.
 
-        Raises BadInput when there is no JDK, or the release does not carry Javassist.
+        BadInput if there is no JDK, or if the release does not contain Javassist.
         """
         if not any(jar.name.startswith("javassist-") for jar in jars):
-            raise BadInput("the release has no Javassist among its jars; use one whose kafka-tools carries it")
+            raise BadInput("the release has no Javassist among its jars: use a release that has it, such as 4.3.1")
         self._jars = jars
         self._work = work
         self._libs = work / "release"
@@ -36,7 +36,7 @@ class Patcher:
         _run(command, "Patch.java does not compile")
 
     def build(self, variant: Variant) -> Path:
-        """The folder for `--kafka`. Raises HarnessFailure when an edit does not apply exactly as the row says."""
+        """Builds a variant and returns the folder for `--kafka`. HarnessFailure if an edit does not apply exactly."""
         root = self._work / variant.name
         libs = root / "libs"
         libs.mkdir(parents=True)
@@ -50,10 +50,10 @@ class Patcher:
 
 
 def missing_jdk() -> str | None:
-    """One sentence when this machine cannot compile Java, else None. A JRE has `java` and no `javac`."""
+    """Why this machine cannot compile Java, with the remedy; None if it can. A JRE has `java` and no `javac`."""
     if _tool("javac") is not None:
         return None
-    return "there is no javac: install a JDK (17 or newer), or point JAVA_HOME to one"
+    return "javac is not installed: install a JDK (17 or newer), or point JAVA_HOME to one"
 
 
 def _tool(name: str) -> str | None:
@@ -65,7 +65,7 @@ def _tool(name: str) -> str | None:
 def _jdk(name: str) -> str:
     found = _tool(name)
     if found is None:
-        raise BadInput(missing_jdk() or f"there is no {name} beside javac: install a whole JDK (17 or newer)")
+        raise BadInput(missing_jdk() or f"the JDK of javac has no {name}: install a complete JDK (17 or newer)")
     return found
 
 

@@ -1,13 +1,13 @@
-"""What the two suites share: the release, the patch tool, and the table of who convicted whom."""
+"""The release, the patch tool, and the summary of the findings for each build."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fixtures.plugin import MissingCapability
 from harness.clusters.choosing import able
 from harness.faults.steps.registry import lacking
 from harness.kafka.release.cache import default_cache
@@ -18,51 +18,51 @@ from suites.mutants.build import Patcher, missing_jdk
 from suites.mutants.gate import Judged, judge
 from suites.mutants.table import Variant
 
-# Edits name methods of the compiler's making, so they belong to one release.
+# Edits name methods that a compiler generated, so they fit only one release.
 RELEASE = "4.3.1"
-TABLE = pytest.StashKey[list[str]]()
+SUMMARY = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole-gate", action="store_true", help="judge mutants by every scenario, not by their own")
+    parser.addoption(
+        "--whole-gate", action="store_true", help="judge mutants by every scenario of the gate, not only by their own"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[TABLE] = []
+    config.stash[SUMMARY] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.stash[TABLE]:
-        terminalreporter.section("who convicted whom")
-        for line in config.stash[TABLE]:
+    if config.stash[SUMMARY]:
+        terminalreporter.section("findings of each build")
+        for line in config.stash[SUMMARY]:
             terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")
-def patcher(tmp_path_factory: pytest.TempPathFactory) -> Patcher:
-    """Compiled once; its builds share one folder of links. Skips, or fails in CI, without a JDK."""
-    if (without := missing_jdk()) is not None:
-        if os.environ.get("CI"):
-            pytest.fail(f"in CI everything must be there: {without}")
-        pytest.skip(without)
+def patcher(tmp_path_factory: pytest.TempPathFactory, missing_capability: MissingCapability) -> Patcher:
+    """The patch tool, compiled once. All builds share one folder of links to jars."""
+    if (reason := missing_jdk()) is not None:
+        missing_capability(reason)
     release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     return Patcher(release.classpath, tmp_path_factory.mktemp("mutants"))
 
 
 @pytest.fixture
-def convict(request: pytest.FixtureRequest, patcher: Patcher, tmp_path: Path) -> Callable[[Variant], Judged]:
-    """Builds a variant and judges it by the gate; one line of the table tells what came of it."""
+def run_gate_on(
+    request: pytest.FixtureRequest, patcher: Patcher, tmp_path: Path, missing_capability: MissingCapability
+) -> Callable[[Variant], Judged]:
+    """Builds a variant, runs the gate on it, and adds a line to the summary."""
 
-    def convicted(variant: Variant) -> Judged:
-        beside = [s for s in map(load, variant.judge) if not s.gate]
-        if refused := next(filter(None, (lacking(s, able(PROCESSES)) for s in beside)), None):
-            if os.environ.get("CI") and os.geteuid() == 0:
-                pytest.fail(f"in CI everything must be there: {refused}")
-            pytest.skip(refused)
-        whole = request.config.getoption("--whole-gate", default=False) and not beside
+    def judged_by_gate(variant: Variant) -> Judged:
+        outside = [s for s in map(load, variant.judge) if not s.gate]
+        if reason := next(filter(None, (lacking(s, able(PROCESSES)) for s in outside)), None):
+            missing_capability(reason, root_only=True)
+        whole = request.config.getoption("--whole-gate", default=False) and not outside
         only = () if whole else variant.judge
         judged = judge(patcher.build(variant), tmp_path / "out", only)
-        request.config.stash[TABLE].append(judged.line(variant.name))
+        request.config.stash[SUMMARY].append(judged.line(variant.name))
         return judged
 
-    return convicted
+    return judged_by_gate

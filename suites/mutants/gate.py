@@ -1,4 +1,4 @@
-"""Runs the ordinary gate on a build, in a process of its own, and reads what it left."""
+"""Runs the unchanged gate on a build, in a process of its own, and reads its evidence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from harness.evidence.gate import read_gate
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import HarnessFailure
 from harness.model.exits import Exit
-from harness.model.finding import Finding
 
-# The seed repeats the plan, so that a mutant meets the same faults every time.
+# A fixed seed: every run of a mutant has the same plan of faults.
 SEED: Final = 4301
 RECORDS: Final = 1_000_000
 TIMEOUT_S: Final = 3600
@@ -23,7 +22,7 @@ TIMEOUT_S: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the gate said of a build: its exit, and by scenario the kinds that condemn."""
+    """The result of a gate on a build: its exit code, and by scenario the condemning kinds and the doubts."""
 
     exit: Exit
     condemned: dict[str, frozenset[str]]
@@ -31,11 +30,11 @@ class Judged:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Every kind that condemns the build, in whatever scenario."""
+        """Every condemning kind, of all scenarios."""
         return frozenset().union(*self.condemned.values())
 
     def line(self, name: str) -> str:
-        """One row of the table of who convicted whom."""
+        """The line of this build in the summary of the tests."""
         parts = [f"{scenario}: {', '.join(sorted(kinds))}" for scenario, kinds in self.condemned.items() if kinds]
         doubts = [f"{scenario}: {'; '.join(texts)}" for scenario, texts in self.doubted.items()]
         return (
@@ -46,7 +45,7 @@ class Judged:
 
 
 def judge(build: Path, out: Path, only: tuple[str, ...]) -> Judged:
-    """The unchanged gate on a build. HarnessFailure when it came to no verdict."""
+    """Runs the gate on a build. HarnessFailure if it ends without a verdict."""
     command = [str(Path(sysconfig.get_path("scripts"), "durability")), "gate", "--kafka", str(build)]
     command += ["--backend", "processes"]
     command += ["--seed", str(SEED), "--records", str(RECORDS), "--out", str(out)]
@@ -69,11 +68,7 @@ def judge(build: Path, out: Path, only: tuple[str, ...]) -> Judged:
             doubted[result.name] = (result.error or "no evidence",)
             continue
         verdict = read_verdict(out / result.bundle)
-        condemned[result.name] = frozenset(f.kind.value for f in verdict.findings if _condemns(f))
+        condemned[result.name] = frozenset(f.kind.value for f in verdict.findings if f.condemns)
         if verdict.doubts:
             doubted[result.name] = tuple(doubt.text for doubt in verdict.doubts)
     return Judged(exit=Exit(done.returncode), condemned=condemned, doubted=doubted)
-
-
-def _condemns(finding: Finding) -> bool:
-    return finding.condemns

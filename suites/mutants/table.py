@@ -1,4 +1,4 @@
-"""The rows of `mutants.toml` and `nasty.toml` as data."""
+"""Reads the rows of `mutants.toml` and `nasty.toml`."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _HOWS: Final = frozenset({"before", "after", "body", "call", "field", "member", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A build that differs from the release. A mutant expects findings, a nasty one none."""
+    """A build that differs from the release. A mutant expects findings, a nasty build none."""
 
     name: str
     area: str
-    story: str  # what a committer got wrong, or why the behaviour is legal
-    expect: tuple[Kind, ...]  # the gate must find at least one of them; empty = must PASS
-    judge: tuple[str, ...]  # scenarios that suffice when time is short; empty = all
-    escapes: str  # why the gate is known not to convict it; empty = it must
+    story: str  # the mistake of a committer, or why the behaviour is legal
+    expect: tuple[Kind, ...]  # the gate must find at least one of these kinds; empty = it must PASS
+    judge: tuple[str, ...]  # scenarios that are enough when time is short; empty = all
+    escapes: str  # the known reason why the gate does not find it; empty = it must find it
     edits: tuple[dict[str, Any], ...]  # as `Patch.java` reads them
 
 
 def mutants(file: Path = HERE / "mutants.toml") -> tuple[Variant, ...]:
-    """Every planted bug. ValueError when a row is not of the form above."""
+    """Every planted bug. ValueError if a row does not have the form of `Variant`."""
     return tuple(_variant(row, "mistake") for row in _rows(file, "mutant"))
 
 
 def nasty(file: Path = HERE / "nasty.toml") -> tuple[Variant, ...]:
-    """Every legal but unusual build. ValueError when a row is not of the form above."""
+    """Every legal but unusual build. ValueError if a row does not have the form of `Variant`."""
     return tuple(_variant(row, "legal") for row in _rows(file, "nasty"))
 
 
@@ -40,7 +40,7 @@ def _rows(file: Path, key: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))[key]
     names = [row["name"] for row in rows]
     if len(set(names)) != len(names):
-        raise ValueError(f"{file.name}: two rows have one name")
+        raise ValueError(f"{file.name}: two rows have the same name")
     return rows
 
 

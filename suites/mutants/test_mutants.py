@@ -1,4 +1,4 @@
-"""Planted bugs must FAIL by the ordinary gate, under the name of what they break."""
+"""The unchanged gate must FAIL each planted bug, with a finding of an expected kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _row(mutant: Variant) -> object:
 
 
 @pytest.mark.parametrize("mutant", [_row(mutant) for mutant in mutants()])
-def test_a_planted_bug_is_convicted_by_name(mutant: Variant, convict: Callable[[Variant], Judged]) -> None:
-    judged = convict(mutant)
+def test_a_planted_bug_fails_with_an_expected_kind(mutant: Variant, run_gate_on: Callable[[Variant], Judged]) -> None:
+    judged = run_gate_on(mutant)
     assert judged.exit is Exit.FAIL, judged.line(mutant.name)
     assert judged.kinds & {kind.value for kind in mutant.expect}, judged.line(mutant.name)

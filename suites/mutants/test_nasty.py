@@ -1,4 +1,4 @@
-"""Builds that are unusual but legal must PASS: the gate condemns broken promises, not manners."""
+"""Unusual but legal builds must PASS: the gate fails only builds that break a promise."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from suites.mutants.table import Variant, nasty
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("build", nasty(), ids=lambda build: build.name)
-def test_a_legal_build_is_acquitted(build: Variant, convict: Callable[[Variant], Judged]) -> None:
-    judged = convict(build)
+def test_a_legal_build_passes(build: Variant, run_gate_on: Callable[[Variant], Judged]) -> None:
+    judged = run_gate_on(build)
     assert judged.exit is Exit.PASS, judged.line(build.name)

@@ -1,4 +1,4 @@
-"""The patch tool: every row applies to the release, and one that does not says so."""
+"""The patch tool applies every row to the release, and fails on an edit that does not apply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_row_applies_and_its_classes_load(patcher: Patcher, variant: Varia
         ({"source": "$_ = $0.noSuchMethod();"}, "noSuchMethod"),
     ],
 )
-def test_an_edit_that_does_not_apply_is_loud(patcher: Patcher, change: dict[str, object], says: str) -> None:
+def test_an_edit_that_does_not_apply_is_an_error(patcher: Patcher, change: dict[str, object], says: str) -> None:
     sound = next(mutant for mutant in mutants() if mutant.name == "ack_at_leader_append")
     wrong = replace(
         sound, name=f"loud-{says.replace(' ', '-')}-{'-'.join(change)}", edits=({**sound.edits[0], **change},)

@@ -1,4 +1,4 @@
-"""The rows themselves: a planted bug in every part of the broker that the gate must guard, and each tells its story."""
+"""The rows of planted bugs and of nasty builds: every area of the broker has a bug, and bad rows are refused."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_a_mutant_expects_findings_and_a_nasty_build_none() -> None:
     assert not any(build.expect for build in nasty())
 
 
-def test_names_tell_builds_apart() -> None:
+def test_names_of_builds_are_unique() -> None:
     names = [variant.name for variant in (*mutants(), *nasty())]
     assert len(set(names)) == len(names)
 
 
-def test_rows_are_read_with_their_kinds(tmp_path: Path) -> None:
+def test_rows_are_parsed_into_variants(tmp_path: Path) -> None:
     file = tmp_path / "rows.toml"
     edit = 'edit = [{ class = "a.B", method = "c", how = "before", source = ";" }]'
     file.write_text(f'[[mutant]]\nname = "x"\narea = "acks"\nmistake = "a\\n b"\nexpect = ["lost"]\n{edit}\n')
@@ -51,7 +51,7 @@ def test_rows_are_read_with_their_kinds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ['expect = ["lots"]', 'expekt = ["lost"]'])
-def test_a_row_that_says_something_unknown_is_refused(tmp_path: Path, wrong: str) -> None:
+def test_a_row_with_an_unknown_key_or_kind_is_refused(tmp_path: Path, wrong: str) -> None:
     file = tmp_path / "rows.toml"
     edit = 'edit = [{ class = "a.B", method = "c", how = "before", source = ";" }]'
     file.write_text(f'[[mutant]]\nname = "x"\narea = "acks"\nmistake = "a"\n{wrong}\n{edit}\n')
@@ -59,7 +59,7 @@ def test_a_row_that_says_something_unknown_is_refused(tmp_path: Path, wrong: str
         mutants(file)
 
 
-def test_rows_name_scenarios_of_the_gate_or_only_others() -> None:
+def test_a_row_names_scenarios_of_the_gate_or_only_scenarios_outside_of_it() -> None:
     gate = {scenario.name for scenario in scenarios.gate()}
     judges = [set(mutant.judge) for mutant in mutants()]
     assert set().union(*judges) <= scenarios.builtin().keys()

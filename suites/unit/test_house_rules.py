@@ -66,7 +66,7 @@ def test_tox_and_suites_stand_on_one_release() -> None:
 def test_ci_plays_all_of_tox_run() -> None:
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     left_out = re.findall(r"TOX_SKIP_ENV='([\w|]+)' \.venv/bin/tox run </dev/null", ci)
-    beside = re.findall(r"beside \.venv/bin/tox run [^\n]*-e ([\w,]+) </dev/null", ci)
+    beside = re.findall(r"in_background \.venv/bin/tox run [^\n]*-e ([\w,]+) </dev/null", ci)
     assert [envs.split("|") for envs in left_out] == [envs.split(",") for envs in beside]
     assert len(beside) == 1
 

@@ -1,6 +1,6 @@
-"""The container backend: each node a container of its own, on a network that leads nowhere.
+"""The container backend: each node is a container, on a network without a way out.
 
-A node's files lie under the same paths inside as outside, so that everything which reads them works as with processes.
+A node's files have the same paths inside and outside of its container, so code that reads them works as with processes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes.clocks import library
 from harness.clusters.nodes.jvm_cluster import TOXIPROXY, BackendResources, JvmCluster
 from harness.clusters.nodes.launch import EntryLaunch, ImageLaunch, JavaLaunch, Launch
-from harness.clusters.nodes.node_files import Site
+from harness.clusters.nodes.node_files import Site, write_nodes
 from harness.clusters.nodes.s3_server import S3_SERVER, S3Server
 from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import StorageTool, formatted, java_tool
 from harness.clusters.nodes.tier_folder import make_store, tier_jars
-from harness.clusters.nodes.write_nodes import with_fast_start, write_nodes
-from harness.clusters.processes.backend import abandon, own_disks, supervised
-from harness.clusters.processes.class_data_archive import TRAINING
+from harness.clusters.processes.backend import own_disks, supervised
+from harness.clusters.processes.class_data_archive import TRAINING, with_fast_start
 from harness.clusters.state import RunState
 from harness.clusters.sweep import sweep, sweep_engine
 from harness.kafka.release.cache import Cache
@@ -59,14 +58,16 @@ def start_containers(
     limits: Limits = NO_LIMITS,
     starts_on: Release | None = None,
 ) -> JvmCluster:
-    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+    """Starts a cluster and returns when every node has started. When that fails, nothing is left behind.
 
-    starts_on: what nodes begin on, where that is not `release`.
+    starts_on: the earlier release on which the nodes start, if any. BadInput when containers with these settings are
+    not possible, and when files cannot be written.
     """
     releases = {TESTED: release} | ({START: starts_on} if starts_on else {})
     if shape.clock and release.image:
         raise BadInput(
-            f"{release.image.spec}: what sets clocks may not fit the C library of an image: say --kafka VERSION"
+            f"{release.image.spec}: clocks cannot be set, because libfaketime of this machine may not fit the image's "
+            "C library: give --kafka a version"
         )
     client = engine()
     check_limits(client, limits)
@@ -75,14 +76,13 @@ def start_containers(
     taken = images(client, cache, progress, release.image)
     proxy_binary = go_tool(TOXIPROXY_TOOL, cache, progress)
     s3_binary = go_tool(S3_TOOL, cache, progress) if shape.tier == "s3" else None
-    state, supervision = supervised(root, release, keep=keep, backend=CONTAINERS)
-    try:
+    with supervised(root, release, keep=keep, backend=CONTAINERS) as (state, supervision):
         plan = Subnets.of(state.slot, shape)
         labels = {RUN_LABEL: state.run, ROOT_LABEL: str(root.absolute())}
-        supervision.farewell([sys.executable, "-I", str(Path(reap.__file__)), f"{RUN_LABEL}={state.run}"])
+        supervision.add_cleanup([sys.executable, "-I", str(Path(reap.__file__)), f"{RUN_LABEL}={state.run}"])
         inside = _network(plan.inside, labels, internal=True)
         outside = _network(plan.outside, labels, internal=False)
-        disks = own_disks(shape, state, supervision)  # their farewell comes after the containers'
+        disks = own_disks(shape, state, supervision)  # unmounted after the containers are removed
         runner = Containers(
             client,
             state,
@@ -105,9 +105,6 @@ def start_containers(
         cluster = _cluster(releases, shape, state, runner, plan, disks, Cache(cache), progress)
         cluster.tier_server = server
         cluster.bring_up()
-    except BaseException as error:
-        abandon(state, supervision, error)  # the supervisor's farewell takes the containers and the networks
-        raise
     return cluster
 
 
@@ -151,14 +148,14 @@ def _cluster(
 
 
 def _by_entry_point(site: Site, cache: Cache, progress: Progress) -> Site | None:
-    """The same where an image's entry point starts its nodes; None where they start otherwise."""
+    """The site, changed so that the image's entry point starts its nodes; None if start scripts or jars start them."""
     image = site.release.image
     if image is None or not image.entry:
         return None
     if site.shape.voters == "dynamic":
         progress(
-            f"{image.spec}: nodes start by its start scripts, for its entry point refuses storage whose voters are not "
-            f"among the settings (KIP-853)"
+            f"{image.spec}: nodes are started by its start scripts, because its entry point refuses storage whose "
+            "voters are not in the settings (KIP-853)"
         )
         return None
     fast = site if image.layout.own_archive else with_fast_start(site, cache, progress)
@@ -170,32 +167,35 @@ def _by_image(image: BrokerImage, runner: Containers) -> tuple[Launch, StorageTo
 
 
 def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
-    """Storage is formatted by a Java of this machine, nodes run on the image's."""
+    """A Java of this machine formats the storage, and the Java of the image runs the nodes."""
     launch = JavaLaunch(images.java, images.digest, release.classpath, {})
     return launch, java_tool(release, find_java(release.version))
 
 
 def _readable(releases: Iterable[Release], shape: ClusterShape, cache: Cache) -> list[Path]:
-    """What every node may read beside its own files: class-data archives, jars where no image brings them, and what
-    sets its clock where that is asked for.
+    """The paths that every node may read in addition to its own files.
 
-    Jars of each release that the cluster may run: a container keeps the mounts that it was made with.
+    They are the class-data archives, the jars of every release that is no image, and libfaketime if clocks are to be
+    set. Jars of all releases, because a container keeps the mounts with which it was made.
     """
-    clocks = library() if shape.clock else None
+    faketime = library() if shape.clock else None
     jars = {_common(release.classpath) for release in releases if not release.image}
     jars |= {_common(needed) for release in releases for needed in tier_jars(release, shape) if needed}
-    return [cache.root / "tools", *sorted(jars), *([clocks] if clocks else [])]
+    return [cache.root / "tools", *sorted(jars), *([faketime] if faketime else [])]
 
 
 def _addresses(plan: Subnets) -> dict[str, str]:
-    """Of every container, by name. What runs before the nodes has the address of one, and is gone when that begins."""
+    """The address of every container, by its name.
+
+    Containers that run before the nodes have the address of the first controller: they end before it starts.
+    """
     nodes = {party(node): plan.node(node) for node in plan.nodes}
     before = dict.fromkeys((STORAGE, TRAINING), plan.node(plan.controllers[0]))
     return {**nodes, **before, TOXIPROXY: plan.toxiproxy, S3_SERVER: plan.s3[0]}
 
 
 def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:
-    """Ports that a container on it publishes without naming an address are bound to 127.0.0.1, too."""
+    """Makes a network. A port that is published on it without an address is bound to 127.0.0.1 as well."""
     from docker.types import IPAMConfig, IPAMPool
     from testcontainers.core.network import Network
 
@@ -211,5 +211,5 @@ def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:
 
 
 def _common(classpath: Iterable[Path]) -> Path:
-    """The folder that holds all of a classpath."""
+    """The folder that contains all of a class path."""
     return Path(os.path.commonpath([entry if entry.is_dir() else entry.parent for entry in classpath]))

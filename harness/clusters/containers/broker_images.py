@@ -1,8 +1,8 @@
-"""Images of brokers, as their makers ship them: fetched if need be, and looked into.
+"""Images of brokers, as their makers ship them: pulled if needed, and inspected.
 
-What is in an image is read from a container that is made of it and never started. Nodes then run as the user of the
-harness, whatever user the image names: their files lie on this machine, and whoever runs the harness has to read them
-while they are written and to remove them without being root.
+The content of an image is read from a container that is made of it and never started. The nodes run as the user of the
+harness, whatever user the image names: their files are on this machine, and the harness has to read them while they
+are written, and to remove them without being root.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clusters.containers.engine import NoEngine, asking, engine, image_of, passing, pull
+from harness.clusters.containers.engine import NoEngine, asking, engine, image_of, pull, short_lived_labels
 from harness.clusters.nodes.storage_format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
 from harness.clusters.processes.runner import Runner
 from harness.kafka.release.cache import Cache
@@ -30,68 +30,69 @@ Progress = Callable[[str], None]
 
 
 def image_release(spec: str, cache: Path, progress: Progress) -> Release:
-    """The build that `image:REF` names. BadInput, in one sentence, when it cannot be had or holds no Kafka to run."""
+    """The build that `image:REF` names. BadInput if it cannot be pulled, or contains no Kafka that can be run."""
     reference = spec.removeprefix(IMAGE)
     if not _REFERENCE.fullmatch(reference):
-        raise BadInput(f"{spec!r} names no image: give one such as image:apache/kafka:4.1.0")
+        raise BadInput(f"{spec!r} is not the name of an image: give one such as image:apache/kafka:4.1.0")
     try:
         client = engine()
     except NoEngine as none:
-        raise BadInput(f"{spec} runs in containers only, and {none.why}: {none.remedy}") from None
+        raise BadInput(f"{spec} runs only in containers, and {none.why}: {none.remedy}") from None
     try:
-        had = _had(client, spec, reference, progress)
-        progress(f"looking into {spec}")
-        with _unstarted(client, str(had.id)) as container, Cache(cache).scratch() as scratch:
+        pulled = _pulled(client, spec, reference, progress)
+        progress(f"inspecting {spec}")
+        with _unstarted(client, str(pulled.id)) as container, Cache(cache).scratch() as scratch:
             found = find_kafka(_Files(container, Cache(cache)), spec, scratch)
     finally:
         client.close()
-    image = broker_image(reference, str(had.id), had.attrs.get("Config") or {}, found)
+    image = broker_image(reference, str(pulled.id), pulled.attrs.get("Config") or {}, found)
     source = f"{spec} ({image.id[:19]}, laid out as {found.layout.makers}, started {image.way})"
     return Release(found.version, found.commit, source, found.jars, image=image)
 
 
 def broker_image(reference: str, identity: str, config: Mapping[str, Any], found: Found) -> BrokerImage:
-    """What is known of an image by its own description and by what was found in it.
+    """An image of brokers, from its configuration and from what was found in it.
 
-    Whatever it says it runs is run, where the makers' entry point is in it: it may stand behind another of its user's.
+    If the makers' entry point is in the image, the nodes run the image's configured entry point: a user may have put
+    another entry point before the makers' one.
     """
     entry = tuple(map(str, [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())])) if found.has_run else ()
     variables = tuple(variable.partition("=")[0] for variable in config.get("Env") or ())
     return BrokerImage(reference, identity, found.layout, entry, variables)
 
 
-def _had(client: Any, spec: str, reference: str, progress: Progress) -> Any:
-    """The image, which is there by then and of the engine's own architecture."""
+def _pulled(client: Any, spec: str, reference: str, progress: Progress) -> Any:
+    """The image, pulled if the engine lacks it. BadInput if it is of another architecture than the engine."""
     image = image_of(client, reference)
     if image is None:
         progress(f"pulling {reference}")
         why = pull(client, reference)
         image = image_of(client, reference)
         if image is None:
-            why = why or "it is not there after all"
+            why = why or "the engine still does not have it after the pull"
             raise BadInput(
                 f"{spec}: the engine has no such image and cannot pull it ({why}): check its name, or load it"
             )
-    with asking("say what it runs on"):
+    with asking("report its architecture"):
         own = client.version().get("Arch", "")
     built_for = image.attrs.get("Architecture", "")
-    if built_for and own and built_for != own:  # an emulator may run it, at a pace that looks like faults
+    if built_for and own and built_for != own:  # an emulator could run it, but so slowly that it looks like faults
         raise BadInput(f"{spec} is built for {built_for}, and this engine runs {own}: pull it for linux/{own}")
     return image
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Implements `layout.Files` by a container of the image."""
+    """Implements `image_layout.Files` with a container of the image."""
 
     container: Any
     cache: Cache
 
     def archive(self, path: str, target: Path) -> bool:
-        """See `layout.Files`."""
+        """See `image_layout.Files`."""
         from docker.errors import NotFound
 
-        with self.cache.writing(), asking(f"read {path} of an image"):
+        with self.cache.writing(), asking(f"read {path} in an image"):
             try:
                 chunks, _ = self.container.get_archive(path)
             except NotFound:
@@ -103,20 +104,20 @@ class _Files:
 
 @contextmanager
 def _unstarted(client: Any, identity: str) -> Iterator[Any]:
-    """A container with a command that is not there: nobody is to start it."""
-    with asking("make a container to look into an image"):
+    """A container that is never started: its command does not exist."""
+    with asking("make a container to inspect an image"):
         container = client.containers.create(
-            identity, entrypoint=["/never"], command=[], network_mode="none", labels=passing()
+            identity, entrypoint=["/never"], command=[], network_mode="none", labels=short_lived_labels()
         )
     try:
         yield container
     finally:
-        with asking("remove the container that showed an image"):
+        with asking("remove the container that was made to inspect an image"):
             container.remove(v=True, force=True)
 
 
 def image_tool(image: BrokerImage, runner: Runner) -> StorageTool:
-    """The storage tool that the image brings, run as a process `STORAGE` of the runner."""
+    """The storage tool in the image, run as the process `STORAGE` of the runner."""
 
     def run(arguments: Sequence[str], directory: Path) -> tuple[int, str]:
         output = directory / "console.log"
@@ -131,7 +132,7 @@ def image_tool(image: BrokerImage, runner: Runner) -> StorageTool:
             lambda: runner.status()[STORAGE],
             until=lambda state: not state.alive,
             deadline_s=FORMAT_S,
-            what=f"the storage tool of {image.spec}",
+            what=f"the storage tool of {image.spec} to end",
             interval_s=0.1,
         )
         text = output.read_text("utf-8", "replace") if output.exists() else ""

@@ -1,4 +1,4 @@
-"""Runs the processes of a cluster as containers, each the first process of one that bears its name."""
+"""Runs each process of a cluster as the first process of a container that has its name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from harness.clusters.state import RunState
 from harness.model.errors import HarnessFailure
 from harness.model.limits import MIB, NO_LIMITS, Limits
 
-# A cap, of which a broker takes a third: whatever one of them does, the others and the harness go on. CPU time has none
-# by default: on two cores it would only stretch every start, and slow brokers are taken for dead ones.
+# A broker uses about a third of this cap. It protects the other nodes and the harness from a broker that leaks memory.
+# CPU time has no cap by default: on two cores it would only slow every start, and slow brokers look like dead ones.
 _MEMORY: Final = 1024 * MIB
 _KILLED: Final = 137
 _SQUEEZE_STEP: Final = 16 * MIB
@@ -41,25 +41,25 @@ exec {server} -host 0.0.0.0 -port {port} -config {config}
 
 @dataclass(slots=True)
 class Containers:
-    """Implements `runner.Runner` and `runner.Memory`. `run_proxy` comes before `start`."""
+    """Implements `runner.Runner` and `runner.Memory`. `run_proxy` has to be called before `start`."""
 
     client: Any
     state: RunState
     labels: Mapping[str, str]
     images: Images
-    network: Any  # of the nodes
-    addresses: Mapping[str, str]  # of each name on that network
-    shared: list[Path]  # what every node may read
+    network: Any  # the network of the nodes
+    addresses: Mapping[str, str]  # by name of a container: its address on that network
+    shared: list[Path]  # paths that every node may read
     supervision: Supervision
     limits: Limits = NO_LIMITS
-    written: list[Path] = field(default_factory=list)  # what every node may write beside its own files
-    folders: Mapping[str, str] = field(default_factory=dict)  # by places: names of folders of whoever has such
-    _commands: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what each was made with
+    written: list[Path] = field(default_factory=list)  # paths that every node may write, besides its own files
+    folders: Mapping[str, str] = field(default_factory=dict)  # by path inside: the subfolder of the node mounted there
+    _commands: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # the command of each container
     _made: dict[str, Any] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))
 
     def run_proxy(self, binary: Path, plan: Subnets, outside: Any) -> dict[int, int]:
-        """Starts toxiproxy on the nodes' network and on `outside`; its ports -> ports of 127.0.0.1."""
+        """Starts toxiproxy on the nodes' network and on `outside`. Returns port of toxiproxy -> port of 127.0.0.1."""
         config = self.state.directory / "toxiproxy.json"
         config.write_text(plan.toxiproxy_config(), "utf-8")
         log = proxy_log(self.state.directory)
@@ -79,13 +79,15 @@ class Containers:
                 ports={f"{port}/tcp": ("127.0.0.1", None) for port in plan.ports},
             )
             outside.connect(container.id)
-            _close_the_way_out(container)
+            _remove_default_route(container)
             container.reload()
         return _published(container)
 
     def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
-        """See `Runner`. A container that has ended is started again, with its address and its disk; to run anything
-        else it is made anew, for it keeps its command and its variables."""
+        """See `Runner`. A container that has ended is started again, with its address and its files.
+
+        It keeps its command and environment, so for another command a new container is made.
+        """
         command = (tuple(argv), cwd, output, dict(env))
         with asking(f"start {name}"):
             if self._commands.get(name) == command:
@@ -115,12 +117,12 @@ class Containers:
         settings: dict[str, Any] = {
             "labels": dict(self.labels),
             "hostname": name,
-            "user": f"{os.getuid()}:{os.getgid()}",  # who owns the files, whatever user the image names
+            "user": f"{os.getuid()}:{os.getgid()}",  # the owner of the files, whatever user the image names
             "working_dir": str(cwd),
             "network": self.network.name,
             "networking_config": {self.network.name: endpoint},
-            "dns": ["127.0.0.1"],  # a name that nobody knows is asked of nobody
-            **_taking(NO_LIMITS if name in (TOXIPROXY, S3_SERVER) else self.limits),
+            "dns": ["127.0.0.1"],  # no server listens there: unknown names are not sent anywhere
+            **_limits_of_engine(NO_LIMITS if name in (TOXIPROXY, S3_SERVER) else self.limits),
             "entrypoint": ["/bin/sh", "-c", f'exec "$@" >>{shlex.quote(str(output))} 2>&1', "sh"],
         }
         image = self.images.proxy if name == TOXIPROXY else self.images.node
@@ -134,7 +136,7 @@ class Containers:
         for place, folder in self.folders.items():
             if (cwd / folder).is_dir():
                 container.with_volume_mapping(cwd / folder, place, "rw")
-        container.ports = dict(ports or {})  # pairs of address and port, which its own methods do not take
+        container.ports = dict(ports or {})  # its own methods do not accept pairs of address and port
         return container.start().get_wrapped_container()
 
     def signal(self, names: Sequence[str], number: int) -> list[str]:
@@ -150,14 +152,17 @@ class Containers:
             try:
                 self._made[name].kill(signal=number)
             except APIError as refused:
-                if "is not running" not in str(refused):  # it ended in between
+                if "is not running" not in str(refused):  # it has ended meanwhile
                     raise
 
     def squeeze(self, name: str) -> int:
-        """See `Memory`. An engine of cgroups v1 refuses less than is taken; the kernel gives page cache up first."""
+        """See `Memory`. Page cache does not count: the kernel frees it first.
+
+        With cgroups v1 an engine refuses a limit below the memory in use, so the limit is raised until it is accepted.
+        """
         from docker.errors import APIError
 
-        container, most = self._made[name], _taking(self.limits)["mem_limit"]
+        container, most = self._made[name], _limits_of_engine(self.limits)["mem_limit"]
         with asking(f"limit the memory of {name}"):
             limit = _own_bytes(_state_of(container).pid) + _SQUEEZE_STEP
             while limit < most:
@@ -168,47 +173,47 @@ class Containers:
                     if "busy" not in str(refused):
                         raise
                 limit += _SQUEEZE_STEP
-        raise HarnessFailure(f"{name} takes all the memory that it may: there is nothing to squeeze")
+        raise HarnessFailure(f"{name} uses all the memory that its container may use, so its limit cannot be lowered")
 
     def release(self, name: str) -> None:
         """See `Memory`."""
-        taking = _taking(self.limits)
-        with asking(f"give {name} its memory back"):
-            # The limit of memory and swap together is never the lower one.
+        taking = _limits_of_engine(self.limits)
+        with asking(f"restore the memory limit of {name}"):
+            # Both at once: an engine refuses a limit of memory above the limit of memory and swap.
             self._made[name].update(mem_limit=taking["mem_limit"], memswap_limit=taking["memswap_limit"])
 
     def status(self) -> dict[str, ProcessState]:
         """See `Runner`."""
-        with asking("say how containers are"):
+        with asking("report the state of containers"):
             return dict(zip(self._made, self._pool.map(_state_of, self._made.values()), strict=True))
 
     def stop(self) -> None:
         """See `Runner`."""
         self._pool.shutdown()
-        self.supervision.stop()  # its last act is to remove what carries our label
-        with asking("remove what is left of a cluster"):
+        self.supervision.stop()  # at its end it removes everything with the label of the run
+        with asking("remove the rest of a cluster"):
             reap.reap(self.client, f"{RUN_LABEL}={self.state.run}")
             self.client.close()
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """See `Runner`."""
-        self.supervision.let_go()
+        self.supervision.detach()
         self.client.close()
 
 
-def _taking(limits: Limits) -> dict[str, int]:
-    """What a container may take, as Docker's settings; swap would make a limit of memory a limit of speed."""
+def _limits_of_engine(limits: Limits) -> dict[str, int]:
+    """Limits as settings of Docker. Without swap, which would turn a limit of memory into a limit of speed."""
     memory = limits.memory or _MEMORY
     time = {} if limits.cpus is None else {"nano_cpus": round(limits.cpus * 1e9)}
     return {"mem_limit": memory, "memswap_limit": memory, **time}
 
 
 def _own_bytes(pid: int) -> int:
-    """Memory of a process that no file stands behind, so that the kernel cannot take it back."""
+    """The anonymous memory of a process, which the kernel cannot free."""
     for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) << 10
-    raise HarnessFailure(f"the kernel does not say what process {pid} takes")
+    raise HarnessFailure(f"/proc/{pid}/status does not show the memory of process {pid} (RssAnon)")
 
 
 def _state_of(container: Any) -> ProcessState:
@@ -217,24 +222,25 @@ def _state_of(container: Any) -> ProcessState:
     if state["Running"]:
         return ProcessState(state["Pid"], None, None)
     code = state["ExitCode"]
-    why = ", out of the memory that its container may take" if state.get("OOMKilled") else ""
+    why = ", out of the memory that its container may use" if state.get("OOMKilled") else ""
     return ProcessState(state["Pid"], -9 if code == _KILLED else code, _epoch_ns(state["FinishedAt"]), why)
 
 
 def _epoch_ns(text: str) -> int | None:
-    """From RFC 3339 with nanoseconds, more digits than datetime takes."""
+    """Nanoseconds since the epoch, from RFC 3339. It has nanoseconds, more digits than datetime can parse."""
     seconds, _, fraction = text.rstrip("Z").partition(".")
     with suppress(ValueError):
         return int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * 10**9 + int(fraction.ljust(9, "0")[:9])
     return None
 
 
-def _close_the_way_out(container: Any) -> None:
-    """A published port needs no default route, and without one nothing that toxiproxy dials can leave."""
+def _remove_default_route(container: Any) -> None:
+    """Keeps toxiproxy's connections inside. A published port needs no default route."""
     container.exec_run(["ip", "route", "del", "default"], user="0:0")
-    code, said = container.exec_run(["ip", "route", "show", "default"], user="0:0")
-    if code != 0 or said.strip():
-        raise HarnessFailure(f"the container of toxiproxy has a way out: {said.decode('utf-8', 'replace').strip()}")
+    code, output = container.exec_run(["ip", "route", "show", "default"], user="0:0")
+    if code != 0 or output.strip():
+        text = output.decode("utf-8", "replace").strip()
+        raise HarnessFailure(f"the default route of the toxiproxy container cannot be removed: {text}")
 
 
 def _published(container: Any) -> dict[int, int]:

@@ -1,6 +1,6 @@
-"""The container engine of this machine, and what of ours is on it. Only Docker's API is spoken, never its client.
+"""The container engine of this machine, used through Docker's API and never through its command line.
 
-Everything that a run makes carries its label, so that whoever comes after a crash finds it.
+Everything that a run makes there carries the run's label, so that after a crash another harness finds it.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from harness.clusters.state import default_root
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import MIB, Limits
 
-# Read when testcontainers is first imported. Its reaper is an image of its own; our supervisor does the same work.
+# testcontainers reads this when it is first imported. Its reaper needs an image; our supervisor does the same work.
 os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
 
 RUN_LABEL: Final = "kafka-durability.run"
 ROOT_LABEL: Final = "kafka-durability.root"
-_PASSING: Final = "kd-"
-CGROUPS: Final = "let it have the memory and cpu controllers of cgroups"
+_SHORT_LIVED: Final = "kd-"
+CGROUPS: Final = "give it the memory and cpu controllers of cgroups"
 _ANSWER_S: Final = 60
 _HERE: Final = "unix:///var/run/docker.sock"
-PULL_SILENCE_S: Final = 60.0  # what an engine fetches it tells of several times a second
+PULL_SILENCE_S: Final = 60.0  # an engine reports the progress of a pull several times a second
 PULL_S: Final = 1800.0
 
 
 class NoEngine(BadInput):
-    """Containers cannot be had here; `why` is the sentence without the remedy."""
+    """There is no usable container engine. `why` is the cause, without the remedy."""
 
     def __init__(self, why: str, remedy: str) -> None:
-        super().__init__(f"{why}: {remedy}, or say --backend processes")
+        super().__init__(f"{why}: {remedy}, or use --backend processes")
         self.why = why
         self.remedy = remedy
 
 
 def engine() -> Any:
-    """A client of the engine that DOCKER_HOST names. NoEngine when none answers."""
+    """A client of the engine at DOCKER_HOST. NoEngine if none answers."""
     try:
         import docker
         from docker.errors import DockerException
@@ -50,26 +50,27 @@ def engine() -> Any:
     except ModuleNotFoundError as absent:
         raise NoEngine(f"{absent.name} is not installed", "pip install 'kafka-durability[containers]'") from None
     where = os.environ.get("DOCKER_HOST") or _HERE
-    try:
-        _knock(where)
+    try:  # a bad port is a ValueError or an OverflowError
+        _check_socket(where)
         client = docker.from_env(timeout=_ANSWER_S)
         client.ping()
-    except (OSError, ValueError, OverflowError, DockerException, RequestException) as silent:  # a port may be none
+    except (OSError, ValueError, OverflowError, DockerException, RequestException) as silent:
         raise NoEngine(f"no container engine answers at {where} ({_short(silent)})", "start one") from None
     return client
 
 
-def _knock(where: str) -> None:
-    """Docker's client leaves a socket open for each time that it finds nobody behind one."""
+def _check_socket(where: str) -> None:
+    """OSError if no process listens on a Unix socket. Docker's client would leak a socket in that case."""
     if where.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as knocking:
-            knocking.connect(where.removeprefix("unix://"))
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(where.removeprefix("unix://"))
 
 
 def pull(client: Any, reference: str) -> str:
-    """Has the engine fetch an image; why it could not, or nothing. Gives up on silence and after `PULL_S` seconds.
+    """Makes the engine pull an image. Returns why it could not; empty on success.
 
-    Docker's own client waits for ever on a registry that does not answer. An engine ends the pull of who goes away.
+    Gives up after `PULL_SILENCE_S` seconds of silence, and after `PULL_S` seconds in all. Docker's client would wait
+    for ever for a registry that does not answer. An engine ends a pull when its client disconnects.
     """
     from docker.errors import DockerException
     from requests import RequestException
@@ -78,11 +79,11 @@ def pull(client: Any, reference: str) -> str:
     try:
         with _pulling(client, reference) as answer:
             for line in answer.iter_lines():
-                said = json.loads(line) if line else {}
-                if refusal := said.get("error") or said.get("message"):
+                status = json.loads(line) if line else {}
+                if refusal := status.get("error") or status.get("message"):
                     return _first_line(refusal)
                 if time.monotonic() > give_up_at:
-                    return f"it was not there after {PULL_S:g} s"
+                    return f"it was not complete after {PULL_S:g} s"
     except (RequestException, DockerException, ValueError) as error:
         silent = "timed out" in str(error).lower()
         return f"no answer within {PULL_SILENCE_S:g} s" if silent else _short(error)
@@ -90,7 +91,7 @@ def pull(client: Any, reference: str) -> str:
 
 
 def image_of(client: Any, reference: str) -> Any:
-    """What the engine knows of an image; None when it has none of that name."""
+    """The engine's description of an image; None if it has no image of that name."""
     from docker.errors import APIError, ImageNotFound
 
     with asking(f"look for the image {reference}"):
@@ -99,7 +100,7 @@ def image_of(client: Any, reference: str) -> Any:
         except ImageNotFound:
             return None
         except APIError as refused:
-            if refused.status_code == 400:  # not a name at all; a pull will say so
+            if refused.status_code == 400:  # not a valid name: a pull gives the reason
                 return None
             raise
 
@@ -121,39 +122,39 @@ def _pulling(client: Any, reference: str) -> Any:
 
 
 def check_limits(client: Any, limits: Limits) -> None:
-    """BadInput for a limit that was asked for and would not hold: an engine takes it, and says so in its log only."""
+    """BadInput for a limit that the engine would accept and not enforce, with no other sign than a line in its log."""
     if limits.asked():
-        with asking("say what it can limit"):
-            said = client.info()
-        check_held(said, limits)
+        with asking("report what it can limit"):
+            info = client.info()
+        check_enforced(info, limits)
 
 
-def check_held(said: Mapping[str, Any], limits: Limits) -> None:
-    """`check_limits` against an engine's own description."""
-    if limits.memory is not None and not said.get("MemoryLimit"):
-        raise BadInput(f"--memory: the container engine cannot limit memory: {CGROUPS}, or leave --memory away")
-    if limits.cpus is not None and not said.get("CpuCfsQuota"):
-        raise BadInput(f"--cpus: the container engine cannot limit CPU time: {CGROUPS}, or leave --cpus away")
-    if limits.cpus is not None and limits.cpus > said.get("NCPU", limits.cpus):
-        raise BadInput(f"--cpus {limits.cpus:g}: the container engine has {said['NCPU']} cores: give that or less")
-    if limits.memory is not None and limits.memory > said.get("MemTotal", limits.memory):
-        raise BadInput(f"--memory: the container engine has {said['MemTotal'] // MIB} MiB in all: give less than that")
+def check_enforced(info: Mapping[str, Any], limits: Limits) -> None:
+    """The same as `check_limits`, from an engine's description of itself."""
+    if limits.memory is not None and not info.get("MemoryLimit"):
+        raise BadInput(f"--memory: the container engine cannot limit memory: {CGROUPS}, or leave --memory out")
+    if limits.cpus is not None and not info.get("CpuCfsQuota"):
+        raise BadInput(f"--cpus: the container engine cannot limit CPU time: {CGROUPS}, or leave --cpus out")
+    if limits.cpus is not None and limits.cpus > info.get("NCPU", limits.cpus):
+        raise BadInput(f"--cpus {limits.cpus:g}: the container engine has {info['NCPU']} cores: give that or less")
+    if limits.memory is not None and limits.memory > info.get("MemTotal", limits.memory):
+        raise BadInput(f"--memory: the container engine has {info['MemTotal'] // MIB} MiB in total: give less")
 
 
-def passing() -> dict[str, str]:
-    """Labels of what is made and removed again at once, outside of any run."""
-    return {RUN_LABEL: f"{_PASSING}{os.getpid()}", ROOT_LABEL: str(default_root())}
+def short_lived_labels() -> dict[str, str]:
+    """Labels for containers and networks that are removed at once and belong to no run."""
+    return {RUN_LABEL: f"{_SHORT_LIVED}{os.getpid()}", ROOT_LABEL: str(default_root())}
 
 
-def is_passing(run: str) -> bool:
-    """Whether what bears this label of a run is about to be removed by a harness that lives."""
-    pid = run.removeprefix(_PASSING)
-    return run.startswith(_PASSING) and pid.isdecimal() and psutil.pid_exists(int(pid))
+def is_short_lived(run: str) -> bool:
+    """Whether objects with this run label belong to a living harness, which is about to remove them."""
+    pid = run.removeprefix(_SHORT_LIVED)
+    return run.startswith(_SHORT_LIVED) and pid.isdecimal() and psutil.pid_exists(int(pid))
 
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """An engine that refuses or goes silent is the harness's failure, in one sentence."""
+    """Turns an error of the engine, or its silence, into a HarnessFailure that says what it could not do."""
     from docker.errors import DockerException
     from requests import RequestException
 
@@ -168,4 +169,4 @@ def _short(error: Exception) -> str:
 
 
 def _first_line(text: object) -> str:
-    return next(iter(str(text).strip().splitlines()), "it did not say why")[:300]
+    return next(iter(str(text).strip().splitlines()), "no reason given")[:300]

@@ -1,8 +1,9 @@
-"""Images: one with a JRE that nodes run on, and a small one with a shell and `ip` that toxiproxy runs on.
+"""The images of the container backend: one with a JRE for the nodes, and a small one for toxiproxy.
 
-Kafka itself is mounted, so one image serves every release. The JRE is a public image where a registry answers; where
-none does, one is made of what this machine has: a JRE, `sh`, and the shared libraries that they name. The small one is
-always made so. What was made is found again by what went into it.
+Kafka itself is mounted, so one JRE image serves every release. It is a public image if a registry answers. Otherwise it
+is made from files of this machine: a JRE, `sh`, and the shared libraries that they need. The image for toxiproxy, with
+`sh` and `ip`, is always made that way. The name of an image that was made contains a digest of its files, by which it
+is found again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from harness.kafka.release.image_layout import BrokerImage
 from harness.kafka.release.java import bundled_java, find_java
 from harness.model.errors import BadInput, HarnessFailure
 
-# With glibc: the native libraries of Kafka's codecs want it.
+# With glibc: the native libraries of Kafka's codecs need it.
 PUBLIC: Final = "eclipse-temurin:21-jre"
 _NODE: Final = "kafka-durability-jre"
 _PROXY: Final = "kafka-durability-proxy"
@@ -41,9 +42,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What the engine has. `java` is the executable in the image of nodes, `digest` tells that image from any other.
+    """The images that the engine has now.
 
-    An image of brokers knows itself which Java it takes.
+    `node` runs the nodes, `java` is the executable in it, and `digest` differs for every image. `java` is empty for an
+    image of brokers, which chooses its Java itself. `proxy` runs toxiproxy.
     """
 
     node: str
@@ -53,9 +55,9 @@ class Images:
 
 
 def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
-    """The images, pulled or made when they are not there yet; BadInput when that cannot be.
+    """Pulls or makes the images that the engine lacks. BadInput if it cannot.
 
-    An image of brokers is there already: it was looked into, and takes the place of the one with a JRE.
+    brokers: an image of brokers, which the engine has already. It replaces the image with a JRE.
     """
     proxy = _made(client, _PROXY, _tools(*_TOOLS), Cache(cache), progress)
     if brokers:
@@ -67,7 +69,7 @@ def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | 
             name, java = _made(client, _NODE, parts, Cache(cache), progress), f"/{_HOME}/bin/java"
     taken = image_of(client, name)
     if taken is None:
-        raise HarnessFailure(f"the container engine does not know the image {name} that it has just taken")
+        raise HarnessFailure(f"the container engine has just stored the image {name} and now does not find it")
     return Images(name, java, str(taken.id), proxy)
 
 
@@ -75,19 +77,19 @@ def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, pr
     name = _name(repository, parts)
     with cache.locked(name.replace(":", "-"), progress):
         if not image_of(client, name):
-            progress(f"making the image {repository} of what this machine has (once)")
+            progress(f"making the image {repository} from files of this machine (once)")
             _import(client, name, parts, cache)
     return name
 
 
 def _pulled(client: Any, progress: Progress) -> bool:
-    """Whether a registry gave the public image."""
+    """Whether a registry had the public image."""
     progress(f"pulling {PUBLIC}")
     return not pull(client, PUBLIC)
 
 
 def _jre() -> dict[str, Path]:
-    """Where files of this machine's JRE stand in the image, and what they are linked against."""
+    """By path in the image: the files of this machine's JRE, and the libraries that they need."""
     java = bundled_java()
     home = java.resolve().parent.parent if java else find_java("4.0.0").home
     found = {f"{_HOME}/{path.relative_to(home)}": path.resolve() for path in sorted(home.rglob("*")) if path.is_file()}
@@ -96,22 +98,25 @@ def _jre() -> dict[str, Path]:
 
 
 def _tools(*names: str) -> dict[str, Path]:
-    """The same of programs."""
+    """By path in the image: programs of this machine, and the libraries that they need."""
     found: dict[str, Path] = {}
     for name in names:
         tool = shutil.which(name, path="/bin:/sbin:/usr/bin:/usr/sbin")
         if tool is None:
-            raise BadInput(f"containers need an image with {name}, and this machine has none to put into it")
+            raise BadInput(
+                f"an image for containers needs the program {name}, which this machine lacks: install it, or use "
+                "--backend processes"
+            )
         found[_TOOLS[name]] = Path(tool).resolve()
     return found | _libraries(found.values(), Path("/nowhere"))
 
 
 def _libraries(binaries: Iterable[Path], home: Path) -> dict[str, Path]:
-    """Shared libraries outside of `home` by the paths under which they are looked for, and the loader itself."""
+    """By path in the image: the shared libraries outside of `home` that the binaries need, and the loader."""
     needed: set[Path] = set()
     for binary in binaries:
-        said = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
-        needed.update(Path(path) for path in re.findall(r"(/\S+) \(0x", said))
+        listed = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+        needed.update(Path(path) for path in re.findall(r"(/\S+) \(0x", listed))
     return {str(path).lstrip("/"): path.resolve() for path in needed if not path.is_relative_to(home)}
 
 
@@ -134,15 +139,15 @@ def _import(client: Any, name: str, parts: dict[str, Path], cache: Cache) -> Non
                 tar.addfile(entry)
             for place, text in _ETC.items():
                 (scratch / "text").write_text(text, "utf-8")
-                tar.add(scratch / "text", place, filter=_of_root)
+                tar.add(scratch / "text", place, filter=_owned_by_root)
             for place, path in parts.items():
-                tar.add(path, place, filter=_of_root)
+                tar.add(path, place, filter=_owned_by_root)
         changes = [f"ENV PATH={_PATH}", f"LABEL kafka-durability.image={tag}"]
         with asking("import an image"):
             client.api.import_image_from_file(str(archive), repository=repository, tag=tag, changes=changes)
 
 
-def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
     return entry

@@ -1,11 +1,13 @@
-"""Removes what runs left on a container engine, found by label. Also run as a script, by its path, when a harness died:
-`reap.py LABEL=VALUE` imports no other module of ours.
+"""Removes what runs left on a container engine, found by label.
+
+Also run as a script, by its path, after a harness died: `reap.py LABEL=VALUE`. So it imports no other module of ours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import docker
@@ -13,7 +15,7 @@ from docker.errors import APIError, NotFound
 
 
 def runs_of(client: Any, label: str, run_label: str) -> set[str]:
-    """The runs that have containers or networks with the label."""
+    """The names of runs that have containers or networks with the label."""
     wanted = {"label": label}
     containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
     found = [container.labels for container in containers]
@@ -22,35 +24,35 @@ def runs_of(client: Any, label: str, run_label: str) -> set[str]:
 
 
 def reap(client: Any, label: str) -> list[str]:
-    """Containers, then networks, then volumes that carry the label; their names. What is gone already is fine.
+    """Removes containers, then networks, then volumes that carry the label, and returns their names. Idempotent.
 
-    In this order: a network with containers on it cannot be removed, nor a volume that one has mounted.
+    The order matters: neither a network with containers nor a mounted volume can be removed.
     """
-    gone = []
+    removed = []
     wanted = {"label": label}
     for container in client.containers.list(all=True, filters=wanted, ignore_removed=True):
-        with _gone_is_fine():
+        with _ignore_missing():
             container.remove(force=True, v=True)
-        gone.append(container.name)
+        removed.append(container.name)
     for network in client.networks.list(filters=wanted):
-        with _gone_is_fine():
+        with _ignore_missing():
             network.remove()
-        gone.append(network.name)
+        removed.append(network.name)
     for volume in client.volumes.list(filters=wanted):
-        with _gone_is_fine():
+        with _ignore_missing():
             volume.remove(force=True)
-        gone.append(volume.name)
-    return gone
+        removed.append(volume.name)
+    return removed
 
 
 @contextlib.contextmanager
-def _gone_is_fine() -> Any:
+def _ignore_missing() -> Iterator[None]:
     try:
         yield
     except NotFound:
         pass
     except APIError as refused:
-        if "already in progress" not in str(refused):  # somebody else removes it
+        if "already in progress" not in str(refused):  # another process is removing it
             raise
 
 

@@ -1,8 +1,8 @@
-"""Disks of the nodes' own: real file systems on loop devices, each on a sparse image in the run's directory.
+"""The brokers' own disks: real file systems on loop devices, each on a sparse image in the run's directory.
 
-What a power loss, a disk that dies or one that stalls does to a log can only be tried on a file system that nobody else
-needs. The harness mounts it, as root, at the very path of a node's log directory: a process just uses it, a container
-sees it through the bind of its node's folder from its next start on.
+A power loss, or a disk that fails or stalls, can only be tried on a file system that no other process needs. The
+harness mounts it, as root, at the path of a broker's log directory. A process uses it at once; a container sees it
+through the bind mount of its node's folder, from its next start on.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from harness.clusters.disks.unmount import (
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import DISKS, FileSystem
 
-SIZE_BYTES: Final = 4 << 30  # sparse: an image takes what is written to it, and 65 MB
-_GOING_DOWN: Final = 0x8004587D  # XFS_IOC_GOINGDOWN, which ext4 has as EXT4_IOC_SHUTDOWN
-_NO_LOG_FLUSH: Final = 2  # XFS_FSOP_GOING_FLAGS_NOLOGFLUSH: whatever is not on the disk yet is gone
+SIZE_BYTES: Final = 4 << 30  # sparse: an image takes 65 MB and the data that is written to it
+_GOING_DOWN: Final = 0x8004587D  # XFS_IOC_GOINGDOWN; ext4 calls it EXT4_IOC_SHUTDOWN
+_NO_LOG_FLUSH: Final = 2  # XFS_FSOP_GOING_FLAGS_NOLOGFLUSH: data that is not on the disk yet is lost
 _FIFREEZE: Final = 0xC0045877
 _MKFS_S: Final = 60.0
 _CAP_SYS_ADMIN: Final = 21  # capabilities(7)
-_BALLAST: Final = ".ballast"  # no folder, so no broker takes it for a log
+_BALLAST: Final = ".ballast"  # a file: a broker takes every folder for a log
 _PACKAGES: Final[Mapping[str, str]] = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 _LOOP_CONTROL: Final = Path("/dev/loop-control")
@@ -47,40 +47,42 @@ _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def capability(file_system: str) -> str:
-    """What a backend has where disks with this file system can be had: "disk.xfs"."""
+    """The capability of a backend that can make disks with this file system: "disk.xfs"."""
     return f"disk.{file_system}"
 
 
-OWN: Final = "disk.own"  # some file system can be had
-# Root may write on where ext4 is full for everybody else, and a broker may be root.
+OWN: Final = "disk.own"  # disks with at least one file system can be made
+# ext4 reserves blocks for root, and a broker may run as root: then a full disk would not be full for it.
 _WITHOUT_RESERVE: Final[Mapping[FileSystem, tuple[str, ...]]] = {"ext4": ("-m", "0")}
-SLOW: Final = "disk.slow"  # it can be made to take its time
+SLOW: Final = "disk.slow"  # the writes to a disk can be limited
 ALL: Final = frozenset({OWN, SLOW, *map(capability, DISKS)})
 
 
 def missing() -> dict[str, str]:
-    """Why this machine lacks capabilities of disks, with the remedy, by capability; empty when it lacks none."""
-    reasons = {capability(file_system): why for file_system in DISKS if (why := _lacking(file_system))}
+    """By capability of disks that this machine lacks: why, with the remedy."""
+    reasons = {capability(file_system): why for file_system in DISKS if (why := _why_missing(file_system))}
     if len(reasons) == len(DISKS):
         return dict.fromkeys((OWN, SLOW), next(iter(reasons.values()))) | reasons
-    if not _slowing():
-        reasons[SLOW] = "no control group limits what this process writes: systemd-run --scope -p IOAccounting=yes"
+    if not _can_slow():
+        reasons[SLOW] = (
+            "no control group limits the writes of this process: start it under systemd-run --scope -p IOAccounting=yes"
+        )
     return reasons
 
 
-def _lacking(file_system: str) -> str:
+def _why_missing(file_system: str) -> str:
     if os.geteuid() != 0 or not _rights() >> _CAP_SYS_ADMIN & 1:
-        return "disks of the nodes' own are mounted by root with CAP_SYS_ADMIN: run as root"
+        return "only root with CAP_SYS_ADMIN can mount the brokers' own disks: run as root"
     if not _LOOP_CONTROL.exists():
-        return f"there is no {_LOOP_CONTROL}: modprobe loop"
+        return f"there is no {_LOOP_CONTROL}: run modprobe loop"
     for tool, package in (("mount", "mount"), ("losetup", "mount"), (f"mkfs.{file_system}", _PACKAGES[file_system])):
         if _tool(tool) is None:
             return f"{tool} is not installed: apt install {package}"
-    return "" if file_system in _known() else f"this kernel knows no {file_system}: modprobe {file_system}"
+    return "" if file_system in _known() else f"this kernel has no {file_system}: run modprobe {file_system}"
 
 
 def _known() -> set[str]:
-    """File systems of this kernel, or of modules that mount loads."""
+    """File systems of this kernel, and those of modules that `mount` loads."""
     modules = Path(f"/lib/modules/{os.uname().release}/kernel/fs")
     return {*Path("/proc/filesystems").read_text("ascii").split(), *(path.name for path in modules.glob("*"))}
 
@@ -92,25 +94,26 @@ def _rights() -> int:
 
 
 def _tool(name: str) -> str | None:
-    """Root's PATH need not lead to root's tools."""
+    """The path of a tool; None if it is not installed. Root's PATH need not contain the folders of root's tools."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnDisks:
-    """Implements `base.Disks` for the log directories of one run, all with the one file system."""
+    """Implements `base.Disks` for the log directories of one run, all with the same file system.
+
+    `run` is the directory of the run. Raises BadInput if this machine cannot make such disks.
+    """
 
     file_system: FileSystem
-    run: Path  # its directory
+    run: Path
 
     def __post_init__(self) -> None:
         if reason := missing().get(capability(self.file_system)):
             raise BadInput(f'shape: disk = "{self.file_system}": {reason}')
 
-    # --- making ---
-
     def make(self, directories: Sequence[Path]) -> None:
-        """An empty disk of its own at each of the directories, which must not be there yet or be empty."""
+        """Mounts an empty disk at each directory, which must be empty or not exist yet."""
         for directory in directories:
             self._make(directory)
 
@@ -120,19 +123,19 @@ class OwnDisks:
         image.parent.mkdir(exist_ok=True)
         with image.open("xb") as file:
             file.truncate(SIZE_BYTES)
-        whole = _WITHOUT_RESERVE.get(self.file_system, ())
-        _run([_mkfs(self.file_system), "-q", *whole, str(image)], f"make {self.file_system} for {directory}")
+        options = _WITHOUT_RESERVE.get(self.file_system, ())
+        _run([_mkfs(self.file_system), "-q", *options, str(image)], f"make {self.file_system} for {directory}")
         self._mount(directory)
         with contextlib.suppress(FileNotFoundError):
             (directory / "lost+found").rmdir()  # a broker takes every folder for a log
 
     def flush(self, directories: Sequence[Path]) -> None:
-        """All that was written reaches the images."""
+        """Flushes all writes to the disks."""
         for directory in directories:
             _run(["sync", "--file-system", str(directory)], f"flush {directory}")
 
     def _mount(self, directory: Path) -> None:
-        # errors=remount-ro is what Debian mounts ext4 with; XFS has no such choice, it shuts down.
+        # Debian mounts ext4 with errors=remount-ro. XFS has no such option: it shuts down.
         options = "loop,noatime,nodev,nosuid" + (",errors=remount-ro" if self.file_system == "ext4" else "")
         command = ["mount", "-t", self.file_system, "-o", options, str(self._image(directory)), str(directory)]
         _run(command, f"mount the disk of {directory}")
@@ -140,19 +143,17 @@ class OwnDisks:
     def _image(self, directory: Path) -> Path:
         return self.run / "disks" / f"{directory.parent.name}-{directory.name}.img"
 
-    # --- breaking ---
-
     def shut_down(self, directory: Path) -> None:
         """See `base.Disks`."""
-        with self._guarded(directory) as descriptor:
+        with self._checked(directory) as descriptor:
             fcntl.ioctl(descriptor, _GOING_DOWN, struct.pack("I", _NO_LOG_FLUSH))
         if self.usable(directory):
-            raise HarnessFailure(f"the file system at {directory} did not go down")
+            raise HarnessFailure(f"the file system at {directory} did not shut down")
 
     def usable(self, directory: Path) -> bool:
         """See `base.Disks`."""
         try:
-            self._own(directory)
+            self._own_mount(directory)
             os.close(os.open(directory, os.O_RDWR | os.O_TMPFILE, 0o600))
         except HarnessFailure:
             return False
@@ -162,7 +163,7 @@ class OwnDisks:
 
     def freeze(self, directory: Path) -> None:
         """See `base.Disks`."""
-        with self._guarded(directory) as descriptor:
+        with self._checked(directory) as descriptor:
             fcntl.ioctl(descriptor, _FIFREEZE, 0)
 
     def thaw(self, directory: Path) -> None:
@@ -171,11 +172,11 @@ class OwnDisks:
 
     def slow(self, directory: Path, writes_per_s: int | None) -> None:
         """See `base.Disks`."""
-        limit_writes(self._own(directory), writes_per_s)
+        limit_writes(self._own_mount(directory), writes_per_s)
 
     def flush_s(self, directory: Path) -> float:
         """See `base.Disks`."""
-        with self._guarded(directory):
+        with self._checked(directory):
             descriptor = os.open(directory, os.O_WRONLY | os.O_TMPFILE, 0o600)
         try:
             os.write(descriptor, b"\0" * 4096)
@@ -186,22 +187,22 @@ class OwnDisks:
             os.close(descriptor)
 
     def turn_read_only(self, directory: Path) -> None:
-        """See `base.Disks`. Only ext4 does so by itself when it meets an error; this makes it meet one."""
-        mount = self._own(directory)
+        """See `base.Disks`. Only ext4 turns read-only after an error; its kernel interface can provoke one."""
+        mount = self._own_mount(directory)
         trigger = Path(f"/sys/fs/ext4/{Path(f'/sys/dev/block/{mount.device}').resolve().name}/trigger_fs_error")
         if not trigger.exists():
-            raise HarnessFailure(f"the file system at {directory} cannot be made to meet an error")
+            raise HarnessFailure(f"the file system at {directory} is not ext4, or its kernel cannot provoke an error")
         trigger.write_text("the harness\n", "ascii")
 
     def fill(self, directory: Path, spare_kb: int) -> int:
         """See `base.Disks`."""
-        with self._guarded(directory):
+        with self._checked(directory):
             pass
         room = os.statvfs(directory)
         size_bytes = max(0, room.f_bavail * room.f_frsize - spare_kb * 1024)
         done, step = 0, size_bytes
         with (directory / _BALLAST).open("wb") as file:
-            # What describes the ballast takes room, too: by halves, until only the spare is left.
+            # The ballast's metadata takes room as well, so halve the step until only the spare is left.
             while (step := min(step, size_bytes - done)) >= room.f_frsize:
                 try:
                     os.posix_fallocate(file.fileno(), done, step)
@@ -225,8 +226,6 @@ class OwnDisks:
         finally:
             self.thaw(directory)
 
-    # --- mending ---
-
     def remount(self, directory: Path, *, as_remembered: bool = False) -> None:
         """See `base.Disks`."""
         for mount in mounts_below(directory.parent):
@@ -238,38 +237,38 @@ class OwnDisks:
         self._mount(directory)
 
     def heal(self, directories: Sequence[Path]) -> None:
-        """Nothing is frozen, slow or full. Idempotent."""
+        """See `base.Disks`."""
         for directory in directories:
             self.thaw(directory)
-            with contextlib.suppress(HarnessFailure):  # not mounted just now
+            with contextlib.suppress(HarnessFailure):  # not mounted at the moment
                 self.slow(directory, None)
-            with contextlib.suppress(OSError):  # shut down, or read-only: the fault that did it mends it
+            with contextlib.suppress(OSError):  # shut down or read-only: the fault that did it remounts it
                 self.make_room(directory)
 
     @contextlib.contextmanager
-    def _guarded(self, directory: Path) -> Iterator[int]:
-        """The open directory, once it is sure that it is a disk of this run, and not that of the machine."""
-        mount = self._own(directory)
+    def _checked(self, directory: Path) -> Iterator[int]:
+        """The open directory, after checks that it is on a disk of this run and not on the machine's."""
+        mount = self._own_mount(directory)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             device = os.fstat(descriptor).st_dev
             if device == Path("/").stat().st_dev or f"{os.major(device)}:{os.minor(device)}" != mount.device:
-                raise HarnessFailure(f"{directory} is not the mount of its disk: it is left alone")
+                raise HarnessFailure(f"{directory} is not the mount of a disk that this run made: it is left alone")
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _own(self, directory: Path) -> Mount:
-        """The mount at a directory, whose device is a loop on the very image that this run made for it."""
+    def _own_mount(self, directory: Path) -> Mount:
+        """The mount at a directory. Its device is a loop device on the image that this run made for the directory."""
         path, image = Path(os.path.realpath(directory)), os.path.realpath(self._image(directory))
         for mount in mounts_below(self.run):
             if mount.path == path and mount.backing == image:
                 return mount
-        raise HarnessFailure(f"{directory} is not the mount of its disk: it is left alone")
+        raise HarnessFailure(f"{directory} is not the mount of a disk that this run made: it is left alone")
 
 
-def _slowing() -> bool:
-    """Whether the writes of this process, and of its children, can be limited."""
+def _can_slow() -> bool:
+    """Whether a control group can limit the writes of this process and of its children."""
     if limits_of_groups(V1[0]):
         return True
     lines = _OWN_GROUPS.read_text("ascii").splitlines()
@@ -281,12 +280,12 @@ def _mkfs(file_system: str) -> str:
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    """HarnessFailure, with what it said, when a tool does not do its work."""
+    """Runs a tool. HarnessFailure, with the first line of its output, when it fails."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{_SBIN}"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_MKFS_S, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as failed:
         raise HarnessFailure(f"cannot {what}: {failed}") from failed
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise HarnessFailure(f"cannot {what}: {said[0]}")
+        output = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise HarnessFailure(f"cannot {what}: {output[0]}")

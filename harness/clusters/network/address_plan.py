@@ -1,4 +1,4 @@
-"""Who listens where, and which proxy stands between whom. Each backend has addresses of its own kind."""
+"""The addresses of a cluster: on which each party listens, and the proxy between each two. One plan a backend."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from harness.model.scenario.scenario import ClusterShape
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One proxy: connections that `src` opens to `dst`."""
+    """One proxy: it carries the connections that `src` opens to `dst`."""
 
     src: str
     dst: str
     listen: str
     upstream: str
-    frame_proxy: str | None = None  # where a hop of ours listens that toxiproxy can be told to forward to
+    frame_proxy: str | None = None  # the address of the harness's frame proxy, to which toxiproxy can be diverted
 
     @property
     def name(self) -> str:
@@ -38,13 +38,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Plan(ABC):
-    """The addresses of one cluster. `client` and `direct` are how they look from the harness."""
+    """The addresses of one cluster. `client`, `isolated_client` and `direct` are addresses as the harness sees them."""
 
     slot: int
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
     has_isolated: bool = False
-    has_s3: bool = False  # the server of a remote tier
+    has_s3: bool = False  # whether there is a server of a remote tier
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -56,64 +56,64 @@ class Plan(ABC):
 
     @abstractmethod
     def proxied(self, src: int, dst: int) -> str:
-        """The address of the proxy by which `src` reaches `dst`."""
+        """The address of the proxy through which `src` reaches `dst`."""
 
     @abstractmethod
     def client(self, broker: int) -> tuple[str, int]:
-        """Where clients of the load reach a broker: through its proxy."""
+        """Host and port at which clients of the load reach a broker: those of its proxy."""
 
     @abstractmethod
     def client_proxy(self, broker: int) -> str:
-        """What that proxy listens on."""
+        """The address on which that proxy listens."""
 
     @abstractmethod
     def frame_proxy(self, broker: int) -> tuple[str, int]:
-        """Where the harness can listen so that the proxy of clients reaches it in the place of that broker."""
+        """Host and port on which a frame proxy of the harness listens, to which the clients' proxy can be diverted."""
 
     @abstractmethod
     def isolated_client(self, broker: int) -> tuple[str, int]:
-        """Where clients that are to be cut off alone reach a broker: through a proxy of their own."""
+        """Host and port at which isolated clients reach a broker: those of a proxy for them alone."""
 
     @abstractmethod
     def isolated_proxy(self, broker: int) -> str:
-        """What that proxy listens on."""
+        """The address on which that proxy listens."""
 
     @abstractmethod
     def direct(self, node: int) -> tuple[str, int]:
-        """Where observers reach a node, past every fault of the links."""
+        """Host and port at which observers reach a node. No fault of the links affects them."""
 
     def own_port(self, node: int) -> int:
-        """Of the listener that no proxy with faults stands before; a controller has only one (KIP-919)."""
+        """The port of a node's listener for observers. A controller has only one listener (KIP-919)."""
         return DIRECT_PORT if node in self.brokers else CONTROLLER_PORT
 
     def bootstrap(self) -> str:
-        """Where clients of the load start."""
+        """Bootstrap servers for clients of the load."""
         return ",".join("{}:{}".format(*self.client(broker)) for broker in self.brokers)
 
     def bootstrap_isolated(self) -> str:
-        """Where those start that are to be cut off alone; empty where there are none."""
+        """Bootstrap servers for isolated clients; empty if there are none."""
         return ",".join("{}:{}".format(*self.isolated_client(broker)) for broker in self.brokers if self.has_isolated)
 
     @property
     @abstractmethod
     def s3(self) -> tuple[str, int]:
-        """What the server of a tier in S3 listens on."""
+        """Host and port on which the server of a tier in S3 listens."""
 
     @abstractmethod
     def s3_proxy(self, broker: int) -> str:
-        """Where a broker reaches it: through its proxy."""
+        """The address at which a broker reaches that server: its proxy."""
 
     @property
     @abstractmethod
     def s3_direct(self) -> tuple[str, int]:
-        """Where the harness does, past every fault of the links."""
+        """Host and port at which the harness reaches that server. No fault of the links affects it."""
 
     def s3_endpoint(self, broker: int) -> str | None:
-        """The URL that a broker is told of the server; None where there is none."""
+        """The URL of the server in a broker's settings; None if there is no server."""
         return f"http://{self.s3_proxy(broker)}" if self.has_s3 else None
 
     def links(self) -> Iterator[Link]:
-        """Every connection that a cluster with isolated controllers opens: to brokers, to controllers, to the tier."""
+        """Every link of a cluster with isolated controllers: to brokers, to controllers, and to the tier."""
         for src in self.brokers if self.has_s3 else ():
             yield Link(party(src), TIER, self.s3_proxy(src), "{}:{}".format(*self.s3))
         for dst in self.brokers:
@@ -133,7 +133,7 @@ class Plan(ABC):
         return Link(party(src), party(dst), f"{self.proxied(src, dst)}:{port}", f"{self.node(dst)}:{port}")
 
     def hosts_file(self, node: int, machine: str) -> str:
-        """What `node` believes of names (-Djdk.net.hosts.file): itself directly, everybody else behind a proxy."""
+        """The hosts file of a node's JVM (-Djdk.net.hosts.file): its own address, and proxies for all other nodes."""
         lines = ["127.0.0.1 localhost", f"127.0.0.1 {machine}"]
         lines += [
             f"{self.node(other) if other == node else self.proxied(node, other)} {host_name(other)}"
@@ -142,11 +142,11 @@ class Plan(ABC):
         return "\n".join(lines) + "\n"
 
     def proxies(self) -> Mapping[str, tuple[str, str]]:
-        """By the proxy's name: what it listens on, and whom it reaches."""
+        """By the proxy's name: the address on which it listens, and the address to which it forwards."""
         return {link.name: (link.listen, link.upstream) for link in self.links()}
 
     def toxiproxy_config(self) -> str:
-        """For `toxiproxy -config`: every proxy, enabled."""
+        """The file for `toxiproxy -config`: every proxy, enabled."""
         proxies = [
             {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
             for name, (listen, upstream) in self.proxies().items()
@@ -155,6 +155,6 @@ class Plan(ABC):
 
 
 def nodes_of(shape: ClusterShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ids of brokers and of controllers. Raises BadInput for a shape that has no plan of addresses."""
+    """Ids of brokers and of controllers. BadInput for a shape that has no address plan."""
     check_shape(shape, "shape")
     return tuple(range(1, shape.brokers + 1)), tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + shape.controllers))

@@ -1,9 +1,10 @@
-"""A hop of ours on links, which looks into what passes: it can hold requests of a kind back, or the answers to them.
+"""A proxy on links between clients and brokers that reads Kafka's frames: it can hold back requests, or their answers.
 
-toxiproxy forwards bytes and knows nothing of requests. So while such a fault is on, it is made to forward to a hop,
-which forwards to the broker. What is held keeps all behind it on the same connection waiting, as TCP would. When its
-client hangs up meanwhile, the connection to the broker stays open, and what is let go at last still arrives there: a
-request that the network delivered late. Everything runs in one thread of the harness, so that nothing outlives it.
+toxiproxy forwards bytes and does not know requests. While such a fault is active, toxiproxy forwards to this proxy,
+and this proxy forwards to the broker. A held request delays everything behind it on the same connection, as TCP would.
+If the client disconnects meanwhile, the connection to the broker stays open, and the released request still arrives
+there: a request that the network delivered late. All connections are served by one thread of the harness, so the
+proxy never outlives it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.model.errors import HarnessFailure
 
 _START_S: Final = 10.0
 _CONNECT_S: Final = 5.0
-_ANSWER_S: Final = 10.0  # longer than a broker waits for its followers, or for a coordinator
+_ANSWER_S: Final = 10.0  # a broker waits less for its followers or for a coordinator
 _STOP_S: Final = 10.0
 
 Address = tuple[str, int]
@@ -29,10 +30,10 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What a hop holds back: requests of these kinds, or the answers to them.
+    """The selection of frames to hold back: requests of the kinds in `apis`, or their answers.
 
-    client: what the client id begins with. Of one client the first connection on which such a request comes is held;
-    what it sends again by another connection passes, unless `again`.
+    client: the prefix of the client ids. A client's requests are held on its first connection that carries one; what
+    it resends over another connection passes, unless `again`. answers: holds the answers, not the requests.
     """
 
     apis: frozenset[str]
@@ -43,10 +44,10 @@ class Holding:
 
 @dataclass(slots=True, kw_only=True)
 class HeldFrame:
-    """One request that was held back, or whose answer was; times in epoch nanoseconds.
+    """One request that was held back, or had its answer held back. Times are epoch nanoseconds.
 
-    left_ns: its client hung up. again_ns: its client sent such a request by another connection. errors: what the broker
-    answered at last; empty = no error, None = no answer, or none that can be read.
+    left_ns: the client closed its connection. again_ns: the client sent such a request over another connection.
+    errors: those in the broker's answer; empty = no error, None = no answer, or an unreadable one.
     """
 
     link: str
@@ -66,19 +67,19 @@ class HeldFrame:
 
 
 class FrameProxy:
-    """Listens for each link and forwards to its broker. A context manager: leaving it lets go of everything.
+    """Listens for each link and forwards to its broker. A context manager: leaving it closes all connections.
 
-    listen: by the link's name, where this listens and whom it reaches.
+    listen: by the link's name, the address on which to listen and the address to which to forward.
     """
 
     def __init__(self, listen: Mapping[str, tuple[Address, Address]], holding: Holding) -> None:
         self.holding = holding
-        self.frames: list[HeldFrame] = []  # appended to by the hop's thread alone
+        self.frames: list[HeldFrame] = []  # only the proxy's thread appends
         self.released = asyncio.Event()
         self._listen = listen
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hop", daemon=True)
-        self._passages: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="frame-proxy", daemon=True)
+        self._connections: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
 
     def __enter__(self) -> FrameProxy:
@@ -94,11 +95,11 @@ class FrameProxy:
         self.close()
 
     def release(self) -> None:
-        """Lets go of what is held, in order, and waits a bounded time until the brokers have answered to it."""
-        self._do(self._let_go(), _ANSWER_S + _STOP_S)
+        """Releases what is held, in order, and waits a bounded time for the brokers' answers."""
+        self._do(self._release(), _ANSWER_S + _STOP_S)
 
     def close(self) -> None:
-        """Hangs up on everybody. Idempotent."""
+        """Closes all connections. Idempotent."""
         if self._loop.is_closed():
             return
         try:
@@ -113,9 +114,11 @@ class FrameProxy:
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
         except (OSError, TimeoutError) as failed:
-            raise HarnessFailure(f"the hop between clients and brokers failed: {failed or 'it hangs'}") from failed
+            raise HarnessFailure(
+                f"the frame proxy between clients and brokers failed: {failed or 'it hangs'}"
+            ) from failed
 
-    # --- in the hop's own thread ---
+    # --- in the proxy's own thread ---
 
     async def _open(self) -> None:
         for name, ((host, port), upstream) in self._listen.items():
@@ -126,18 +129,18 @@ class FrameProxy:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            self._passages.add(task)
+            self._connections.add(task)
             try:
-                await _Passage(self, link, reader, writer).through(upstream)
+                await _Connection(self, link, reader, writer).forward(upstream)
             except (OSError, TimeoutError, asyncio.CancelledError):
-                pass  # either side went, or the hop closes: so does the other, as the client of a proxy sees it
+                pass  # one side disconnected, or the proxy closes: the other side is disconnected as well
             finally:
                 writer.close()
-                self._passages.discard(task)
+                self._connections.discard(task)
 
         return serve
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         self.released.set()
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + _ANSWER_S
@@ -147,12 +150,15 @@ class FrameProxy:
     async def _shut(self) -> None:
         for server in self._servers:
             server.close()
-        for task in list(self._passages):
+        for task in list(self._connections):
             task.cancel()
-        await asyncio.gather(*self._passages, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     def hold(self, link: str, head: Head, held_before: bool) -> HeldFrame | None:
-        """The record of a request that is held; None where it passes. `held_before`: on the same connection."""
+        """The record of a request that has to be held; None if it passes.
+
+        held_before: whether an earlier request of the same connection was held.
+        """
         holding = self.holding
         if self.released.is_set() or head.api not in holding.apis or not head.client.startswith(holding.client):
             return None
@@ -169,8 +175,8 @@ class FrameProxy:
 
 
 @dataclass(slots=True)
-class _Passage:
-    """One connection of a client, and the one to the broker that belongs to it."""
+class _Connection:
+    """One connection of a client, and the connection to the broker that belongs to it."""
 
     frame_proxy: FrameProxy
     link: str
@@ -179,10 +185,10 @@ class _Passage:
     held: dict[int, tuple[Head, HeldFrame]] = field(default_factory=dict)  # by correlation id, not yet answered
     any_held: bool = False
     left: bool = False
-    settled: asyncio.Event = field(default_factory=asyncio.Event)  # nothing that was held waits for an answer
+    settled: asyncio.Event = field(default_factory=asyncio.Event)  # every held request has been answered
 
-    async def through(self, upstream: Address) -> None:
-        """Until either side hangs up; where something was held, until the broker has answered to it."""
+    async def forward(self, upstream: Address) -> None:
+        """Forwards until either side disconnects, and until the broker has answered every held request."""
         broker_in, broker_out = await asyncio.wait_for(asyncio.open_connection(*upstream), _CONNECT_S)
         queue: asyncio.Queue[tuple[bytes, HeldFrame | None] | None] = asyncio.Queue()
         taking = asyncio.create_task(self._take(queue))
@@ -194,7 +200,7 @@ class _Passage:
         finally:
             for task in tasks:
                 task.cancel()
-            try:  # the hop may close, and cancel this, while it waits
+            try:  # the proxy may close, and cancel this, while it waits
                 await asyncio.gather(*tasks, return_exceptions=True)
             finally:
                 for _, held in self.held.values():
@@ -202,7 +208,7 @@ class _Passage:
                 broker_out.close()
 
     async def _take(self, queue: asyncio.Queue[tuple[bytes, HeldFrame | None] | None]) -> None:
-        """Goes on reading behind what is held, or the end of the connection would not be seen."""
+        """Keeps reading behind a held request: otherwise the end of the connection would go unnoticed."""
         try:
             async for frame in _frames(self.client_in):
                 head = head_of(frame)
@@ -248,12 +254,12 @@ class _Passage:
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What follows each length, until the other side hangs up. ConnectionError on what is not Kafka's."""
+    """Kafka's frames without their lengths, until the other side disconnects. ConnectionError on anything else."""
     while True:
         try:
             (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
             if not 0 <= size <= FRAME_BYTES_MAX:
-                raise ConnectionError(f"a frame of {size} bytes is not Kafka's")
+                raise ConnectionError(f"no Kafka frame has {size} bytes")
             frame = await reader.readexactly(size)
         except asyncio.IncompleteReadError:
             return
@@ -261,7 +267,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 def addresses(frame_proxies: Sequence[tuple[str, str, str]]) -> dict[str, tuple[Address, Address]]:
-    """(link, where the hop listens, whom it reaches), as `FrameHop` takes them."""
+    """The argument `listen` of `FrameProxy`, from tuples of link, address to listen on, address to forward to."""
     return {link: (_address(listen), _address(upstream)) for link, listen, upstream in frame_proxies}
 
 

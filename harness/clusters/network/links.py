@@ -1,4 +1,4 @@
-"""Directed links that can be cut and slowed, each one proxy of a toxiproxy server."""
+"""Directed links that can be cut, slowed and diverted. Each link is one proxy of a toxiproxy server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.model.errors import BadInput
 from harness.model.link import Break, CutMode, Direction
 
-# Requests travel upstream, from whoever opened the connection; answers downstream.
+# toxiproxy calls the way from the party that opened the connection "upstream", and the way back "downstream".
 _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {
     "requests": (("requests", "upstream"),),
     "answers": (("answers", "downstream"),),
@@ -18,8 +18,8 @@ _STREAMS: dict[Direction, tuple[tuple[str, str], ...]] = {
 }
 _REFUSING = "refusing"
 _DIVERTED = "diverted"
-# How the names begin of what breaks a link: those of its toxics, and of a proxy that is off.
-_NAMED: dict[Break, tuple[str, ...]] = {
+# Prefixes of the keys under which `_broken` keeps each kind of break: names of toxics, and the two states of a proxy.
+_PREFIXES: dict[Break, tuple[str, ...]] = {
     "cut": ("cut-", _REFUSING),
     "slow": ("latency-", "rate-"),
     "diverted": (_DIVERTED,),
@@ -36,14 +36,16 @@ class ToxiproxyLinks:
         self._lock = threading.RLock()
 
     def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None:
-        """See `base.Links`. A silent cut loses what travels on it; its connections are closed when it is healed."""
+        """See `base.Links`. A silent cut loses the bytes in flight; its connections are closed when it is healed."""
         name = self._named(src, dst)
         if mode not in ("silent", "refusing"):
-            raise BadInput(f"a link is cut silent or refusing, not {mode!r}")
+            raise BadInput(f"mode = {mode!r} of a cut: write silent or refusing")
         with self._lock:
             if mode == "refusing":
                 if direction != "both":
-                    raise BadInput(f"a refusing cut has no direction: cut {src} > {dst} silently, or in both")
+                    raise BadInput(
+                        f"a refusing cut of {src} > {dst} has no direction: write direction = both, or mode = silent"
+                    )
                 self._note(src, dst, _REFUSING, "refuses")
                 self._client.set_enabled(name, False)
                 return
@@ -60,12 +62,14 @@ class ToxiproxyLinks:
         rate_kb_s: int | None = None,
         direction: Direction = "both",
     ) -> None:
-        """See `base.Links`. A second call replaces what the first one set for the same direction."""
+        """See `base.Links`. A second call for the same direction replaces the first one."""
         name = self._named(src, dst)
         if latency_ms <= 0 and jitter_ms <= 0 and rate_kb_s is None:
-            raise BadInput(f"slowing {src} > {dst} needs latency_ms, jitter_ms or rate_kb_s")
+            raise BadInput(f"slowing {src} > {dst} needs one of latency_ms, jitter_ms and rate_kb_s")
         if latency_ms < 0 or jitter_ms < 0 or (rate_kb_s is not None and rate_kb_s <= 0):
-            raise BadInput(f"slowing {src} > {dst}: a latency or a rate cannot be negative, nor a rate zero")
+            raise BadInput(
+                f"slowing {src} > {dst}: latency_ms and jitter_ms have to be 0 or more, rate_kb_s has to be 1 or more"
+            )
         with self._lock:
             for way, stream in _streams(direction):
                 if latency_ms or jitter_ms:
@@ -80,7 +84,7 @@ class ToxiproxyLinks:
         """See `base.Links`."""
         name, (listen, _) = self._named(src, dst), self.frame_proxy(src, dst)
         with self._lock:
-            self._note(src, dst, _DIVERTED, "goes through a hop")
+            self._note(src, dst, _DIVERTED, "goes through a frame proxy")
             self._client.set_upstream(name, listen)
 
     def frame_proxy(self, src: str, dst: str) -> tuple[str, str]:
@@ -88,7 +92,7 @@ class ToxiproxyLinks:
         self._named(src, dst)
         link = self._links[src, dst]
         if link.frame_proxy is None:
-            raise BadInput(f"no hop can stand between {src} and {dst}: only links of clients have one")
+            raise BadInput(f"the link {src} > {dst} has no frame proxy: choose a link from client to a broker")
         return link.frame_proxy, link.upstream
 
     def heal(self, src: str, dst: str, what: Break | None = None) -> None:
@@ -101,7 +105,7 @@ class ToxiproxyLinks:
                 self._broken.pop((src, dst), None)
                 return
             broken = self._broken.get((src, dst), {})
-            healed = [key for key in broken if key.startswith(_NAMED[what])]
+            healed = [key for key in broken if key.startswith(_PREFIXES[what])]
             self._client.remove_toxics(name, [key for key in healed if key not in (_REFUSING, _DIVERTED)])
             if _REFUSING in healed:
                 self._client.set_enabled(name, True)
@@ -133,7 +137,7 @@ class ToxiproxyLinks:
 
     def reached_from(self, src: str) -> tuple[str, ...]:
         """See `base.Links`."""
-        return tuple(dst for who, dst in self._links if who == src)
+        return tuple(dst for opener, dst in self._links if opener == src)
 
     def _undivert(self, src: str, dst: str) -> None:
         if _DIVERTED in self._broken.get((src, dst), {}):
@@ -141,7 +145,7 @@ class ToxiproxyLinks:
             self._client.set_upstream(link.name, link.upstream)
 
     def _note(self, src: str, dst: str, key: str, what: str) -> None:
-        # Before the call: a cut that may have half succeeded has to be seen as active.
+        # Noted before the call to toxiproxy: a cut that failed half way has to count as active.
         self._broken.setdefault((src, dst), {})[key] = what
 
     def _named(self, src: str, dst: str) -> str:
@@ -151,11 +155,12 @@ class ToxiproxyLinks:
         known = sorted({party for pair in self._links for party in pair})
         for name in (src, dst):
             if name not in known:
-                raise BadInput(f"no party of a link is called {name!r}: there are {', '.join(known)}")
-        raise BadInput(f"{src} never opens a connection to {dst}: it reaches {', '.join(self.reached_from(src))}")
+                raise BadInput(f"no party of a link is called {name!r}: choose one of {', '.join(known)}")
+        reached = ", ".join(self.reached_from(src)) or "no party"
+        raise BadInput(f"{src} never opens a connection to {dst}: it only connects to {reached}")
 
 
 def _streams(direction: Direction) -> tuple[tuple[str, str], ...]:
     if direction not in _STREAMS:
-        raise BadInput(f"a link has the directions both, requests and answers, not {direction!r}")
+        raise BadInput(f"direction = {direction!r} of a link: write both, requests or answers")
     return _STREAMS[direction]

@@ -1,8 +1,8 @@
-"""Client of one toxiproxy server, on top of toxiproxy-python 0.1.1, whose traps end here.
+"""Client of one toxiproxy server, on top of toxiproxy-python 0.1.1, and the workarounds that this package needs.
 
-That package keeps host and port in a class (one server a process), waits for ever, believes answers of 5xx, and asks a
-proxy of the environment (HTTP_PROXY) for loopback addresses. So every call takes a lock, sets the address, and goes
-through `_Transport`.
+The package keeps host and port in a class (one server a process), has no timeouts, takes answers of 5xx for success,
+and uses HTTP_PROXY of the environment even for loopback addresses. So every call here takes a lock, sets the address,
+and goes through `_Transport`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 class _Transport:
-    """Stands in for the `requests` module inside the package: bounded, checked, and never through a proxy."""
+    """Replaces the `requests` module inside the package: with timeouts and checks, and without HTTP proxies."""
 
     def __init__(self) -> None:
         self._session = requests.Session()
@@ -40,10 +40,10 @@ class _Transport:
         return self._checked("DELETE", request)
 
     def _checked(self, method: str, request: dict[str, Any]) -> requests.Response:
-        # A connection a call: an idle one would outlive its server, and be left open at the end.
+        # A new connection for each call: an idle one would outlive its server and stay open at the end.
         headers = {"Connection": "close"}
         response = self._session.request(method, timeout=_TIMEOUT_S, headers=headers, **request)
-        if response.status_code >= 400 and response.status_code not in (400, 404, 409):  # those the package raises
+        if response.status_code >= 400 and response.status_code not in (400, 404, 409):  # the package raises on these
             raise HarnessFailure(f"toxiproxy answered {response.status_code} to {method} {request['url']}")
         return response
 
@@ -52,7 +52,7 @@ toxiproxy.api.requests = _Transport()
 
 
 class ToxiproxyClient:
-    """What links need of the server at `host`:`port`. Raises HarnessFailure when it is gone or refuses."""
+    """The calls that links need of the server at `host`:`port`. HarnessFailure when it does not answer or refuses."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -77,12 +77,12 @@ class ToxiproxyClient:
         return True
 
     def proxies(self) -> dict[str, bool]:
-        """Names, and whether each is enabled."""
+        """Whether each proxy is enabled, by its name."""
         with self._server() as server:
             return {name: bool(proxy.enabled) for name, proxy in server.proxies().items()}
 
     def set_enabled(self, name: str, enabled: bool) -> None:
-        """Disabling closes connections and refuses new ones."""
+        """Enables or disables a proxy. Disabling closes its connections and refuses new ones."""
         with self._server() as server:
             proxy = self._proxy(server, name)
             if proxy.enabled == enabled:
@@ -92,7 +92,7 @@ class ToxiproxyClient:
                 raise HarnessFailure(f"toxiproxy did not {'enable' if enabled else 'disable'} the link {name}")
 
     def set_upstream(self, name: str, upstream: str) -> None:
-        """Whom a proxy forwards to; another than before closes its connections. The package knows no such call."""
+        """Sets the address to which a proxy forwards. A change closes its connections. The package lacks this call."""
         with self._server() as server:
             before = self._proxy(server, name)
             if before.upstream == upstream:
@@ -103,7 +103,7 @@ class ToxiproxyClient:
                 raise HarnessFailure(f"toxiproxy did not forward the link {name} to {upstream}")
 
     def add_toxic(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-        """Puts a toxic named `toxic` on a proxy, in place of one of that name."""
+        """Adds a toxic to a proxy, and replaces one of the same name."""
         with self._server() as server:
             proxy = self._proxy(server, name)
             if proxy.get_toxic(toxic) is not None:
@@ -111,17 +111,17 @@ class ToxiproxyClient:
             proxy.add_toxic(name=toxic, type=kind, stream=stream, attributes=attributes)
             seen = proxy.get_toxic(toxic)
             if seen is None or any(seen.attributes.get(key) != value for key, value in attributes.items()):
-                raise HarnessFailure(f"toxiproxy did not take {kind} on the link {name}")
+                raise HarnessFailure(f"toxiproxy did not add the toxic {kind} to the link {name}")
 
     def remove_toxics(self, name: str, toxics: Sequence[str]) -> None:
-        """Removes those of the toxics that are there."""
+        """Removes the named toxics from a proxy, as far as they exist."""
         with self._server() as server:
             proxy = self._proxy(server, name)
             for toxic in toxics:
                 if proxy.get_toxic(toxic) is not None:
                     proxy.destroy_toxic(toxic)
             if left := [toxic for toxic in toxics if proxy.get_toxic(toxic) is not None]:
-                raise HarnessFailure(f"toxiproxy did not take {', '.join(left)} off the link {name}")
+                raise HarnessFailure(f"toxiproxy did not remove {', '.join(left)} from the link {name}")
 
     def clear(self, name: str) -> None:
         """Enables a proxy and removes its toxics."""

@@ -1,10 +1,10 @@
-"""Clocks that a fault can set: libfaketime, loaded before everything else into the processes of a cluster.
+"""Clocks that a fault can set: libfaketime, preloaded into the processes of a cluster.
 
-A file of each node's own says how far its clock is off; the library looks at it once a second. Only the wall clock is
-touched: with another monotonic one a JVM sleeps for ever. So it does at a rate of the library's own, where waits by
-the monotonic clock are reckoned from the wall clock (0.9.10): they end decades later, or at once. A clock that gains is
-set again and again instead. To ask for the time costs some microseconds more, so only clusters whose shape asks for it
-get the library.
+A file of each node holds the offset of its clock; the library reads it once a second. Only the wall clock is changed:
+with a changed monotonic clock a JVM sleeps for ever. The same happens with the library's own clock rates: libfaketime
+0.9.10 then computes waits on the monotonic clock from the wall clock, so they end decades later, or at once. A clock
+that runs fast is therefore set again and again. Reading the time takes some microseconds more, so only a cluster
+with `clock = true` in its shape gets the library.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ _LEFT_BEHIND: Final = re.compile(r"(?:sem\.faketime_sem|faketime_shm)_(\d+)")
 
 
 def library() -> Path | None:
-    """Where this machine has it."""
+    """The path of libfaketime on this machine; None if it is not installed."""
     triplet = sysconfig.get_config_var("MULTIARCH") or ""
     found = (Path(folder.format(triplet)) / _LIBRARY for folder in _FOLDERS)
     return next((path for path in found if path.is_file()), None)
 
 
 def missing() -> dict[str, str]:
-    """Why this machine lacks the capability, with the remedy; empty when it does not."""
+    """Why this machine lacks the capability, with the remedy; empty if it has it."""
     return {} if library() else {CLOCK: f"{_LIBRARY} is not installed: apt install libfaketime"}
 
 
 @dataclass(frozen=True, slots=True)
 class ClockFile:
-    """What a node's process believes of the time."""
+    """The file with the clock offset of one node."""
 
     path: Path
 
     def environment(self) -> Mapping[str, str]:
-        """What its process has to be started with. Raises HarnessFailure without the library."""
+        """The variables that make a process use this clock. HarnessFailure if the library is not installed."""
         found = library()
         if found is None:
             raise HarnessFailure(missing()[CLOCK])
         return {
             "LD_PRELOAD": str(found),
             "FAKETIME_TIMESTAMP_FILE": str(self.path),
-            "FAKETIME_CACHE_DURATION": "0",  # looks whenever another second has begun
+            "FAKETIME_CACHE_DURATION": "0",  # reads the file again in every new second
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            # Or waits by the monotonic clock end at once: every thread of a JVM that waits would spin.
+            # Without this, waits on the monotonic clock end at once, and every waiting thread of a JVM would spin.
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-            "LC_ALL": "C.UTF-8",  # a number is read by the locale's decimal separator
+            "LC_ALL": "C.UTF-8",  # the library reads numbers with the decimal separator of the locale
         }
 
     def set(self, ahead_s: float) -> None:
-        """From now on so far ahead of the machine's clock (behind, if negative)."""
+        """Sets the clock so many seconds ahead of the machine's (behind it, if negative)."""
         descriptor, name = tempfile.mkstemp(dir=self.path.parent)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(f"{ahead_s:+.3f}\n")
@@ -73,7 +73,7 @@ class ClockFile:
 
 
 def tidy() -> None:
-    """Removes what the library leaves in shared memory of each process that was killed: of ours that are no more."""
+    """Removes the shared memory that the library leaves behind for each killed process of this user."""
     for path in _left_behind():
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

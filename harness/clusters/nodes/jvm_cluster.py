@@ -1,4 +1,4 @@
-"""A cluster of real Kafka JVMs behind toxiproxy, whatever runs them: local processes, or containers."""
+"""A cluster of real Kafka JVMs behind toxiproxy, the same for local processes and for containers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes import clocks
 from harness.clusters.nodes.node_files import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
 from harness.clusters.nodes.s3_server import S3_SERVER, s3_log
-from harness.clusters.nodes.storage_format import format_anew, identity_of
+from harness.clusters.nodes.storage_format import identity_of, reformat
 from harness.clusters.nodes.tier_folder import store_of
 from harness.clusters.processes.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import ClusterShape
+from harness.model.scratch import writing_below
 from harness.model.waiting import wait_for
 
 TOXIPROXY = "toxiproxy"
@@ -34,15 +35,15 @@ _GONE_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendResources:
-    """What a backend gives a cluster: who runs its processes, and where everybody listens."""
+    """The parts of a cluster that its backend provides: the runner of its processes, the address plan, and others."""
 
     runner: Runner
     plan: Plan
     toxiproxy: ToxiproxyClient
     capabilities: frozenset[str]
-    formatted: Path  # what a disk that takes another's place is copied from
-    disks: OwnDisks | None = None  # of the brokers' own
-    memory: Memory | None = None  # None: nothing limits it
+    formatted: Path  # the formatted folder from which a wiped disk is copied
+    disks: OwnDisks | None = None  # the brokers' own disks
+    memory: Memory | None = None  # None: the backend cannot limit memory
 
 
 class JvmCluster:
@@ -61,16 +62,16 @@ class JvmCluster:
         self.controllers = resources.plan.controllers
         self.disks: Disks | None = resources.disks
         self.tier_store = store_of(state.directory) if self.shape.tier else None
-        self.tier_server: TierServer | None = None  # a backend has it
+        self.tier_server: TierServer | None = None  # set by the backend
         self.links: Links = ToxiproxyLinks(resources.toxiproxy, resources.plan.links())
         self._security = sites[TESTED].security
-        self._means = resources
+        self._resources = resources
         self._runner = resources.runner
         self._sites = sites
         self._nodes = dict(nodes)
         self._runs = dict.fromkeys(nodes, START if START in sites else TESTED)
         self._watches: dict[int, LogWatch] = {}
-        self._asked: set[int] = set()  # nodes whose end was asked for since their last start
+        self._asked: set[int] = set()  # nodes that the harness has asked to end since their last start
         self._exits: dict[tuple[str, int], UnexpectedExit] = {}  # by name and pid
         self._stopped = False
 
@@ -78,11 +79,11 @@ class JvmCluster:
 
     def bootstrap(self) -> str:
         """See `base.Cluster`."""
-        return self._means.plan.bootstrap()
+        return self._resources.plan.bootstrap()
 
     def bootstrap_isolated(self) -> str:
         """See `base.Cluster`."""
-        return self._means.plan.bootstrap_isolated()
+        return self._resources.plan.bootstrap_isolated()
 
     def bootstrap_direct(self) -> str:
         """See `base.Cluster`."""
@@ -94,7 +95,7 @@ class JvmCluster:
 
     def direct_address(self, node: int) -> tuple[str, int]:
         """See `base.Cluster`."""
-        return self._means.plan.direct(node)
+        return self._resources.plan.direct(node)
 
     # --- processes ---
 
@@ -102,7 +103,7 @@ class JvmCluster:
         """See `base.Cluster`."""
         self._asked.update(nodes)
         self._signal(nodes, signal.SIGKILL)
-        self._wait_gone(nodes, _GONE_S, "die of SIGKILL")
+        self._wait_gone(nodes, _GONE_S, "end after SIGKILL")
 
     def terminate(self, node: int, deadline_s: float = 30) -> None:
         """See `base.Cluster`."""
@@ -122,7 +123,7 @@ class JvmCluster:
 
     def start(self, *nodes: int) -> None:
         """See `base.Cluster`."""
-        self.unexpected_exits()  # remembered before the new process takes the old one's place
+        self.unexpected_exits()  # to be remembered before the new process replaces the old one
         states = self._runner.status()
         for node in nodes:
             name, files = party(node), self._nodes[node]
@@ -148,11 +149,11 @@ class JvmCluster:
         return process.alive and _stopped(process.pid)
 
     def pid(self, node: int) -> int:
-        """The process of a node that runs, for measurements."""
+        """The process id of a running node, for measurements."""
         return self._process(node).pid
 
     def wait_started(self, node: int, deadline_s: float) -> None:
-        """See `base.Cluster`. Raises HarnessFailure at once when the node has ended."""
+        """See `base.Cluster`. HarnessFailure at once when the node has ended."""
         files, watch = self._nodes[node], self._watches[node]
 
         def seen() -> str:
@@ -209,16 +210,20 @@ class JvmCluster:
     def wipe(self, node: int) -> None:
         """See `base.Cluster`."""
         if self.running(node):
-            raise HarnessFailure(f"the disk of {party(node)} cannot be swapped while it runs")
-        format_anew(self._means.formatted, self.log_directories(node))
+            raise HarnessFailure(f"the disk of {party(node)} cannot be wiped while the node runs")
+        with writing_below(self.directory, HarnessFailure):
+            reformat(self._resources.formatted, self.log_directories(node))
 
     def use_release(self, node: int, which: str) -> None:
         """See `base.Cluster`."""
         if which not in self._sites:
-            raise HarnessFailure(f"{party(node)} cannot run the release {which!r}: there is {', '.join(self._sites)}")
+            raise HarnessFailure(
+                f"{party(node)} cannot run the release {which!r}: the cluster has {', '.join(self._sites)}"
+            )
         if self.running(node):
             raise HarnessFailure(f"{party(node)} cannot be given another release while it runs")
-        self._nodes[node] = configure(node, self._sites[which], self._nodes[node])
+        with writing_below(self.directory, HarnessFailure):
+            self._nodes[node] = configure(node, self._sites[which], self._nodes[node])
         self._runs[node] = which
 
     def release_of(self, node: int) -> Release:
@@ -226,7 +231,7 @@ class JvmCluster:
         return self.releases[self._runs[node]]
 
     def limit_file_size(self, node: int, size_bytes: int | None) -> None:
-        """See `base.Cluster`. Only the soft limit of RLIMIT_FSIZE is lowered: its owner may raise that again."""
+        """See `base.Cluster`. Lowers only the soft limit of RLIMIT_FSIZE: the process's owner may raise that again."""
         process = self._process(node)
         if not process.alive:
             return
@@ -240,7 +245,7 @@ class JvmCluster:
         except ProcessLookupError:
             pass  # it ended in between
         except (OSError, ValueError, OverflowError) as refused:
-            raise HarnessFailure(f"the size of files of {party(node)} cannot be limited: {refused}") from refused
+            raise HarnessFailure(f"the file size of {party(node)} cannot be limited: {refused}") from refused
 
     def let_end(self, node: int) -> None:
         """See `base.Cluster`."""
@@ -254,29 +259,30 @@ class JvmCluster:
     def set_clock(self, node: int, ahead_s: float) -> None:
         """See `base.Cluster`."""
         if not self.shape.clock:
-            raise HarnessFailure("the clocks of this cluster cannot be set: its shape did not ask for it")
-        self._nodes[node].clock.set(ahead_s)
+            raise HarnessFailure("the clocks of this cluster cannot be set: its shape does not say clock = true")
+        with writing_below(self.directory, HarnessFailure):
+            self._nodes[node].clock.set(ahead_s)
 
     def squeeze_memory(self, node: int) -> int:
         """See `base.Cluster`."""
-        if self._means.memory is None:
+        if self._resources.memory is None:
             raise HarnessFailure("this backend cannot limit the memory of a node")
-        return self._means.memory.squeeze(party(node))
+        return self._resources.memory.squeeze(party(node))
 
     def release_memory(self, node: int) -> None:
         """See `base.Cluster`."""
-        if self._means.memory is not None:
-            self._means.memory.release(party(node))
+        if self._resources.memory is not None:
+            self._resources.memory.release(party(node))
 
-    # --- as a whole ---
+    # --- the whole cluster ---
 
     def heal(self) -> None:
         """See `base.Cluster`."""
         self.links.heal_all()
         if self.disks:
             self.disks.heal([path for broker in self.brokers for path in self.log_directories(broker)])
-        self.resume(*self._means.plan.nodes)
-        self.start(*self._means.plan.nodes)
+        self.resume(*self._resources.plan.nodes)
+        self.start(*self._resources.plan.nodes)
 
     def stop(self) -> None:
         """See `base.Cluster`."""
@@ -295,15 +301,15 @@ class JvmCluster:
             self.stop()
         elif not self._stopped:
             self._stopped = True
-            self._runner.let_go()
+            self._runner.detach()
 
     def describe_kept(self) -> str:
         """See `base.Cluster`."""
-        login = f", settings of clients {self._security.java}" if self._security else ""
+        login = f", client settings {self._security.java}" if self._security else ""
         return (
             f"Kafka {self.release.version} is left running: clients {self.bootstrap()} (through toxiproxy at "
-            f"{self._means.toxiproxy.host}:{self._means.toxiproxy.port}), past every fault {self.bootstrap_direct()}, "
-            f"files {self.directory}{login}; stop it with: durability clean {self.state.run}"
+            f"{self._resources.toxiproxy.host}:{self._resources.toxiproxy.port}), observers {self.bootstrap_direct()} "
+            f"(not affected by faults), files {self.directory}{login}; stop it with: durability clean {self.state.run}"
         )
 
     def __enter__(self) -> JvmCluster:
@@ -314,30 +320,30 @@ class JvmCluster:
     ) -> None:
         self.close()
 
-    # --- inside ---
+    # --- internal ---
 
     def bring_up(self) -> None:
-        """Starts every node and waits until each has; toxiproxy was started before."""
-        self.start(*self._means.plan.nodes)
+        """Starts every node and waits until each has started. toxiproxy runs already."""
+        self.start(*self._resources.plan.nodes)
         self._wait_proxies()
         give_up_at = time.monotonic() + _READY_S
-        for node in self._means.plan.nodes:
+        for node in self._resources.plan.nodes:
             self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
         if self._security:
-            at = {node: self.direct_address(node) for node in self._means.plan.nodes}
-            self._security.admit({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
+            at = {node: self.direct_address(node) for node in self._resources.plan.nodes}
+            self._security.create_user({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
 
     def _wait_proxies(self) -> None:
-        wanted = set(self._means.plan.proxies())
+        wanted = set(self._resources.plan.proxies())
 
         def missing() -> str:
             state = self._runner.status()[TOXIPROXY]
             if not state.alive:
                 last = last_line(proxy_log(self.directory))
-                raise HarnessFailure(f"toxiproxy ended at its start ({state.status}): {last}")
-            if not self._means.toxiproxy.answers():
+                raise HarnessFailure(f"toxiproxy ended while it started ({state.status}): {last}")
+            if not self._resources.toxiproxy.answers():
                 return "no answer"
-            return ", ".join(sorted(wanted - set(self._means.toxiproxy.proxies())))
+            return ", ".join(sorted(wanted - set(self._resources.toxiproxy.proxies())))
 
         wait_for(missing, until=lambda text: not text, deadline_s=20, what="toxiproxy to know every link")
 
@@ -371,7 +377,7 @@ class JvmCluster:
             otherwise,
             until=lambda left: not left,
             deadline_s=_GONE_S,
-            what=f"processes to {'stand still' if paused else 'go on'}",
+            what=f"processes to {'stop after SIGSTOP' if paused else 'run after SIGCONT'}",
             interval_s=0.01,
         )
 
@@ -383,14 +389,14 @@ class JvmCluster:
 
 
 def proxy_log(run: Path) -> Path:
-    """Where toxiproxy of a run writes; its folder is made."""
+    """The log of a run's toxiproxy; makes its folder."""
     folder = run / TOXIPROXY
     folder.mkdir(exist_ok=True)
     return folder / f"{TOXIPROXY}.log"
 
 
 def _stopped(pid: int) -> bool:
-    """Whether the kernel has the process stopped by a signal."""
+    """Whether the process is stopped by a signal."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""How a Kafka is started where nodes run: from jars on a Java, or by the entry point or a script of an image."""
+"""The command that starts a node: a Java with jars, or the entry point or a start script of an image of brokers."""
 
 from __future__ import annotations
 
@@ -19,47 +19,48 @@ _ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a runner starts, in the directory that it was prepared for."""
+    """The command line and the environment that a runner starts, in the directory for which it was prepared."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
 
 
-NOTHING: Final = Command((), {})
+NO_COMMAND: Final = Command((), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a Kafka is to go by, and the same as the `file` that holds it; the storage is formatted for `cluster_id`."""
+    """The settings of a node, and the file for them. Its storage is formatted for `cluster_id`."""
 
     file: Path
     properties: Mapping[str, str]
     cluster_id: str
 
     def write(self) -> None:
-        """The file."""
+        """Writes the file."""
         self.file.write_text(properties_text(self.properties), "utf-8")
 
 
 class Launch(Protocol):
-    """One build on one Java."""
+    """Prepares commands for one build on one Java."""
 
     @property
     def machine(self) -> str:
-        """Tells this Java from any other, for what fits only one."""
+        """A text that differs for each Java. A class-data archive fits only one."""
         ...
 
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
-        """Writes what a Kafka that works in `directory` needs to start with these settings and flags of the JVM.
+        """Writes the files that a node in `directory` needs to start with these settings and JVM flags.
 
-        Once more with other flags changes what is written and not the command: another command is another container.
+        A second call with other flags changes these files and not the command, because a container has to be made again
+        for another command.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JavaLaunch:
-    """Implements `Launch` with jars of ours. `java` is the executable where the nodes run."""
+    """Implements `Launch` with the jars of a release. `java` is the path of the executable where the nodes run."""
 
     java: str
     machine: str
@@ -76,11 +77,11 @@ class JavaLaunch:
 
 @dataclass(frozen=True, slots=True)
 class ImageLaunch:
-    """Implements `Launch` by the start script of an image of brokers, its Java and its jars.
+    """Implements `Launch` by the start script of an image of brokers, with the image's Java and jars.
 
-    The variables are those that Kafka's scripts ask for (bin/kafka-server-start.sh, bin/kafka-run-class.sh, and
-    Confluent's of the same names); each that is left out would bring settings of a server with gigabytes to itself.
-    They are given by names relative to the node's directory, for the scripts break what they are given at blanks.
+    The variables are those that Kafka's scripts read (bin/kafka-server-start.sh, bin/kafka-run-class.sh, and
+    Confluent's scripts of the same names). Without one of them, a script falls back to defaults for a server with
+    gigabytes of memory. Paths are relative to the node's directory, because the scripts split values at blanks.
     """
 
     image: BrokerImage
@@ -98,10 +99,10 @@ class ImageLaunch:
             {
                 "KAFKA_HEAP_OPTS": f"-Xmx{HEAP // MIB}m",
                 "KAFKA_JVM_PERFORMANCE_OPTS": f"@{_ARGUMENTS}",
-                "KAFKA_LOG4J_OPTS": "-Dkafka.logs.dir=logs",  # which file configures logging is among the flags
-                "KAFKA_JMX_OPTS": "-Djava.awt.headless=true",  # else an agent listens that nobody asks
-                "EXTRA_ARGS": "-name kafkaServer",  # else the collector writes a log, too
-                "LOG_DIR": "logs",  # else the scripts make a folder that belongs to the image's own user
+                "KAFKA_LOG4J_OPTS": "-Dkafka.logs.dir=logs",  # the file that configures logging is among the flags
+                "KAFKA_JMX_OPTS": "-Djava.awt.headless=true",  # otherwise a JMX agent listens, which is not needed
+                "EXTRA_ARGS": "-name kafkaServer",  # otherwise the garbage collector writes a log as well
+                "LOG_DIR": "logs",  # otherwise the scripts make a folder of the image's own user
             },
         )
 
@@ -110,9 +111,9 @@ class ImageLaunch:
 class EntryLaunch:
     """Implements `Launch` by ENTRYPOINT and CMD of an image, under the conventions of its makers.
 
-    Their scripts format storage unless that is done, which the harness has: the cluster's id has to be the same. The
-    JVM that looks for it gets heap, flags and logging of the node. Then they become the start script, and that the JVM,
-    so that signals reach it.
+    The makers' scripts format storage unless that was done. The harness has done it, so the cluster id has to be the
+    same. The JVM that checks the storage gets the heap, flags and logging of the node. Then the script execs the start
+    script, and that execs the JVM, so signals reach the JVM.
     """
 
     image: BrokerImage
@@ -123,40 +124,43 @@ class EntryLaunch:
         return self.image.id
 
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
-        """See `Launch`. BadInput for a setting that the image cannot be given."""
+        """See `Launch`. BadInput for a setting that cannot be passed to the image."""
         script = ImageLaunch(self.image).prepare(directory, settings, flags)
         layout = self.image.layout
         for folder in layout.folders.values():
             (directory / folder).mkdir(exist_ok=True)
         if layout.settings_file:
             replace(settings, file=directory / layout.settings_file).write()
-            given = self._again(settings.properties)
+            given = self._overridden_variables(settings.properties)
         else:
-            # Its preflight wants one folder to be writable, and knows nothing of where our disks are.
+            # Its preflight check needs one writable folder, and does not know where our log directories are.
             given = {**self._as_variables(settings.properties), "KAFKA_DATA_DIRS": str(directory)}
         entry = self.image.entry
         if _is_controller(settings.properties) and _ADVERTISED in self.image.variables:
-            # Refused if it says anything, by both makers; said to be empty, Kafka itself refuses it since 4.x.
+            # Both makers' scripts refuse a controller with any value in it. Kafka 4.x refuses an empty value as well.
             given.pop(_ADVERTISED, None)
             entry = ("/bin/sh", "-c", f'unset {_ADVERTISED}; exec "$@"', "sh", *entry)
         return Command(entry, {**script.env, "CLUSTER_ID": settings.cluster_id, **given})
 
-    def _again(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Those settings that the image has variables for already: they would be put behind the file's, and hold."""
+    def _overridden_variables(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The settings for which the image sets variables: the image's values would override those of the file."""
         named = {variable: setting_of(variable) for variable in self.image.variables}
         return {variable: escaped(properties[key]) for variable, key in named.items() if key and key in properties}
 
     def _as_variables(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """All of them. A controller may not be told what it advertises: its listener bears that name then, which it
-        resolves to itself and others to the proxy before it."""
+        """All settings as variables.
+
+        A controller must not be given advertised.listeners. So its listener gets that host name: the controller
+        resolves it to its own address, and other nodes resolve it to the controller's proxy.
+        """
         reported = dict(properties)
         if _is_controller(reported) and "advertised.listeners" in reported:
             reported["listeners"] = reported.pop("advertised.listeners")
         named = {key: variable_of(key) for key in reported}
         if lost := sorted(key for key, variable in named.items() if variable is None):
             raise BadInput(
-                f"{self.image.spec} takes settings as variables, and {', '.join(lost)} cannot be written as one: leave "
-                f"it away, or give the release as a version"
+                f"{self.image.spec} takes settings as variables, and {', '.join(lost)} cannot be written as one: "
+                "remove it from the config of the shape, or give --kafka a version"
             )
         return {variable: escaped(reported[key]) for key, variable in named.items() if variable}
 
@@ -166,6 +170,6 @@ def _is_controller(properties: Mapping[str, str]) -> bool:
 
 
 def argument_file(arguments: Sequence[str]) -> str:
-    """For `java @FILE` (JEP 293): each argument quoted, because a classpath of 100 jars fills a process list."""
+    """The text of FILE for `java @FILE` (JEP 293), each argument quoted. A class path of 100 jars would flood `ps`."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
     return "".join(f'"{argument}"\n' for argument in quoted)

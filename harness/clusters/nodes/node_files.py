@@ -1,46 +1,47 @@
-"""The files of one node: its settings, its view of names, its JVM's arguments, its disk and its logs."""
+"""The files of the nodes: settings, hosts file, JVM arguments, log directories and logs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.clusters.base import party
+from harness.clusters.base import START, TESTED, party
 from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.address_plan import Plan
 from harness.clusters.nodes.clocks import ClockFile
-from harness.clusters.nodes.launch import NOTHING, Command, Launch, Settings
+from harness.clusters.nodes.launch import NO_COMMAND, Command, Launch, Settings
 from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import Formatted, first_directory, format_node, identity_of
 from harness.clusters.nodes.tier_folder import tier_of
 from harness.clusters.processes.runner import Runner
 from harness.kafka.release.release import Release
 from harness.kafka.settings.node_settings import JVM_FLAGS, Advertised, Node, logging_properties, node_properties
+from harness.kafka.storage.uuids import new_uuid
 from harness.model.scenario.scenario import ClusterShape
 
 STARTED = b"Kafka Server started"
-# What the user's shell has set for other Javas and other Kafkas must not reach these.
+# All other variables of the user's shell are meant for other Javas and other Kafkas.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """Where everything of a node lies, and what starts it once all is written."""
+    """The paths of a node's files, and the command that starts it once they are written."""
 
     directory: Path
-    command: Command = NOTHING
+    command: Command = NO_COMMAND
     log_dirs: int = 1
 
     @property
     def data(self) -> Path:
-        """Its first log directory, where the metadata log is."""
+        """The first log directory, which has the metadata log."""
         return self.directory / "data"
 
     @property
     def log_directories(self) -> tuple[Path, ...]:
-        """In the order of its settings."""
+        """All log directories, in the order of the node's settings."""
         return (self.data, *(self.directory / f"data-{n}" for n in range(2, self.log_dirs + 1)))
 
     @property
@@ -58,45 +59,50 @@ class NodeFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the nodes of one cluster are made of on one release. formatted: the storage that each gets a copy of."""
+    """Everything that is needed to write the nodes of one cluster on one release."""
 
     release: Release
     shape: ClusterShape
     plan: Plan
     launch: Launch
     runner: Runner
-    formatted: Formatted
+    formatted: Formatted  # the storage of which each node gets a copy
     directory: Path  # of the run
-    disks: OwnDisks | None  # of the brokers
-    host: Callable[[int], str]  # how the machine calls itself that a node runs on
-    fast_start: Sequence[str] = ()  # flags of the JVM
-    security: Security | None = None  # of listeners for records, where they are not plain
+    disks: OwnDisks | None  # the brokers' own disks
+    host: Callable[[int], str]  # the host name of the machine or container that runs a node
+    fast_start: Sequence[str] = ()  # JVM flags
+    security: Security | None = None  # None: all listeners are plaintext
 
 
-def write_node(node: int, site: Site, *, cluster_id: str) -> NodeFiles:
-    """Makes everything that `node` needs to start."""
+def write_nodes(sites: Mapping[str, Site]) -> dict[int, NodeFiles]:
+    """Writes all files that the nodes need to start on the release on which the cluster starts."""
+    site, cluster_id = sites.get(START, sites[TESTED]), new_uuid()
+    return {node: _write_node(node, site, cluster_id=cluster_id) for node in site.plan.nodes}
+
+
+def _write_node(node: int, site: Site, *, cluster_id: str) -> NodeFiles:
     log_dirs = site.shape.log_dirs if node in site.plan.brokers else 1
     files = NodeFiles(site.directory / "nodes" / party(node), log_dirs=log_dirs)
     for folder in (files.directory, files.server_log.parent, files.directory / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
-    first = node in site.plan.controllers
-    disks = None if first else site.disks
+    is_controller = node in site.plan.controllers
+    disks = None if is_controller else site.disks
     if disks:
         disks.make(files.log_directories)
     format_node(
-        site.formatted.beginning if first else site.formatted.later,
+        site.formatted.beginning if is_controller else site.formatted.later,
         files.log_directories,
         node=node,
         cluster_id=cluster_id,
-        directory_id=first_directory(node) if first and site.shape.voters == "dynamic" else None,
+        directory_id=first_directory(node) if is_controller and site.shape.voters == "dynamic" else None,
     )
     if disks:
-        disks.flush(files.log_directories)  # who loses power early would be left without bootstrap.checkpoint
+        disks.flush(files.log_directories)  # or an early power loss would leave a broker without bootstrap.checkpoint
     return configure(node, site, files)
 
 
 def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
-    """Writes what starts `node` on the release of `site`, over what was there; its disk and its log stay."""
+    """Writes the settings and the command of `node` for the release of `site`. Log directories and logs stay."""
     wanted = Node(
         node=node,
         address=site.plan.node(node),
@@ -141,7 +147,7 @@ def _flags(release: Release, files: NodeFiles, hosts: Path) -> list[str]:
     return [
         *JVM_FLAGS,
         f"-XX:ErrorFile={files.directory}/logs/hs_err.log",
-        f"-Djava.io.tmpdir={files.directory}/tmp",  # where codecs unpack native libraries; a SIGKILL leaves them
+        f"-Djava.io.tmpdir={files.directory}/tmp",  # codecs unpack native libraries there, and a SIGKILL leaves them
         f"-Djdk.net.hosts.file={hosts}",
         f"-D{key}={logging.as_uri()}",
         f"-Dkafka.logs.dir={files.server_log.parent}",
@@ -154,7 +160,7 @@ def environment() -> dict[str, str]:
 
 
 class LogWatch:
-    """Looks for a text, "Kafka Server started" if none is given, in what a log gains after the watch began."""
+    """Looks for a text, by default "Kafka Server started", in the lines that a log gains after this was made."""
 
     def __init__(self, path: Path, wanted: bytes = STARTED) -> None:
         self._path = path
@@ -163,18 +169,18 @@ class LogWatch:
         self._seen = False
 
     def seen(self) -> bool:
-        """Whether the text has come; reads only what is new since the last call."""
+        """Whether the text has appeared. Reads only the part that is new since the last call."""
         if not self._seen and self._path.exists():
             with self._path.open("rb") as log:
                 log.seek(self._position)
                 new = log.read()
             self._seen = self._wanted in new
-            self._position += max(0, len(new) - len(self._wanted))  # the text may have come in two halves
+            self._position += max(0, len(new) - len(self._wanted))  # the text may arrive in two parts
         return self._seen
 
 
 def tail(path: Path, lines: int = 20, reach_bytes: int = 16384) -> str:
-    """The last lines of a log, from at most its last `reach_bytes`; empty when it does not exist."""
+    """The last lines of a log, from at most its last `reach_bytes`; empty if it does not exist."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, path.stat().st_size - reach_bytes))
@@ -184,13 +190,13 @@ def tail(path: Path, lines: int = 20, reach_bytes: int = 16384) -> str:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log; empty when there is none."""
+    """The last line of a log; empty if there is none."""
     lines = tail(path).splitlines()
     return lines[-1] if lines else ""
 
 
 def last_error(files: NodeFiles) -> str:
-    """The last line of a node's logs that tells of an error, or the last one."""
+    """The last error line of a node's logs; without an error, the last line."""
     lines = [*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()]
     errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["its logs are empty"])[-1]

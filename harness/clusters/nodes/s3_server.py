@@ -1,4 +1,4 @@
-"""The S3 server of a run: its bucket is a folder of the run's store, so what lies there can be looked at as files."""
+"""The S3 server of a run. Its bucket is a folder in the tier folder of the run, so objects can be read as files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.waiting import wait_for
 
 S3_SERVER: Final = "s3-server"
-_OTHER_SECRET: Final = "of-somebody-else"
+_OTHER_SECRET: Final = "not-of-the-brokers"
 _UP_S: Final = 20.0
 _WORDS_MAX: Final = 300
 
@@ -33,7 +33,7 @@ class S3Server:
     environment: Mapping[str, str]
 
     def admit(self) -> None:
-        """See `base.TierServer`. HarnessFailure, with its last words, when it does not answer."""
+        """See `base.TierServer`. HarnessFailure, with the end of its log, when it does not answer."""
         self._start(S3_SECRET)
 
     def turn_away(self) -> None:
@@ -44,14 +44,14 @@ class S3Server:
         self._end()
         log = s3_log(self.run)
         log.parent.mkdir(exist_ok=True)
-        # Without metadata of its own beside the objects: not every file system keeps extended attributes.
+        # --nometa: not every file system has the extended attributes in which it would keep metadata.
         keys = ["--access", S3_ACCESS, "--secret", secret]
         command = [str(self.binary), "--port", "{}:{}".format(*self.plan.s3), *keys, "--quiet", "posix", "--nometa"]
         command += [str(store_of(self.run))]
         self.runner.start(S3_SERVER, command, cwd=log.parent, output=log, env=self.environment)
         try:
             wait_for(
-                lambda: _silence(*self.plan.s3_direct),
+                lambda: _why_silent(*self.plan.s3_direct),
                 until=lambda why: not why,
                 deadline_s=_UP_S,
                 what="the S3 server to answer",
@@ -73,13 +73,15 @@ class S3Server:
 
 
 def s3_log(run: Path) -> Path:
-    """Where the server of a run writes."""
+    """The log of a run's S3 server."""
     return run / S3_SERVER / f"{S3_SERVER}.log"
 
 
-def _silence(host: str, port: int) -> str:
-    """Why it does not answer; nothing where it does, were it to refuse who has no keys. A proxy takes connections for
-    a server that is not there yet."""
+def _why_silent(host: str, port: int) -> str:
+    """Why the server does not answer; empty if it does. A refusal for missing keys is an answer.
+
+    A connection alone proves nothing: a proxy accepts it before the server is up.
+    """
     asking = HTTPConnection(host, port, timeout=1.0)
     try:
         asking.request("GET", "/")

@@ -1,4 +1,4 @@
-"""What makes a cluster secure: files of a run that only its owner reads, and a user that every broker knows."""
+"""TLS and SCRAM for a cluster: key files that only their owner can read, and a user that every broker knows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ _USER_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of one run. The authority's own key is in no file; the rest is under `directory`, and goes with it."""
+    """Keys and passwords of one run.
+
+    The private key of the certificate authority is in no file. Everything else is in `directory` and is removed with
+    it.
+    """
 
     directory: Path
     authority: Authority = field(default_factory=Authority, repr=False)
@@ -44,7 +48,7 @@ class Security:
 
     @classmethod
     def of(cls, run: Path, shape: ClusterShape) -> Security | None:
-        """None where listeners are plain."""
+        """Writes the files of a run; None if the shape has plaintext listeners."""
         if not shape.secure:
             return None
         made = cls(run / _FOLDER)
@@ -60,15 +64,15 @@ class Security:
 
     @property
     def java(self) -> Path:
-        """Settings of a client, as Kafka's own tools take them."""
+        """The file with client settings for Kafka's own tools."""
         return self.directory / _JAVA
 
     def client(self) -> Mapping[str, str]:
-        """Settings of librdkafka."""
+        """Client settings for librdkafka."""
         return client_settings(self.trusted, self.password)
 
     def stores(self, node: Path, broker: int, plan: Plan) -> Stores:
-        """Of a broker, in its own folder, which is all that a container of it sees; made once."""
+        """The key files of a broker, made once. They are in its own folder: its container sees no other."""
         folder = node / _FOLDER
         stores = Stores(folder / "key.pem", folder / _AUTHORITY)
         if not folder.is_dir():
@@ -78,30 +82,30 @@ class Security:
             write_private(stores.trust, self.authority.pem)
         return stores
 
-    def admit(self, brokers: Mapping[int, Address], controllers: Mapping[int, Address]) -> None:
-        """Makes the user, and returns when every broker knows it. HarnessTimeout when one does not."""
+    def create_user(self, brokers: Mapping[int, Address], controllers: Mapping[int, Address]) -> None:
+        """Creates the user, and returns when every broker knows it. HarnessTimeout when one does not."""
         salt = secrets.token_bytes(16)
         with AdminView(brokers, controllers) as admin:
             admin.set_scram_user(USER, salt, salted(self.password, salt), _USER_S)
 
 
 def _addresses(broker: int, plan: Plan) -> list[str]:
-    """Where others look for it: clients by any way, brokers behind a proxy and without one."""
+    """The addresses under which clients, observers and brokers reach a broker, for its certificate."""
     ways = [plan.client(broker), plan.direct(broker), *([plan.isolated_client(broker)] if plan.has_isolated else [])]
     return ["127.0.0.1", plan.node(broker), *(address for address, _ in ways)]
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file that nobody else can read, not even while it is written."""
+    """Writes a file that no other user can read, not even while it is being written."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
 
 
 def check_secure(release: Release, shape: ClusterShape) -> None:
-    """BadInput for a release whose brokers know no users of SCRAM."""
+    """BadInput for a release that cannot store SCRAM users without ZooKeeper."""
     if shape.secure and release.numbers < SINCE:
         since = ".".join(map(str, SINCE))
         raise BadInput(
-            f"shape: secure: Kafka {release.version} keeps no users of SCRAM without ZooKeeper (KIP-900): give a "
-            f"release from {since} on, or leave secure away"
+            f"shape: secure: Kafka {release.version} cannot store SCRAM users without ZooKeeper (KIP-900): give a "
+            f"release from {since} on, or remove secure from the shape"
         )

@@ -1,4 +1,4 @@
-"""Formatted data folders: one per release and feature levels, made once, then copied and given new names."""
+"""Formatted data folders: made once for each release and its feature levels, then copied with new identities."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _META: Final = "meta.properties"
 TOOL_HEAP: Final = "-Xmx256m"
 TOOL_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
-# Runs the release's StorageTool with arguments, in a directory that it may write to: exit code and what it said.
+# Runs the release's StorageTool with arguments, in a directory that it may write to. Returns exit code and output.
 StorageTool = Callable[[Sequence[str], Path], tuple[int, str]]
 
 
 def build_key(release: Release) -> str:
-    """Changes when any file of the classpath, or the image, does: patched, it is another build, whatever it claims."""
+    """A key of a build, made of all files of its class path, or of its image. So a patched build has its own key."""
     digest = hashlib.sha256()
     if release.image:
         digest.update(release.image.id.encode())
@@ -48,8 +48,8 @@ def build_key(release: Release) -> str:
 class Formatted:
     """The folders to copy from.
 
-    With static voters they are one. With dynamic ones the controllers of the beginning know the voters, each other node
-    and each disk that comes later has to learn them (KIP-853).
+    With static voters both are the same. With dynamic voters (KIP-853) the first controllers start with the voter set
+    (`beginning`); every broker, and every disk that is added or wiped later, has to learn it (`later`).
     """
 
     beginning: Path
@@ -57,14 +57,14 @@ class Formatted:
 
 
 def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: Cache, progress: Progress) -> Formatted:
-    """Formats once per build and kind. BadInput when the release does not know a feature of the shape, or voters."""
+    """Formats once for each build and kind. BadInput if the release lacks a feature of the shape, or dynamic voters."""
     if shape.voters == "static":
         folder = _formatted(release, shape, (), tool, cache, progress)
         return Formatted(folder, folder)
     if release.numbers < DYNAMIC_VOTERS_SINCE:
         raise BadInput(
-            f'shape: voters = "dynamic": Kafka {release.version} knows no voters that change (KIP-853); take a release '
-            f"from {'.'.join(map(str, DYNAMIC_VOTERS_SINCE))} on, or leave it away"
+            f'shape: voters = "dynamic": Kafka {release.version} has only static voters (KIP-853): give a release from '
+            f"{'.'.join(map(str, DYNAMIC_VOTERS_SINCE))} on, or remove voters from the shape"
         )
     voters = ",".join(
         f"{id_}@{controller_address(id_)}:{first_directory(id_)}"
@@ -75,7 +75,7 @@ def formatted(release: Release, shape: ClusterShape, tool: StorageTool, cache: C
 
 
 def first_directory(controller: int) -> str:
-    """The directory id of a controller that votes from the beginning: what is formatted names it, and is copied."""
+    """The directory id of a controller that is a voter from the start. The copied folders name it, so it is fixed."""
     return kafka_uuid(uuid.uuid5(uuid.NAMESPACE_DNS, host_name(controller)))
 
 
@@ -97,7 +97,7 @@ def _formatted(
 
 
 def java_tool(release: Release, java: Java) -> StorageTool:
-    """The tool of a build whose jars lie on this machine."""
+    """The storage tool of a build that has its jars on this machine."""
     command = [str(java.executable), TOOL_HEAP, *TOOL_FLAGS]
     command += ["-cp", ":".join(map(str, release.classpath)), "kafka.tools.StorageTool"]
 
@@ -107,7 +107,7 @@ def java_tool(release: Release, java: Java) -> StorageTool:
                 [*command, *arguments], capture_output=True, text=True, timeout=FORMAT_S, check=False, cwd=directory
             )
         except subprocess.TimeoutExpired as error:
-            raise HarnessFailure(f"formatting Kafka {release.version} was not done after {FORMAT_S:g} s") from error
+            raise HarnessFailure(f"Kafka's storage tool {release.version} did not end within {FORMAT_S:g} s") from error
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -131,35 +131,38 @@ def _format(release: Release, shape: ClusterShape, voters: Sequence[str], tool: 
     code, text = tool(arguments, scratch)
     if code == 0:
         return
-    said = [line for line in text.splitlines() if line.strip()] or ["nothing"]
+    output = [line for line in text.splitlines() if line.strip()] or ["no output"]
     if shape.features:
-        raise BadInput(f"Kafka {release.version} cannot be formatted with the features {shape.features}: {said[-1]}")
-    raise HarnessFailure(f"Kafka {release.version} could not be formatted: {said[-1]}")
+        raise BadInput(
+            f"Kafka {release.version} cannot format storage with the features {shape.features}: {output[-1]}; "
+            "change features in the shape, or take another release"
+        )
+    raise HarnessFailure(f"Kafka {release.version} cannot format storage: {output[-1]}")
 
 
 def format_node(
     source: Path, directories: Sequence[Path], *, node: int, cluster_id: str, directory_id: str | None = None
 ) -> None:
-    """The log directories of `node`: all that was formatted in the first, whose metadata log it is for; in each of the
-    others only its identity, as `kafka-storage format` writes it. KIP-858 gives each directory an id of its own.
+    """Writes the log directories of `node`, as `kafka-storage format` does.
 
-    directory_id: of the first, where others know it already.
+    The first directory, which has the metadata log, gets everything; the others get only their identity. Each directory
+    has an id of its own (KIP-858). directory_id: the id of the first one, if other nodes know it already.
     """
     first, *others = directories
     copy_formatted(source, first, node=node, cluster_id=cluster_id, directory_id=directory_id)
     for directory in others:
         directory.mkdir(exist_ok=True)
         shutil.copyfile(source / _META, directory / _META)
-        _name(directory, node=node, cluster_id=cluster_id)
+        _set_identity(directory, node=node, cluster_id=cluster_id)
 
 
 def copy_formatted(source: Path, target: Path, *, node: int, cluster_id: str, directory_id: str | None = None) -> None:
-    """A data folder of its own for `node`: same bootstrap records, new identity. `target` is empty, or not there."""
+    """Makes the data folder of `node`: same bootstrap records, new identity. `target` is empty or does not exist."""
     shutil.copytree(source, target, dirs_exist_ok=True)
-    _name(target, node=node, cluster_id=cluster_id, directory_id=directory_id)
+    _set_identity(target, node=node, cluster_id=cluster_id, directory_id=directory_id)
 
 
-def _name(directory: Path, *, node: int, cluster_id: str, directory_id: str | None = None) -> None:
+def _set_identity(directory: Path, *, node: int, cluster_id: str, directory_id: str | None = None) -> None:
     meta = directory / _META
     text = meta.read_text("utf-8")
     for key, value in {
@@ -168,24 +171,23 @@ def _name(directory: Path, *, node: int, cluster_id: str, directory_id: str | No
         "directory.id": directory_id or new_uuid(),
     }.items():
         text, found = re.subn(rf"(?m)^{re.escape(key)}=.*$", f"{key}={value}", text)
-        # Before 3.7 directories had no id; that line is then not there and not wanted.
+        # Before 3.7 directories had no id, so that line is missing on purpose.
         if not found and key != "directory.id":
-            raise HarnessFailure(f"{meta} has no {key}")
+            raise HarnessFailure(f"{meta} has no line for {key}")
     with tempfile.NamedTemporaryFile("w", dir=directory, delete=False, encoding="utf-8") as file:
         file.write(text)
     Path(file.name).replace(meta)
 
 
-def format_anew(source: Path, directories: Sequence[Path]) -> None:
-    """Empty disks in the place of the log directories of a node that does not run, for the same node and cluster.
+def reformat(source: Path, directories: Sequence[Path]) -> None:
+    """Replaces the log directories of a stopped node by empty, formatted ones of the same node and cluster.
 
-    They get directory ids of their own, as `kafka-storage format` would give them (KIP-858): under the old ids the
-    controllers would go on believing that the replicas which they have assigned to those directories are there.
-    A directory itself stays, for it may be a mount.
+    They get new directory ids, as `kafka-storage format` would give them (KIP-858): under the old ids the controllers
+    would still believe that the replicas of those directories exist. The directory itself stays: it may be a mount.
     """
     identity = identity_of(directories[0])
     if missing := {"node.id", "cluster.id"} - identity.keys():
-        raise HarnessFailure(f"{directories[0] / _META} has no {', '.join(sorted(missing))}")
+        raise HarnessFailure(f"{directories[0] / _META} has no line for {', '.join(sorted(missing))}")
     for directory in directories:
         for path in directory.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -196,6 +198,6 @@ def format_anew(source: Path, directories: Sequence[Path]) -> None:
 
 
 def identity_of(data: Path) -> dict[str, str]:
-    """What meta.properties of a data folder says: node.id, cluster.id, directory.id."""
+    """The entries of a data folder's meta.properties: node.id, cluster.id, directory.id."""
     lines = (data / _META).read_text("utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)

@@ -14,12 +14,12 @@ _STORE: Final = "tier"
 
 
 def store_of(run: Path) -> Path:
-    """Where it is, within the directory of a run; so it goes with that."""
+    """The path of the folder. It is in the directory of the run, and is removed with it."""
     return run / _STORE
 
 
 def make_store(run: Path, shape: ClusterShape) -> list[Path]:
-    """Makes it, before anybody mounts it; none where the shape has no tier."""
+    """Makes the folder before containers mount it, and returns it; an empty list if the shape has no tier."""
     if not shape.tier:
         return []
     store = store_of(run)
@@ -30,7 +30,7 @@ def make_store(run: Path, shape: ClusterShape) -> list[Path]:
 
 
 def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = None) -> Tier | None:
-    """What a node of this release is told of it. s3: by which it reaches the server of one in S3."""
+    """The settings of the tier for a node of this release. s3: the URL of the S3 server as the node sees it."""
     if not shape.tier:
         return None
     own, before = tier_jars(release, shape)
@@ -39,7 +39,7 @@ def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = N
 
 
 def tier_jars(release: Release, shape: ClusterShape) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """What its nodes load the storage from, and what stands before that: jars that lie in places of their own."""
+    """Jars from which nodes load the storage, and jars that come before them on the class path."""
     own = {"": (), "local": release.tier_jars, "s3": release.s3_jars, "user": ()}[shape.tier]
     return own, (release.faulty_storage,) if shape.tier_faults and release.faulty_storage else ()
 
@@ -50,5 +50,5 @@ def check_tier(release: Release, shape: ClusterShape) -> None:
         since = ".".join(map(str, SINCE))
         raise BadInput(
             f'shape: tier = "{shape.tier}": Kafka {release.version} has no remote storage (KIP-405): give a release '
-            f"from {since} on, or leave tier away"
+            f"from {since} on, or remove tier from the shape"
         )

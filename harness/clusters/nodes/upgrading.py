@@ -1,4 +1,4 @@
-"""The release that a cluster begins on where that is not the one under test, as in a rolling upgrade."""
+"""The earlier release on which a cluster starts when a scenario upgrades it to the release under test."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from harness.model.version import numbers_of
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """The release under test, and those that clusters begin on, by `ClusterShape.starts_on`."""
+    """The release under test, and the earlier releases on which clusters start, by `ClusterShape.starts_on`."""
 
     tested: Release
     earlier: Mapping[str, Release] = field(default_factory=dict)
 
     def start(self, shape: ClusterShape) -> Release | None:
-        """What a cluster of this shape begins on; None where that is the release under test."""
+        """The earlier release on which a cluster of this shape starts; None if it starts on the one under test."""
         return None if shape.starts_on is None else self.earlier[shape.starts_on]
 
 
 def refuse_upgrade(shape: ClusterShape, tested: Release) -> None:
-    """BadInput when nodes that begin on `shape.starts_on` cannot be upgraded to the release under test."""
+    """BadInput if nodes that start on `shape.starts_on` cannot be upgraded to the release under test."""
     if shape.starts_on is None:
         return
     if tested.image:
         raise BadInput(
-            f"starts_on: no container of Kafka {shape.starts_on} can become one of {tested.image.spec}, for each keeps "
-            "the image that it was made of; give --kafka a version, a directory or a tarball"
+            f"starts_on: a container of Kafka {shape.starts_on} keeps its image, so it cannot be upgraded to one of "
+            f"{tested.image.spec}; give --kafka a version, a directory or a tarball"
         )
     if tested.numbers <= numbers_of(shape.starts_on):
         raise BadInput(
             f"starts_on: Kafka {tested.version} is no upgrade of {shape.starts_on}; give --kafka a newer release, "
-            "or leave this scenario away"
+            "or leave this scenario out"
         )
 
 
 def find_start(
     shape: ClusterShape, tested: Release, *, maven_repo: str | None, cache: Path, progress: Callable[[str], None]
 ) -> Release | None:
-    """The release of `shape.starts_on`; None when the shape names none. A repository of candidates that lacks it is
-    no reason not to have it: then Maven Central is asked. BadInput where it cannot be had, or cannot be upgraded.
+    """The release of `shape.starts_on`; None if the shape names none.
+
+    A repository of release candidates may lack it, and then Maven Central is asked. BadInput if the release cannot be
+    found, or cannot be upgraded to the one under test.
     """
     refuse_upgrade(shape, tested)
     if shape.starts_on is None:

@@ -1,15 +1,17 @@
-"""Loopback addresses whose second octet is the run's slot, so runs never meet; ports are the same.
+"""The address plan of the process backend: loopback addresses, with the slot of the run in the second octet.
+
+So two runs never share an address, and all use the same ports.
 
     127.S.1.N      node N itself
     127.S.2.N      proxy: clients to broker N
     127.S.100+A.B  proxy: node A to node B
-    127.S.3.1      the toxiproxy server's own API
-    127.S.4.N      a hop of the harness between the proxy of clients and broker N
-    127.S.5.N      proxy: clients that are to be cut off alone, to broker N
-    127.S.6.N      proxy: broker N to the S3 server of a remote tier
-    127.S.3.2      that server
+    127.S.3.1      the API of the toxiproxy server
+    127.S.3.2      the S3 server of a remote tier
+    127.S.4.N      frame proxy of the harness, between the clients' proxy and broker N
+    127.S.5.N      proxy: isolated clients to broker N
+    127.S.6.N      proxy: broker N to the S3 server
 
-Ports stay below 32768: above, outgoing connections of the machine collide with listeners now and then.
+Ports stay below 32768: above, outgoing connections of the machine sometimes take the port of a listener.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ SLOTS = 200
 
 @dataclass(frozen=True)
 class Addresses(Plan):
-    """The plan of a cluster of local processes."""
+    """The address plan of a cluster of local processes."""
 
     @classmethod
     def of(cls, slot: int, shape: ClusterShape) -> Addresses:
-        """Raises BadInput for a shape that has no address plan."""
+        """The plan of a shape. BadInput for a shape that has none."""
         brokers, controllers = nodes_of(shape)
         return cls(slot, brokers, controllers, shape.isolated_client, shape.tier == "s3")
 

@@ -1,10 +1,11 @@
-"""The process backend: real Kafka as local JVMs behind toxiproxy, no root, no Docker."""
+"""The process backend: real Kafka as local JVMs behind toxiproxy, without root and without Docker."""
 
 from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,14 +16,13 @@ from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes.jvm_cluster import TOXIPROXY, BackendResources, JvmCluster, proxy_log
 from harness.clusters.nodes.launch import JavaLaunch
-from harness.clusters.nodes.node_files import Site, environment
+from harness.clusters.nodes.node_files import Site, environment, write_nodes
 from harness.clusters.nodes.s3_server import S3Server
 from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import Formatted, formatted, java_tool
 from harness.clusters.nodes.tier_folder import make_store
-from harness.clusters.nodes.write_nodes import with_fast_start, write_nodes
 from harness.clusters.processes.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.processes.class_data_archive import machine_of
+from harness.clusters.processes.class_data_archive import machine_of, with_fast_start
 from harness.clusters.processes.slots import take_slot
 from harness.clusters.processes.supervision import Supervision
 from harness.clusters.state import RunState, new_run, remove_directory
@@ -35,6 +35,7 @@ from harness.model.backend import PROCESSES
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape
+from harness.model.scratch import writing_below
 
 Progress = Callable[[str], None]
 
@@ -51,11 +52,10 @@ def start_processes(
     starts_on: Release | None = None,
     java: Java | None = None,
 ) -> JvmCluster:
-    """A cluster whose every node has started. Whatever goes wrong on the way, nothing is left behind.
+    """Starts a cluster and returns when every node has started. When that fails, nothing is left behind.
 
-    starts_on: what nodes begin on, where that is not `release`. java: of the release, unless one is to be looked for.
-
-    BadInput for an image of brokers, and for limits: processes can have neither.
+    starts_on: the earlier release on which the nodes start, if any. java: the Java for `release`; None = find one.
+    BadInput for an image of brokers and for limits, which processes cannot have, and when files cannot be written.
     """
     refuse_as_processes(release.image.spec if release.image else None, limits)
     for line in sweep(root):
@@ -65,8 +65,7 @@ def start_processes(
     builds = {TESTED: _built(release, shape, java or find_java(release.version), Cache(cache), progress)}
     if starts_on:
         builds[START] = _built(starts_on, shape, find_java(starts_on.version), Cache(cache), progress)
-    state, supervision = supervised(root, release, keep=keep)
-    try:
+    with supervised(root, release, keep=keep) as (state, supervision):
         addresses = Addresses.of(state.slot, shape)
         state = replace(state, bootstrap=addresses.bootstrap())
         state.save()
@@ -91,9 +90,6 @@ def start_processes(
         cluster = JvmCluster(sites, state, resources, write_nodes(sites))
         cluster.tier_server = server
         cluster.bring_up()
-    except BaseException as error:
-        abandon(state, supervision, error)
-        raise
     return cluster
 
 
@@ -128,11 +124,26 @@ def _site(
     )
 
 
-def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCESSES) -> tuple[RunState, Supervision]:
-    """A run of its own: a slot, a directory, and the supervisor that holds the slot and outlives the harness.
+@contextmanager
+def supervised(
+    root: Path, release: Release, *, keep: bool, backend: str = PROCESSES
+) -> Iterator[tuple[RunState, Supervision]]:
+    """Makes a run with a slot, a directory and a supervisor, in which the caller starts a cluster.
 
-    Its state names the supervisor as soon as there is one, so that whoever comes after a crash can end it.
+    The supervisor holds the slot and outlives the harness. The state of the run names it as soon as it exists, so that
+    after a crash it can be found and ended. When the caller fails, nothing is left of the run. BadInput when files of
+    the run cannot be written.
     """
+    with writing_below(root):
+        state, supervision = _supervised(root, release, keep=keep, backend=backend)
+        try:
+            yield state, supervision
+        except BaseException as error:
+            _abandon(state, supervision, error)
+            raise
+
+
+def _supervised(root: Path, release: Release, *, keep: bool, backend: str) -> tuple[RunState, Supervision]:
     slot = take_slot()
     try:
         state = new_run(root, slot=slot.number, release=release.version, kept=keep, backend=backend)
@@ -145,26 +156,26 @@ def supervised(root: Path, release: Release, *, keep: bool, backend: str = PROCE
             state = state.supervised_by(supervision.pid)
             state.save()
         except BaseException as error:
-            abandon(state, supervision, error)
+            _abandon(state, supervision, error)
             raise
     finally:
-        slot.let_go()  # the supervisor and what it starts hold it from here on
+        slot.close()  # from here on, the supervisor and the processes that it starts hold the slot
     return state, supervision
 
 
 def own_disks(shape: ClusterShape, state: RunState, supervision: Supervision) -> OwnDisks | None:
-    """What makes the disks of the nodes' own, if the shape has such; whoever ends the run unmounts them."""
+    """The brokers' own disks, if the shape asks for them. The supervisor unmounts them when the run ends."""
     if not shape.disk:
         return None
     disks = OwnDisks(shape.disk, state.directory)
     script = [sys.executable, "-I", "-S", unmount.__file__]
-    supervision.farewell([*script, "--thaw", str(state.directory)], first=True)
-    supervision.farewell([*script, str(state.directory)])
+    supervision.add_cleanup([*script, "--thaw", str(state.directory)], first=True)
+    supervision.add_cleanup([*script, str(state.directory)])
     return disks
 
 
-def abandon(state: RunState, supervision: Supervision, error: BaseException) -> None:
-    """Nothing is left of a run that `error` ended before it was a cluster; what resists becomes a note of it."""
+def _abandon(state: RunState, supervision: Supervision, error: BaseException) -> None:
+    """Removes a run that `error` ended before it was a cluster. A failure of that becomes a note of `error`."""
     try:
         supervision.stop()
         remove_directory(state.directory)

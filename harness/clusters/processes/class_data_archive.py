@@ -1,8 +1,9 @@
-"""A class-data archive per build (JEP 310): it halves the CPU time that a node takes to start, 4.8 s to 2.3 s.
+"""A class-data archive for each build (JEP 310). It halves the CPU time that a node needs to start: 4.8 s to 2.3 s.
 
-The start of four JVMs is what limits a gate on two cores. The archive is made once, of the classes that a combined
-node loads, as a static one, because the JREs of PyPI bring no base archive for a dynamic one. It cannot hide a patched
-class: its name changes with any file of the classpath, and the JVM itself refuses it when a jar's size or time differ.
+The start of four JVMs is the bottleneck of a gate on two cores. The archive is made once for a build, of the classes
+that a combined node loads. It is a static archive, because the JREs of PyPI bring no base archive for a dynamic one. It
+cannot hide a patched class: its name changes with any file of the class path, and the JVM refuses it when the size or
+time of a jar differs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.nodes.launch import Settings
@@ -26,7 +27,7 @@ from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
 _STEP_S = 90.0
-_KEPT = 8  # archives; each takes 60 MB
+_KEPT = 8  # archives, of 60 MB each
 TRAINING = "training"
 
 
@@ -36,7 +37,7 @@ class _Training:
     directory: Path
 
     def run(self, archive: Path) -> None:
-        """Writes the archive. Raises HarnessFailure when the JVM cannot do it."""
+        """Writes the archive. HarnessFailure when the JVM cannot do it."""
         self.directory.mkdir()
         settings, watch = self._node()
         classes = self.directory / "classes.list"
@@ -45,18 +46,18 @@ class _Training:
             lambda: watch.seen() or not self._state().alive,
             until=bool,
             deadline_s=_STEP_S,
-            what="a node that shows which classes are needed to start",
+            what="a node to start and list the classes that it loads",
             interval_s=0.1,
         )
         self.site.runner.signal([TRAINING], 15)
-        self._ended("show which classes it needs")
+        self._wait_end("list the classes that it loads")
         made = self.directory / "classes.jsa"
         self._start(settings, [f"-XX:SharedClassListFile={classes}", "-Xshare:dump", f"-XX:SharedArchiveFile={made}"])
-        self._ended("write a class-data archive")
+        self._wait_end("write a class-data archive")
         _adopt(made, archive)
 
     def _node(self) -> tuple[Settings, LogWatch]:
-        """The settings of a whole cluster in one process, and what watches its log."""
+        """The settings of a combined node, which is a cluster in one process, and a watch on its log."""
         node, data, log = self.site.plan.controllers[0], self.directory / "data", self.directory / "server.log"
         cluster_id = new_uuid()
         copy_formatted(self.site.formatted.later, data, node=node, cluster_id=cluster_id)
@@ -83,7 +84,7 @@ class _Training:
     def _state(self) -> ProcessState:
         return self.site.runner.status()[TRAINING]
 
-    def _ended(self, what: str) -> None:
+    def _wait_end(self, what: str) -> None:
         state = wait_for(
             self._state,
             until=lambda state: not state.alive,
@@ -91,14 +92,20 @@ class _Training:
             what=f"a JVM to {what}",
             interval_s=0.1,
         )
-        if state.returncode not in (0, 143):  # 143: ended by SIGTERM, in order
+        if state.returncode not in (0, 143):  # 143: a controlled shutdown after SIGTERM
             raise HarnessFailure(f"a JVM did not {what} ({state.status})")
 
 
-def class_archive(site: Site, cache: Cache, progress: Progress) -> Path | None:
-    """The archive of this build on this Java; None when none can be made, which only costs time.
+def with_fast_start(site: Site, cache: Cache, progress: Progress) -> Site:
+    """The same site, with the JVM flag for the class-data archive of its release, if one can be made."""
+    archive = _class_archive(site, cache, progress)
+    return replace(site, fast_start=(f"-XX:SharedArchiveFile={archive}",)) if archive else site
 
-    It is made by a process `TRAINING` of the runner.
+
+def _class_archive(site: Site, cache: Cache, progress: Progress) -> Path | None:
+    """The archive of this build on this Java; None if it cannot be made, which only costs time.
+
+    A process of the runner named `TRAINING` makes it.
     """
     key = f"classes-{_key(site)}"
     archive = cache.root / "tools" / f"{key}.jsa"
@@ -117,20 +124,20 @@ def _make(training: _Training, archive: Path, progress: Progress) -> None:
     except HarnessFailure as error:
         progress(f"nodes will start more slowly: {error}")
         training.site.runner.signal([TRAINING], 9)
-        archive.touch()  # empty: tried in vain, not to be tried at every start
+        archive.touch()  # an empty file: the attempt failed and is not repeated at every start
     finally:
         shutil.rmtree(training.directory, ignore_errors=True)
 
 
 def _adopt(made: Path, archive: Path) -> None:
-    """Whole or not at all, though runs and the cache may be on different disks: others look without asking."""
+    """Moves an archive into the cache, in one step even from another disk: other harnesses read it without a lock."""
     arriving = archive.with_name(f".{archive.name}")
     shutil.copyfile(made, arriving)
     arriving.replace(archive)
 
 
 def _usable(archive: Path) -> bool:
-    """Whether it is there and not empty; being used keeps it from being pruned."""
+    """Whether the archive exists and is not empty. Marks it as used, so that it is not pruned."""
     try:
         os.utime(archive)
         return archive.stat().st_size > 0
@@ -139,7 +146,7 @@ def _usable(archive: Path) -> bool:
 
 
 def machine_of(java: Java) -> str:
-    """Tells a Java of this machine from any other."""
+    """A text that differs for each Java of this machine."""
     library = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
     return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
 
@@ -150,7 +157,7 @@ def _key(site: Site) -> str:
 
 
 def _prune(folder: Path) -> None:
-    """Keeps the archives that were used last: patched builds come and go. A JVM that has one mapped is not hurt."""
+    """Removes all but the last used archives: patched builds come and go. A JVM keeps an archive that it has mapped."""
     archives = sorted(folder.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in archives[_KEPT:]:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Who starts and ends the processes of a cluster: a supervisor on this machine, or a container engine."""
+"""The interface that starts and ends the processes of a cluster: by a supervisor, or by a container engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What is known of one process; `returncode` is negative for a signal, None while it lives.
+    """The state of one process. `returncode` is negative for a signal, and None while the process lives.
 
-    `why` follows on the status where whoever ran it knows more.
+    `why` is appended to the status: details that the runner knows.
     """
 
     pid: int
@@ -35,36 +35,36 @@ class ProcessState:
 
 
 class Memory(Protocol):
-    """What limits the memory of each process."""
+    """Limits the memory of single processes."""
 
     def squeeze(self, name: str) -> int:
-        """Lowers the limit of a running process to what it takes now, and returns it, in bytes."""
+        """Lowers the limit of a running process to the memory that it uses now. Returns the limit in bytes."""
         ...
 
     def release(self, name: str) -> None:
-        """The limit that it was started with. Idempotent."""
+        """Restores the limit with which the process was started. Idempotent."""
         ...
 
 
 class Runner(Protocol):
-    """Raises HarnessFailure when what runs the processes is gone or refuses."""
+    """Starts, signals and ends processes by name. HarnessFailure when the supervisor or engine fails or refuses."""
 
     def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
-        """Starts a process, its standard output and error appended to `output`, and returns its pid."""
+        """Starts a process and returns its pid. Its standard output and error are appended to `output`."""
         ...
 
     def signal(self, names: Sequence[str], number: int) -> list[str]:
-        """Sends a signal to those of `names` that live, at one moment, and returns them."""
+        """Sends a signal at one moment to those of `names` that live, and returns these."""
         ...
 
     def status(self) -> dict[str, ProcessState]:
-        """Of everything that was ever started, by name."""
+        """The state of every process that was ever started, by name."""
         ...
 
     def stop(self) -> None:
-        """Everything dead, and nothing left of it but files. Idempotent."""
+        """Ends all processes and removes everything except files. Idempotent."""
         ...
 
-    def let_go(self) -> None:
-        """Lets everything go on without the harness."""
+    def detach(self) -> None:
+        """Leaves all processes running without the harness."""
         ...

@@ -1,4 +1,4 @@
-"""A run's slot: a number that nobody else on this machine has, held by flock until its last process is gone."""
+"""A run's slot: a number that no other run on this machine has, held by flock until the run's last process ends."""
 
 from __future__ import annotations
 
@@ -9,47 +9,56 @@ import socket
 from pathlib import Path
 
 from harness.clusters.processes.addresses import SLOTS, TOXIPROXY_PORT, Addresses
-from harness.model.errors import HarnessFailure
+from harness.model.errors import BadInput, HarnessFailure
 
 # One place for all users, whatever their TMPDIR: addresses belong to the machine.
 SLOT_DIRECTORY = Path("/tmp/kafka-durability-slots")
 
 
 class Slot:
-    """A taken slot. The lock lives in the open file, so children that inherit it hold it, too."""
+    """A taken slot. The lock belongs to the open file, so child processes that inherit the file hold it, too."""
 
     def __init__(self, number: int, descriptor: int) -> None:
         self.number = number
         self.descriptor = descriptor
 
-    def let_go(self) -> None:
-        """Closes our hold on it; it is free when every process that inherited it is gone. Idempotent."""
+    def close(self) -> None:
+        """Closes this process's file. The slot is free when every process that inherited it has ended. Idempotent."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 def take_slot(directory: Path = SLOT_DIRECTORY) -> Slot:
-    """The lowest free slot. Raises HarnessFailure when there is none."""
-    _shared(directory)
-    for number in range(SLOTS):
-        descriptor = _locked(directory / f"{number}.lock")
-        if descriptor is None:
-            continue
-        if _unused(number):
-            return Slot(number, descriptor)
-        os.close(descriptor)
+    """Takes the lowest free slot.
+
+    HarnessFailure when there is none, BadInput when the lock files in `directory` cannot be used.
+    """
+    try:
+        _make_shared(directory)
+        for number in range(SLOTS):
+            descriptor = _locked(directory / f"{number}.lock")
+            if descriptor is None:
+                continue
+            if _unused(number):
+                return Slot(number, descriptor)
+            os.close(descriptor)
+    except OSError as refused:
+        raise BadInput(
+            f"{refused.filename or directory} cannot be used ({refused.strerror or refused}): {directory} has to be a "
+            "folder where every user may create files, on a disk with free space; remove it, and it is made again"
+        ) from refused
     raise HarnessFailure(f"all {SLOTS} slots of {directory} are taken: `durability clean` ends clusters that were kept")
 
 
-def _shared(directory: Path) -> None:
+def _make_shared(directory: Path) -> None:
     if not directory.is_dir():
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o1777)
 
 
 def _locked(path: Path) -> int | None:
-    """An open file with its lock, None when somebody has it. Lock files are never removed: that would free nothing."""
+    """An open file with its lock; None when another process holds that. Lock files stay: they cost nothing."""
     descriptor = _opened(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,7 +69,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _opened(path: Path) -> int:
-    # Linux refuses O_CREAT on another user's file in a sticky directory (fs.protected_regular), so read first.
+    # Linux refuses O_CREAT on another user's file in a sticky directory (fs.protected_regular), so try to read first.
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -71,13 +80,13 @@ def _opened(path: Path) -> int:
 
 
 def _unused(number: int) -> bool:
-    """Whether nobody listens on the slot's addresses, lock or no lock (a container may share only the network)."""
+    """Whether no process listens on the slot's addresses. A container may share the network and not the lock files."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # past connections do not count, listeners do
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores past connections, not listeners
         try:
             probe.bind((Addresses(number, (), ()).toxiproxy, TOXIPROXY_PORT))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise HarnessFailure(f"cannot listen on loopback addresses of slot {number}: {error}") from error
+            raise HarnessFailure(f"cannot listen on the loopback addresses of slot {number}: {error}") from error
     return True

@@ -1,4 +1,4 @@
-"""The harness's end of the supervisor."""
+"""The harness's client of the supervisor process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from typing import Any
 
 from harness.clusters.processes.runner import ProcessState
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.scratch import DISK_REFUSES, REMEDY
 
 _ANSWER_S = 30.0
 _SCRIPT = Path(__file__).with_name("supervisor.py")
 
 
 class Supervision:
-    """Starts the supervisor and talks to it; one call at a time, from any thread."""
+    """Starts the supervisor and calls it, one call at a time, from any thread. Implements `runner.Runner`."""
 
     def __init__(self, directory: Path, slot_fd: int, *, stay: bool) -> None:
         self._lock = threading.Lock()
@@ -30,14 +31,14 @@ class Supervision:
         arguments = [str(os.getpid()), str(directory), str(slot_fd), "stay" if stay else "leave"]
         with (directory / "supervisor.log").open("ab") as errors:
             self._process = subprocess.Popen(
-                # -I: neither this directory nor the user's environment shadows the standard library.
+                # -I: files in this directory and the user's environment cannot shadow the standard library.
                 [sys.executable, "-I", "-S", str(_SCRIPT), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 bufsize=0,
                 pass_fds=(slot_fd,),
-                start_new_session=True,  # Ctrl-C goes to the harness, which ends its clusters in order
+                start_new_session=True,  # Ctrl-C reaches only the harness, which ends its clusters in order
             )
 
     @property
@@ -45,32 +46,29 @@ class Supervision:
         return self._process.pid
 
     def start(self, name: str, argv: Sequence[str], *, cwd: Path, output: Path, env: Mapping[str, str]) -> int:
-        """Starts a process, its standard output and error appended to `output`, and returns its pid."""
+        """See `Runner`."""
         answer = self._call(do="start", name=name, argv=list(argv), cwd=str(cwd), output=str(output), env=dict(env))
         return int(answer["pid"])
 
     def signal(self, names: Sequence[str], number: int) -> list[str]:
-        """Sends a signal to those of `names` that live, and returns them."""
+        """See `Runner`."""
         return list(self._call(do="signal", names=list(names), signal=int(number))["sent"])
 
     def status(self) -> dict[str, ProcessState]:
-        """Of everything that was ever started, by name."""
+        """See `Runner`."""
         processes = self._call(do="status")["processes"]
         return {name: ProcessState(**state) for name, state in processes.items()}
 
-    def stay(self, stay: bool) -> None:
-        """Whether everything goes on when the harness ends."""
-        self._call(do="stay", stay=stay)
+    def add_cleanup(self, argv: Sequence[str], *, first: bool = False) -> None:
+        """Adds a command that the supervisor runs after it has ended all processes, for whatever reason it ends them.
 
-    def farewell(self, argv: Sequence[str], *, first: bool = False) -> None:
-        """What the supervisor runs when it has ended everything else, however that came about; in the order told.
-
-        first: as soon as it has sent SIGKILL to everything else, and before that has ended.
+        Commands run in the order in which they were added. first: runs right after SIGKILL was sent to all processes,
+        before they have ended.
         """
-        self._call(do="farewell", argv=list(argv), first=first)
+        self._call(do="cleanup", argv=list(argv), first=first)
 
     def stop(self) -> None:
-        """Everything dead, the supervisor, too. Idempotent."""
+        """See `Runner`. Ends the supervisor, too."""
         if self._process.poll() is None:
             try:
                 self._call(do="stop")
@@ -81,12 +79,12 @@ class Supervision:
             if pipe is not None:
                 pipe.close()
 
-    def let_go(self) -> None:
-        """Closes our end of a supervisor that stays."""
+    def detach(self) -> None:
+        """See `Runner`. The supervisor was started to stay."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        self._process.returncode = 0  # it lives on purpose: no ResourceWarning about that
+        self._process.returncode = 0  # it is meant to live on: suppresses a ResourceWarning
 
     def _call(self, **request: Any) -> dict[str, Any]:
         with self._lock:
@@ -95,12 +93,14 @@ class Supervision:
                 assert self._process.stdin is not None
                 self._process.stdin.write(json.dumps(request | {"call": self._calls}).encode() + b"\n")
                 answer: dict[str, Any] = {}
-                while answer.get("call") != self._calls:  # an interrupted call leaves its answer behind
+                while answer.get("call") != self._calls:  # the answer to an interrupted call may come first
                     answer = json.loads(self._line())
             except (OSError, ValueError) as error:
-                raise HarnessFailure(f"the supervisor of the cluster is gone ({error})") from error
+                raise HarnessFailure(f"the supervisor of the cluster has ended ({error})") from error
         if "error" in answer:
-            raise HarnessFailure(f"the supervisor could not {request['do']}: {answer['error']}")
+            what = f"{request['do']} {request.get('name', '')}".strip()
+            remedy = f": {REMEDY}" if answer.get("errno") in DISK_REFUSES else ""
+            raise HarnessFailure(f"the supervisor of the cluster could not {what}: {answer['error']}{remedy}")
         return answer
 
     def _line(self) -> bytes:
@@ -110,7 +110,7 @@ class Supervision:
         poll.register(self._process.stdout, select.POLLIN)
         while b"\n" not in self._buffer:
             if not poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
-                raise HarnessTimeout(f"waited {_ANSWER_S:g} s for an answer of the cluster's supervisor")
+                raise HarnessTimeout(f"the supervisor of the cluster did not answer within {_ANSWER_S:g} s")
             chunk = os.read(self._process.stdout.fileno(), 65536)
             if not chunk:
                 raise OSError("end of file")

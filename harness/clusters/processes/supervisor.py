@@ -1,18 +1,19 @@
-"""The process that starts a cluster's processes and dies last. Run as a script, by its path: standard library only.
+"""The process that starts the processes of a cluster and ends after them.
 
-Everything that it starts gets PR_SET_PDEATHSIG=SIGKILL. That signal fires when the *thread* that forked ends, hence one
-long-lived process whose only thread starts everything. It ends, and takes everything with it, when its harness is gone
-(the harness's death is seen even while a child of the harness holds the pipe open) unless it is told to stay.
+Run as a script, by its path, so it imports only the standard library. Every process that it starts gets
+PR_SET_PDEATHSIG=SIGKILL. The kernel sends that signal when the *thread* that forked ends: therefore one long-lived
+process with a single thread starts everything. When its harness ends, the supervisor ends all processes and itself,
+unless it was started to stay. It notices the end of the harness even while a child of the harness holds the pipe open.
 
-Protocol: one JSON object a line on standard input, one answer a line on standard output, both with the call's number
-("call"); an answer with an "error" did nothing.
+Protocol: one JSON object a line on standard input, one answer a line on standard output, both with the number of the
+call ("call"). If the answer has an "error", the call did nothing.
     {"do": "start", "name", "argv", "cwd", "output", "env"}  -> {"pid"}
     {"do": "signal", "names", "signal"}                      -> {"sent": [names]}
     {"do": "status"}                                         -> {"processes": {name: {"pid", "returncode", "ended_ns"}}}
-    {"do": "stay", "stay": bool}                             -> {}
-    {"do": "farewell", "argv", "first"}                      -> {}   run, after those told before, when everything else
-                                                                    is dead; `first`: when it has been sent SIGKILL
-    {"do": "stop"}                                           -> {}   everything dead; then it ends itself
+    {"do": "cleanup", "argv", "first"}                       -> {}   a command to run when all processes have ended, in
+                                                                    the order of the calls; `first`: when they have
+                                                                    been sent SIGKILL
+    {"do": "stop"}                                           -> {}   ends all processes, then itself
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-_LOOK_S = 0.2  # how often the harness's existence is checked
-_DEATH_S = 10.0  # SIGKILL to the end of a process
-_FAREWELL_S = 25.0  # within the time that the harness waits for an answer
+_LOOK_S = 0.2  # interval at which it checks that the harness exists
+_DEATH_S = 10.0  # from SIGKILL to the end of a process
+_CLEANUP_S = 25.0  # shorter than the time that the harness waits for an answer
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
-    """State of the loop: what was started, and whether the end of the harness is the end of everything."""
+    """The main loop and its state. `stay`: the processes go on when the harness ends."""
 
     def __init__(self, parent: int, directory: Path, slot_fd: int, stay: bool) -> None:
         self.parent = parent
@@ -53,7 +54,7 @@ class Supervisor:
         self.stopped = False
 
     def run(self) -> None:
-        """Serves until it is stopped, or the harness is gone."""
+        """Serves calls until it is stopped, or until the harness ends."""
         buffer = b""
         listening = True
         while not self.stopped:
@@ -67,7 +68,7 @@ class Supervisor:
                     self._serve(line)
             if not self.stay and (not listening or os.getppid() != self.parent):
                 if self.stop_everything():
-                    shutil.rmtree(self.directory, ignore_errors=True)  # a sweep finds what could not be removed
+                    shutil.rmtree(self.directory, ignore_errors=True)  # a later sweep removes what is left
                 return
 
     def _serve(self, line: bytes) -> None:
@@ -75,9 +76,9 @@ class Supervisor:
         call = request.pop("call")
         try:
             answer = getattr(self, f"do_{request.pop('do')}")(**request)
-        except Exception as error:  # the harness decides what it means; we have to go on living
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        with contextlib.suppress(BrokenPipeError):  # the harness has just ended; the loop sees that
+        except Exception as error:  # the harness decides what it means; the supervisor has to go on
+            answer = {"error": f"{type(error).__name__}: {error}", "errno": getattr(error, "errno", None)}
+        with contextlib.suppress(BrokenPipeError):  # the harness has just ended; the loop notices it
             os.write(1, json.dumps(answer | {"call": call}).encode() + b"\n")
 
     def do_start(self, name: str, argv: list[str], cwd: str, output: str, env: dict[str, str]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Supervisor:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 preexec_fn=_die_with(os.getpid()),
-                pass_fds=(self.slot_fd,),  # the slot is taken until the last of them is gone
+                pass_fds=(self.slot_fd,),  # the slot stays taken until the last process ends
             )
         self.ended_ns.pop(name, None)
         return {"pid": self.processes[name].pid}
@@ -114,11 +115,7 @@ class Supervisor:
             }
         }
 
-    def do_stay(self, stay: bool) -> dict[str, Any]:
-        self.stay = stay
-        return {}
-
-    def do_farewell(self, argv: list[str], first: bool = False) -> dict[str, Any]:
+    def do_cleanup(self, argv: list[str], first: bool = False) -> dict[str, Any]:
         (self.first if first else self.last).append(argv)
         return {}
 
@@ -133,23 +130,24 @@ class Supervisor:
                 self.ended_ns[name] = time.time_ns()
 
     def stop_everything(self) -> bool:
-        """SIGKILL, at one moment, and until they are gone; then the farewells, and whether they did what they should.
+        """Kills all processes at one moment, waits for their end, and runs the cleanup commands.
 
-        Who waits for a frozen disk dies only when that is thawed, hence those that come first.
+        Returns whether all commands succeeded. The `first` ones run before the wait: they thaw frozen disks, and a
+        process that waits for a frozen disk ends only after the thaw.
         """
-        give_up_at = time.monotonic() + _FAREWELL_S
+        give_up_at = time.monotonic() + _CLEANUP_S
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()
         first, self.first, last, self.last = self.first, [], self.last, []
-        done = [_did(argv, give_up_at) for argv in first]
+        done = [_succeeded(argv, give_up_at) for argv in first]
         for process in self.processes.values():
             process.wait(_DEATH_S)
-        return all([*done, *(_did(argv, give_up_at) for argv in last)])
+        return all([*done, *(_succeeded(argv, give_up_at) for argv in last)])
 
 
-def _did(argv: list[str], give_up_at: float) -> bool:
-    """Runs a farewell, within what is left of the time; whether it did what it should."""
+def _succeeded(argv: list[str], give_up_at: float) -> bool:
+    """Runs a cleanup command within the time that is left. Returns whether it succeeded."""
     try:
         left_s = max(1.0, give_up_at - time.monotonic())
         return subprocess.run(argv, timeout=left_s, check=False).returncode == 0
@@ -163,7 +161,7 @@ def _die_with(supervisor: int) -> Any:
             signal.signal(number, signal.SIG_DFL)
         if _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-        if os.getppid() != supervisor:  # it died in between: the signal would never come
+        if os.getppid() != supervisor:  # it has ended meanwhile: the signal would never come
             os._exit(1)
 
     return before_exec
@@ -177,7 +175,7 @@ def main() -> None:
         supervisor.stop_everything()
         os._exit(0)
 
-    # SIGTERM is how `clean` ends a cluster; an interrupt of the terminal is the harness's affair.
+    # `durability clean` ends a cluster by SIGTERM. An interrupt from the terminal is for the harness.
     signal.signal(signal.SIGTERM, on_terminate)
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)

@@ -1,10 +1,10 @@
-"""Builds images of brokers as their makers lay them out, of a release's own jars and the base image with a JRE.
+"""Builds images of brokers with the layouts of their makers, from the jars of a release and a base image with a JRE.
 
-No registry is asked. The scripts are stand-ins of a few lines, because the jars of a repository bring none: they take
-what the makers' scripts take, and where those would fall back on settings of their own these say what was forgotten.
-The entry points do what the makers' do, in their order: they refuse what those refuse, write the settings that a node
-starts with, have the release's own classes format storage, and become the start script. All a shell needs for that is
-built into it, for the base image has no programs. They leave two variables behind, by which a JVM shows whence it came.
+No registry is needed. Maven artifacts contain no scripts, so these are short replacements. They read the same variables
+as the makers' scripts; where those fall back to defaults of their own, these fail and name the missing variable. The
+entry points do the same as the makers', in the same order: they refuse the same input, write the settings of a node,
+format storage with the release's classes, and exec the start script. They use only builtins of the shell, because the
+base image has no programs. They set two variables, which show in a JVM's environment which scripts started it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 from harness.kafka.release.image_layout import LAYOUTS, Layout
 from harness.kafka.release.release import Release
 
-USER: Final = "1000:1000"  # as appuser of both makers
+USER: Final = "1000:1000"  # like appuser in the images of both makers
 _RUN_CLASS: Final = """\
 #!/bin/sh
 : "${{KAFKA_HEAP_OPTS:?}}" "${{KAFKA_JVM_PERFORMANCE_OPTS:?}}" "${{KAFKA_JMX_OPTS:?}}" "${{LOG_DIR:?}}"
@@ -50,14 +50,14 @@ set -eu
 export RUN_AS="$0 $$"
 for setting in "$@"; do export "$setting"; done
 refuse() { echo "$1"; exit 1; }
-formatted() {  # what was said, by a tool that failed
+formatted() {  # $1: the output of a tool that failed
     case $1 in *[Aa]lready\\ formatted*) echo "$1" ;; *) refuse "$1" ;; esac
 }
 if [ "${KAFKA_PROCESS_ROLES-}" = controller ] && [ -n "${KAFKA_ADVERTISED_LISTENERS-}" ]; then
     refuse "KAFKA_ADVERTISED_LISTENERS is set, and a controller has none"
 fi
 """
-# One who sets no CLUSTER_ID gets one that everybody gets.
+# Without CLUSTER_ID, the makers' script uses this fixed id.
 _APACHE_RUN: Final = """\
 CLUSTER_ID=${CLUSTER_ID:-5L6g3nShT-eMCtK--X86sw}
 export CLUSTER_ID
@@ -77,7 +77,7 @@ set_at_all CLUSTER_ID
 [ "$KAFKA_PROCESS_ROLES" = controller ] || set_at_all KAFKA_ADVERTISED_LISTENERS
 [ -w /etc/kafka/ ] || refuse "/etc/kafka/ cannot be written"
 export KAFKA_LOG_DIRS="${{KAFKA_LOG_DIRS:-/var/lib/kafka/data}}"
-named() {{  # the setting of a variable, as name
+named() {{  # sets $name to the setting that belongs to the variable $1
     name= rest=${{1#KAFKA_}}
     while [ -n "$rest" ]; do
         case $rest in
@@ -104,11 +104,11 @@ _RUNS: Final = {
     _APACHE.makers: {
         "/__cacert_entrypoint.sh": _ENTRY,
         _APACHE.run: _BEGIN + _APACHE_RUN,
-        "/etc/kafka/docker/server.properties": "# nobody gave any settings\n",
+        "/etc/kafka/docker/server.properties": "# no settings were given\n",
     },
     _CONFLUENT.makers: {_CONFLUENT.run: _BEGIN + _CONFLUENT_RUN},
 }
-# What both descriptions of images have in common with the makers' own.
+# The same lines as in the makers' own Dockerfiles.
 _LINES: Final = {
     _APACHE.makers: f"""\
 VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]
@@ -121,7 +121,7 @@ VOLUME ["/var/lib/kafka/data", "/etc/kafka/secrets"]
 CMD ["{_CONFLUENT.run}"]
 """,
 }
-_OF_SOMEBODY: Final = """\
+_OTHER_ENTRY: Final = """\
 ENTRYPOINT ["/entry-that-must-not-run"]
 CMD ["/etc/run-that-must-not-run"]
 """
@@ -135,9 +135,10 @@ USER {user}
 def build(
     client: Any, reference: str, base: str, layout: Layout, release: Release, scratch: Path, *, entry: bool = True
 ) -> None:
-    """The image `reference` with the release laid out so, on the image `base`.
+    """Builds the image `reference` on the image `base`, with the release in that layout.
 
-    entry: with the makers' entry point; else it is somebody's who took over nothing but jars and start scripts.
+    entry: with the makers' entry point. Without it, the image has only the makers' jars and start scripts, and an entry
+    point that must not run.
     """
     run_class = str(PurePosixPath(layout.start).parent / "kafka-run-class")
     scripts = {
@@ -146,7 +147,7 @@ def build(
         layout.storage: _STORAGE.format(run_class=run_class),
         **(_RUNS[layout.makers] if entry else {}),
     }
-    lines = _LINES[layout.makers] if entry else _OF_SOMEBODY
+    lines = _LINES[layout.makers] if entry else _OTHER_ENTRY
     context = scratch / "context.tar"
     places = (*scripts, *(f"{place}/x" for place in (layout.jars, *layout.folders)))
     folders = {folder for path in places for folder in PurePosixPath(path).parents}
@@ -165,7 +166,7 @@ def build(
 
 
 def load_foreign(client: Any, reference: str, architecture: str) -> None:
-    """An image of one empty file that says it is for `architecture`, in the format of `docker save`."""
+    """Loads an image of one empty file that claims to be for `architecture`, in the format of `docker save`."""
     layer = _tar({"kafka": b""})
     config = {
         "architecture": architecture,

@@ -1,4 +1,4 @@
-"""However the harness ends, nothing of its clusters is left; only what was kept on purpose."""
+"""Whichever way the harness ends, nothing of its clusters is left, except clusters that are to be kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from fixtures.plugin import MissingCapability
 from harness import clusters
 from harness.clusters.disks import loop_devices
 from harness.clusters.disks.unmount import backing_of, mounts_below
@@ -27,8 +28,8 @@ from suites.gate.cluster_probes import living, processes_of, quiet
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 HARNESS = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and children inherit
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits it ignored
 from pathlib import Path
 from harness import clusters
 from harness.kafka.admin.client import AdminView
@@ -46,10 +47,10 @@ cluster = clusters.start(
     progress=lambda line: None,
 )
 try:
-    if cluster.disks:  # the worst moment: whoever writes to it cannot even be killed
+    if cluster.disks:  # the worst moment: a process that writes to a frozen disk cannot be killed
         cluster.disks.freeze(cluster.log_directories(1)[0])
     print(cluster.directory, flush=True)
-    time.sleep(600)
+    signal.pause()
 finally:
     cluster.close()
 """
@@ -57,7 +58,7 @@ finally:
 
 @pytest.fixture
 def harness(tmp_path: Path, backend: str) -> Iterator[Callable[..., tuple[subprocess.Popen[str], Path]]]:
-    """Starts a harness with a cluster of its own as another process."""
+    """Starts another process with a harness and a cluster of its own. Returns it and the directory of the run."""
     started: list[subprocess.Popen[str]] = []
 
     def start(keep: str, disk: str = "") -> tuple[subprocess.Popen[str], Path]:
@@ -78,11 +79,11 @@ def harness(tmp_path: Path, backend: str) -> Iterator[Callable[..., tuple[subpro
 
 
 def kill_supervisor(root: Path) -> RunState:
-    """Its only run's, and until it is dead: one that is about to die is still somebody who ends the run."""
+    """Kills the supervisor of the only run, and waits for its end: before that, it could still end the run."""
     (state,) = runs(root)
     assert state.supervisor is not None
     psutil.Process(state.supervisor.pid).kill()
-    wait_for(lambda: state.supervised, until=lambda alive: not alive, deadline_s=15, what="the supervisor to die")
+    wait_for(lambda: state.supervised, until=lambda alive: not alive, deadline_s=15, what="the supervisor to end")
     return state
 
 
@@ -94,7 +95,8 @@ def test_nothing_outlives_the_harness(
     process.send_signal(signal.Signals[signal_name])
     process.wait(30)
     wait_for(lambda: living(backend, directory), until=lambda left: not left, deadline_s=30, what="all to end")
-    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=15, what="files to go")
+    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=15, what="no files")
+    assert clusters.leftovers(tmp_path) == []
 
 
 def test_nothing_outlives_harness_and_supervisor(
@@ -102,7 +104,7 @@ def test_nothing_outlives_harness_and_supervisor(
 ) -> None:
     process, directory = harness("leave")
     state = kill_supervisor(tmp_path)
-    if backend == PROCESSES:  # containers belong to the engine, and wait for a sweep
+    if backend == PROCESSES:  # containers belong to the engine, and run until a sweep
         wait_for(lambda: processes_of(directory), until=lambda left: not left, deadline_s=15, what="JVMs to end")
     process.kill()
     process.wait(10)
@@ -115,17 +117,22 @@ def test_nothing_outlives_harness_and_supervisor(
 @pytest.mark.parametrize("disk", DISKS)
 @pytest.mark.parametrize("alone", [True, False], ids=["harness", "harness and supervisor"])
 def test_no_disk_outlives_the_harness(
-    harness: Callable[..., tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str, disk: str, alone: bool
+    harness: Callable[..., tuple[subprocess.Popen[str], Path]],
+    tmp_path: Path,
+    backend: str,
+    missing_capability: MissingCapability,
+    disk: str,
+    alone: bool,
 ) -> None:
     if reason := loop_devices.missing().get(loop_devices.capability(disk)):
-        pytest.skip(reason)  # where CI is root, test_faults_disks fails of it
+        missing_capability(reason, root_only=True)
     process, directory = harness("leave", disk)
     (mount,) = mounts_below(directory)
     swept = [] if alone else [f"swept the remains of {kill_supervisor(tmp_path).run}"]
     process.kill()
     process.wait(10)
     if alone:
-        wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=40, what="files to go")
+        wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=40, what="no files")
     assert clusters.sweep(tmp_path) == swept
     assert mounts_below(tmp_path) == []
     assert backing_of(mount.device) != mount.backing
@@ -133,7 +140,7 @@ def test_no_disk_outlives_the_harness(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_clean_waits_for_a_supervisor_that_is_at_work(
+def test_clean_waits_for_a_supervisor_that_is_removing_its_run(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
     process, directory = harness("leave")
@@ -141,7 +148,7 @@ def test_clean_waits_for_a_supervisor_that_is_at_work(
     process.wait(10)
     assert clusters.clean(root=tmp_path) == []
     assert living(backend, directory) == []
-    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=5, what="its last files to go")
+    wait_for(lambda: list(tmp_path.iterdir()), until=lambda left: not left, deadline_s=5, what="no files")
 
 
 def test_a_kept_cluster_stays_until_it_is_cleaned(
@@ -154,7 +161,7 @@ def test_a_kept_cluster_stays_until_it_is_cleaned(
     process.kill()
     process.wait(10)
     assert clusters.sweep(tmp_path) == []
-    time.sleep(1)  # there is nothing to see: it must NOT end
+    time.sleep(1)  # no event to wait for: the cluster must not end
     assert len(living(backend, directory)) >= 4
     metadata = AdminClient(quiet({"bootstrap.servers": state.bootstrap})).list_topics(timeout=10)
     assert list(metadata.brokers) == [1]
@@ -164,12 +171,12 @@ def test_a_kept_cluster_stays_until_it_is_cleaned(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_lost_its_directory_is_found_by_its_label(
+def test_containers_without_a_run_directory_are_found_by_their_label(
     harness: Callable[[str], tuple[subprocess.Popen[str], Path]], tmp_path: Path, backend: str
 ) -> None:
-    """Somebody tidied the temporary directory after a crash; nothing but the label tells whose the containers are."""
+    """A user may empty the temporary folder after a crash. Then only their label connects containers with a run."""
     if backend == PROCESSES:
-        pytest.skip("processes die with their supervisor")
+        pytest.skip(reason="a test of containers: processes end with their supervisor")
     process, directory = harness("leave")
     state = kill_supervisor(tmp_path)
     process.kill()

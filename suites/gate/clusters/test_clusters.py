@@ -1,4 +1,4 @@
-"""A backend (--backend) against real Kafka: what each operation does to brokers and links; nothing outlives it."""
+"""A backend (--backend) with real Kafka: the effect of each operation on brokers and links."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from confluent_kafka.admin import AdminClient
 
 from harness.clusters.nodes.jvm_cluster import TOXIPROXY, JvmCluster
 from harness.model.errors import BadInput, HarnessFailure, HarnessTimeout
+from harness.model.link import CutMode
 from harness.model.scenario.scenario import ClusterShape
 from harness.model.waiting import wait_for
+from harness.run import broker_state
 from suites.gate.cluster_probes import TOPIC, create_topic, isr, produce, quiet, start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -32,7 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, backend: str) -> Iterator[J
 
 @pytest.fixture
 def cluster(shared: JvmCluster) -> Iterator[JvmCluster]:
-    """Three brokers, three controllers, whole before and after each test."""
+    """Three brokers and three controllers. They are healed, and every ISR is full, before and after each test."""
     yield shared
     shared.heal()
     for node in (*shared.controllers, *shared.brokers):
@@ -42,18 +44,17 @@ def cluster(shared: JvmCluster) -> Iterator[JvmCluster]:
     assert shared.links.active() == []
 
 
-def test_clients_get_the_proxies_and_observers_the_brokers(cluster: JvmCluster) -> None:
+def test_clients_connect_to_proxies_and_observers_to_brokers(cluster: JvmCluster) -> None:
     through = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap()})).list_topics(timeout=10).brokers
     direct = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_direct()})).list_topics(timeout=10).brokers
     proxies = {f"{broker.host}:{broker.port}" for broker in through.values()}
     assert proxies == set(cluster.bootstrap().split(","))
-    assert {(b.id, b.host, b.port) for b in direct.values()} == {
-        (broker, *cluster.direct_address(broker)) for broker in cluster.brokers
-    }
+    advertised: set[tuple[object, ...]] = {(b.id, b.host, b.port) for b in direct.values()}
+    assert advertised == {(broker, *cluster.direct_address(broker)) for broker in cluster.brokers}
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_killed_broker_comes_back_on_its_disk(cluster: JvmCluster) -> None:
+def test_a_killed_broker_restarts_on_its_disk(cluster: JvmCluster) -> None:
     assert produce(cluster.bootstrap()) is None
     before = cluster.pid(2)
     cluster.kill(2)
@@ -67,10 +68,10 @@ def test_a_killed_broker_comes_back_on_its_disk(cluster: JvmCluster) -> None:
     assert cluster.unexpected_exits() == []
 
 
-def test_all_brokers_killed_at_once(cluster: JvmCluster) -> None:
+def test_a_cluster_survives_the_kill_of_all_brokers_at_once(cluster: JvmCluster) -> None:
     cluster.kill(*cluster.brokers)
     assert [cluster.running(broker) for broker in cluster.brokers] == [False] * 3
-    cluster.kill(*cluster.brokers)  # nobody is left: nothing happens
+    cluster.kill(*cluster.brokers)  # all have ended already: nothing happens
     cluster.heal()
     for broker in cluster.brokers:
         cluster.wait_started(broker, 60)
@@ -84,7 +85,7 @@ def test_termination_is_a_controlled_shutdown(cluster: JvmCluster) -> None:
     assert cluster.unexpected_exits() == []
 
 
-def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: JvmCluster) -> None:
+def test_a_paused_broker_answers_only_after_it_was_resumed(cluster: JvmCluster) -> None:
     cluster.pause(1)
     assert cluster.paused(1)
     assert cluster.running(1)
@@ -96,17 +97,20 @@ def test_a_paused_broker_stands_still_until_it_is_resumed(cluster: JvmCluster) -
     wait_for(lambda: cluster.running(1), until=lambda up: not up, deadline_s=30, what="the signal to arrive")
 
 
-def test_the_active_controller_killed(cluster: JvmCluster) -> None:
-    cluster.kill(cluster.controllers[0])
-    cluster.kill(cluster.controllers[0])
+def test_another_controller_takes_over_from_a_killed_one(cluster: JvmCluster) -> None:
+    active = quorum(cluster)
+    cluster.kill(active)
+    cluster.kill(active)  # it has ended already: nothing happens
+    wait_for(lambda: quorum(cluster), until=lambda leader: leader not in (active, -1), deadline_s=30, what="a new one")
     create_topic(cluster, "made-by-two-controllers")
+    assert produce(cluster.bootstrap(), "made-by-two-controllers") is None
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: JvmCluster, mode: str) -> None:
+def test_a_cut_follower_leaves_the_isr_and_returns(cluster: JvmCluster, mode: CutMode) -> None:
     leader = isr(cluster)[0]
     follower = next(broker for broker in cluster.brokers if broker != leader)
-    cluster.links.cut(f"b{follower}", f"b{leader}", mode)  # type: ignore[arg-type]
+    cluster.links.cut(f"b{follower}", f"b{leader}", mode)
     assert cluster.links.active()[0].startswith(f"b{follower} > b{leader} ")
     assert produce(cluster.bootstrap()) is None  # an idle topic never shrinks its ISR
     left = set(cluster.brokers) - {follower}
@@ -115,7 +119,7 @@ def test_a_cut_follower_leaves_the_isr_and_comes_back(cluster: JvmCluster, mode:
     assert cluster.links.active() == []
 
 
-def test_answers_can_be_lost_while_requests_arrive(cluster: JvmCluster) -> None:
+def test_requests_arrive_while_their_answers_are_lost(cluster: JvmCluster) -> None:
     consumer = Consumer(quiet({"bootstrap.servers": cluster.bootstrap_direct(), "group.id": "ends"}))
     place = TopicPartition(TOPIC, 0)
     _, before = consumer.get_watermark_offsets(place, timeout=10)
@@ -128,11 +132,17 @@ def test_answers_can_be_lost_while_requests_arrive(cluster: JvmCluster) -> None:
     assert error.code() == KafkaError._MSG_TIMED_OUT
     _, after = consumer.get_watermark_offsets(place, timeout=10)
     consumer.close()
-    assert after == before + 2  # the second one has arrived, only its answer has not
+    assert after == before + 2  # the second record arrived, and only its answer was lost
+
+
+def quorum(cluster: JvmCluster) -> int:
+    """The active controller."""
+    with broker_state.observer(cluster) as admin:
+        return admin.quorum().leader
 
 
 class _LiveProducer:
-    """Keeps its connections, so that a cut has to affect those, too."""
+    """A producer that keeps its connections open, so that a cut has to affect existing ones."""
 
     def __init__(self, address: str, deadline_s: float) -> None:
         settings = {"bootstrap.servers": address, "acks": "all", "enable.idempotence": True}
@@ -147,11 +157,11 @@ class _LiveProducer:
 
 
 @pytest.mark.parametrize("mode", ["silent", "refusing"])
-def test_a_cut_affects_connections_that_exist(cluster: JvmCluster, mode: str) -> None:
+def test_a_cut_affects_existing_connections(cluster: JvmCluster, mode: CutMode) -> None:
     producer = _LiveProducer(cluster.bootstrap(), deadline_s=3)
     assert producer.produce() is None
     for broker in cluster.brokers:
-        cluster.links.cut("client", f"b{broker}", mode)  # type: ignore[arg-type]
+        cluster.links.cut("client", f"b{broker}", mode)
     error = producer.produce()
     assert error is not None
     assert error.code() == KafkaError._MSG_TIMED_OUT
@@ -160,10 +170,10 @@ def test_a_cut_affects_connections_that_exist(cluster: JvmCluster, mode: str) ->
     assert produce(cluster.bootstrap()) is None
 
 
-def test_a_slow_link_delays_what_it_carries(cluster: JvmCluster) -> None:
+def test_a_slow_link_delays_its_traffic(cluster: JvmCluster) -> None:
     def seconds() -> float:
         producer = _LiveProducer(cluster.bootstrap(), deadline_s=20)
-        assert producer.produce() is None  # connected, and knows the leader
+        assert producer.produce() is None  # it is connected and knows the leader
         started = time.monotonic()
         assert producer.produce() is None
         return time.monotonic() - started
@@ -176,7 +186,7 @@ def test_a_slow_link_delays_what_it_carries(cluster: JvmCluster) -> None:
 
 
 def test_every_replica_serves_its_own_copy(cluster: JvmCluster) -> None:
-    """KIP-392: client.rack names the broker; its statistics say who served."""
+    """client.rack chooses the broker (KIP-392), and the client's statistics show which broker served the fetch."""
     assert produce(cluster.bootstrap()) is None
     for broker in cluster.brokers:
         served: set[int] = set()
@@ -189,19 +199,22 @@ def test_every_replica_serves_its_own_copy(cluster: JvmCluster) -> None:
         settings |= {"client.rack": f"r{broker}"}
         consumer = Consumer(quiet(settings | {"statistics.interval.ms": 100, "stats_cb": statistics}))
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
-        wait_for(
-            lambda consumer=consumer, served=served: (consumer.poll(0.1), set(served))[1],
-            until=lambda seen, broker=broker: broker in seen,
-            deadline_s=20,
-            what=f"a fetch from broker {broker}",
-        )
+        wait_served(consumer, served, broker)
         consumer.close()
 
 
-def test_a_process_that_dies_unasked_is_noticed(tmp_path: Path, backend: str) -> None:
+def wait_served(consumer: Consumer, served: set[int], broker: int) -> None:
+    def poll() -> set[int]:
+        consumer.poll(0.1)
+        return served
+
+    wait_for(poll, until=lambda seen: broker in seen, deadline_s=20, what=f"a fetch from broker {broker}")
+
+
+def test_an_unexpected_exit_is_noticed(tmp_path: Path, backend: str) -> None:
     with start(tmp_path, ClusterShape(brokers=1), backend=backend) as cluster:
         cluster.kill(101)
-        assert cluster.unexpected_exits() == []  # this one was asked for
+        assert cluster.unexpected_exits() == []  # the harness asked for this one
         psutil.Process(cluster.pid(1)).kill()
         found = wait_for(cluster.unexpected_exits, until=bool, deadline_s=10, what="the end to be noticed")
         assert [(exit_.name, exit_.status) for exit_ in found] == [("b1", "signal SIGKILL")]
@@ -246,7 +259,7 @@ def test_two_clusters_at_once_and_features_at_format(tmp_path: Path, backend: st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
+def test_a_failed_start_says_why_and_leaves_nothing(tmp_path: Path, backend: str) -> None:
     shape = ClusterShape(brokers=1, config={"queued.max.requests": "many"})
     with pytest.raises(HarnessFailure, match=r"ended before it had started.*queued\.max\.requests"):
         start(tmp_path, shape, backend=backend)

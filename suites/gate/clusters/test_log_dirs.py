@@ -1,4 +1,4 @@
-"""Brokers with several log directories (KIP-858) on real Kafka: what is where, and what a swapped disk takes."""
+"""Brokers with several log directories (KIP-858) on real Kafka: the place of replicas, and the effect of a wipe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, backend: str) -> Iterator[
 
 
 def held(cluster: JvmCluster, broker: int) -> list[int]:
-    """How many replicas of the topic each log directory of a broker has."""
+    """The number of replicas of the topic in each log directory of a broker."""
     return [len(partition_directories([directory], [TOPIC])) for directory in cluster.log_directories(broker)]
 
 
@@ -37,7 +37,7 @@ def whole(cluster: JvmCluster) -> bool:
         return [set(state.isr) for state in admin.partitions([TOPIC])] == [set(cluster.brokers)] * PARTITIONS
 
 
-def test_replicas_are_spread_and_a_swap_takes_all_of_them(cluster: JvmCluster) -> None:
+def test_replicas_are_spread_over_directories_and_a_wipe_removes_all_of_them(cluster: JvmCluster) -> None:
     assert produce(cluster.bootstrap()) is None
     assert [held(cluster, broker) for broker in cluster.brokers] == [[2, 2]] * 3
     first, second = cluster.log_directories(2)

@@ -1,9 +1,9 @@
-"""What the observer claims about Kafka, held against real brokers of three lines of releases."""
+"""The answers of the observer (AdminView), checked on real brokers of three releases."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[AdminView]:
-    """The observer of a cluster that is whole, and is made whole again."""
+    """An observer of a healthy cluster, which is healed again after the test."""
     with broker_state.observer(cluster) as view:
         yield view
         cluster.heal()
@@ -46,7 +46,7 @@ def admin(cluster: Cluster) -> Iterator[AdminView]:
 @pytest.fixture
 def topic(admin: AdminView, request: pytest.FixtureRequest) -> str:
     """A topic of one partition, led by broker 1."""
-    name = request.node.originalname.removeprefix("test_")[:40]
+    name = str(request.node.originalname).removeprefix("test_")[:40]
     admin.create_topics([Topic(name=name, assignment=((1, 2, 3),), config={"min.insync.replicas": "1"})])
     return name
 
@@ -62,7 +62,7 @@ def produce(cluster: Cluster) -> Callable[..., None]:
     return produced
 
 
-def whole(admin: AdminView, topic: str) -> None:
+def wait_healthy(admin: AdminView, topic: str) -> None:
     wait_for(
         lambda: admin.partitions([topic]),
         until=lambda states: bool(states) and all(len(s.isr) == len(s.replicas) and s.leader > 0 for s in states),
@@ -71,10 +71,10 @@ def whole(admin: AdminView, topic: str) -> None:
     )
 
 
-def test_topics_come_and_go_with_ids_of_their_own(admin: AdminView) -> None:
+def test_recreated_topics_have_new_ids(admin: AdminView) -> None:
     wanted = Topic(name="coming", assignment=((3, 1, 2), (2, 3, 1)), config={"retention.ms": "123456"})
     first = admin.create_topics([wanted])
-    states = admin.partitions(["coming", "never made"])
+    states = admin.partitions(["coming", "never-made"])
     assert [(s.partition, s.leader, s.replicas) for s in states] == [(0, 3, (3, 1, 2)), (1, 2, (2, 3, 1))]
     settings = admin.topic_configs(["coming"])["coming"]
     assert settings["min.insync.replicas"] == "2"
@@ -87,7 +87,7 @@ def test_topics_come_and_go_with_ids_of_their_own(admin: AdminView) -> None:
     assert admin.create_topics([wanted])["coming"] != first["coming"]
 
 
-def test_settings_are_altered_one_by_one(admin: AdminView, topic: str) -> None:
+def test_settings_are_altered_one_at_a_time(admin: AdminView, topic: str) -> None:
     admin.alter_topic_config(topic, {"retention.ms": "777", "max.message.bytes": "4096"})
     admin.alter_topic_config(topic, {"retention.ms": None})
     settings = admin.topic_configs([topic])[topic]
@@ -102,7 +102,7 @@ def test_settings_are_altered_one_by_one(admin: AdminView, topic: str) -> None:
     }
 
 
-def test_every_replica_tells_its_own_log(
+def test_every_replica_reports_the_offsets_of_its_own_log(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     produce(topic, 100)
@@ -116,7 +116,7 @@ def test_every_replica_tells_its_own_log(
     )
     assert logs == {(topic, 0, 1): (0, 150), (topic, 0, 2): (0, 150), (topic, 0, 3): (0, 100)}
     cluster.links.heal_all()
-    whole(admin, topic)
+    wait_healthy(admin, topic)
     assert admin.delete_records({(topic, 0): 30}) == {(topic, 0): 30}
     logs = wait_for(
         lambda: admin.replica_offsets([topic]),
@@ -156,7 +156,7 @@ def test_open_transactions_are_seen(cluster: Cluster, admin: AdminView, topic: s
     consumer.close()
 
 
-def test_a_paused_broker_is_absent_and_stops_nobody(
+def test_a_paused_broker_is_missing_from_answers_and_delays_none(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     produce(topic, 10)
@@ -178,7 +178,7 @@ def test_a_paused_broker_is_absent_and_stops_nobody(
     assert before.leader not in admin.brokers_up(1.0)
     assert time.monotonic() - started < 60
     cluster.resume(before.leader)
-    whole(admin, topic)
+    wait_healthy(admin, topic)
 
 
 def test_the_next_controller_is_found_while_the_first_is_paused(cluster: Cluster, admin: AdminView, topic: str) -> None:
@@ -190,10 +190,15 @@ def test_the_next_controller_is_found_while_the_first_is_paused(cluster: Cluster
     assert second.leader_epoch > first.leader_epoch
     admin.alter_topic_config(topic, {"retention.ms": "999"})
     cluster.resume(first.leader)
-    wait_for(admin.active_controller, until=lambda node: node == second.leader, deadline_s=20, what="the same one")
+    wait_for(
+        admin.active_controller,
+        until=lambda node: node == second.leader,
+        deadline_s=20,
+        what="the new one",
+    )
 
 
-def test_a_stale_broker_is_not_believed(cluster: Cluster, admin: AdminView, topic: str) -> None:
+def test_the_metadata_of_a_stale_broker_is_not_used(cluster: Cluster, admin: AdminView, topic: str) -> None:
     for controller in cluster.controllers:
         cluster.links.cut("b1", f"c{controller}", "silent")
     newest = wait_for(
@@ -208,7 +213,7 @@ def test_a_stale_broker_is_not_believed(cluster: Cluster, admin: AdminView, topi
     assert reported[1].metadata_offset < reported[2].metadata_offset
     assert admin.coordinator("group", "any") in (2, 3)
     cluster.links.heal_all()
-    whole(admin, topic)
+    wait_healthy(admin, topic)
 
 
 def test_elections_and_reassignments(
@@ -224,9 +229,9 @@ def test_elections_and_reassignments(
     assert admin.offsets_by_epoch({place: 0})[place].end_offset == 20
 
     cluster.kill(3)
-    alone(admin, topic, {1, 2})
+    wait_isr(admin, topic, {1, 2})
     cluster.kill(1)
-    alone(admin, topic, {2})
+    wait_isr(admin, topic, {2})
     produce(topic, 7, acks=1)
     cluster.kill(2)
     cluster.start(1, 3)
@@ -241,7 +246,7 @@ def test_elections_and_reassignments(
         assert (state.isr, state.elr) == ((), (2,))
     else:
         assert (state.isr, state.elr) == ((2,), ())
-    wait_for(admin.brokers_up, until=lambda up: up == [1, 3], deadline_s=60, what="the two others")
+    wait_for(admin.brokers_up, until=lambda up: up == [1, 3], deadline_s=60, what="the brokers 1 and 3")
     elected = wait_for(
         lambda: admin.elect_leaders("unclean", [place]),
         until=lambda answer: answer[place] is None,
@@ -250,11 +255,11 @@ def test_elections_and_reassignments(
     )
     assert elected == {place: None}
     cluster.start(2)
-    whole(admin, topic)
+    wait_healthy(admin, topic)
     assert set(admin.replica_offsets([topic]).values()) == {(0, 20)}
 
 
-def alone(admin: AdminView, topic: str, isr: set[int]) -> None:
+def wait_isr(admin: AdminView, topic: str, isr: set[int]) -> None:
     wait_for(
         lambda: admin.partitions([topic])[0],
         until=lambda state: set(state.isr) == isr and state.leader == 2,
@@ -264,18 +269,18 @@ def alone(admin: AdminView, topic: str, isr: set[int]) -> None:
 
 
 class Table:
-    """Collects rows as the evidence's writer gets them."""
+    """Collects the rows that the writer of evidence would get."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def append(self, columns: dict[str, Any]) -> None:
+    def append(self, columns: Mapping[str, Any]) -> None:
         length = len(columns["base_offset"])
         wide = {n: [v] * length if isinstance(v, str | int) else list(v) for n, v in columns.items()}
         self.rows += [dict(zip(wide, values, strict=True)) for values in zip(*wide.values(), strict=True)]
 
 
-def test_disks_agree_with_what_brokers_say(
+def test_log_segments_on_disk_agree_with_the_brokers_answers(
     cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
 ) -> None:
     for codec in CODECS:
@@ -287,7 +292,7 @@ def test_disks_agree_with_what_brokers_say(
         producer.produce(topic, b"transactional", partition=0)
         producer.flush()
         end(20)
-    whole(admin, topic)
+    wait_healthy(admin, topic)
     logs = wait_for(
         lambda: admin.replica_offsets([topic]),
         until=lambda seen: set(seen.values()) == {(0, 204)},

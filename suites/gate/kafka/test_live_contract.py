@@ -1,11 +1,11 @@
-"""The topics of a running cluster: the badly configured one is named, with what would lose data and what mends it."""
+"""`durability contract` on a running cluster names each badly configured topic, its possible losses and the remedy."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -39,14 +39,14 @@ def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def topics(admin: AdminView) -> Any:
+def topics(admin: AdminView) -> Iterator[list[str]]:
     names = [topic.name for topic in TOPICS]
     admin.create_topics(TOPICS)
     yield names
     admin.delete_topics(names)
 
 
-def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: list[str]) -> None:
+def test_topics_are_reported_with_their_losses_and_the_worst_first(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--json", *[word for name in topics for word in ("--topic", name)])
     assert (done.returncode, done.stderr) == (0, "")
     reported = {row["topic"]: row for row in json.loads(done.stdout)}
@@ -60,9 +60,11 @@ def test_each_topic_is_told_as_it_is_the_worst_first(cluster: Cluster, topics: l
     assert reported["good"]["settings"]["elr"]
 
 
-def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_without_names_all_topics_are_reported_including_internal_ones(
+    cluster: Cluster, admin: AdminView, topics: list[str]
+) -> None:
     for kind in ("group", "transaction"):
-        admin.coordinator(kind, "any")  # who asks for it has its topic created
+        admin.coordinator(kind, "any")  # the request creates the coordinator's topic
     admin.alter_topic_config(TRANSACTIONS, {"min.insync.replicas": "1"})
     try:
         done = contract(cluster)
@@ -88,7 +90,7 @@ def test_without_names_all_are_told_internal_ones_too(cluster: Cluster, admin: A
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets, good" in lines
 
 
-def test_a_partition_that_takes_no_record_now_is_told(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_partition_that_refuses_writes_now_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     cluster.kill(3)
     try:
         wait_for(
@@ -104,7 +106,7 @@ def test_a_partition_that_takes_no_record_now_is_told(cluster: Cluster, admin: A
     assert "  now: partitions 0 have fewer replicas in sync than that" in done.stdout.splitlines()
 
 
-def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_partition_without_a_leader_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
     (lone,) = admin.partitions(["lone"])
     cluster.kill(lone.leader)
     try:
@@ -112,7 +114,7 @@ def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView
             lambda: [state.leader for state in admin.partitions(["lone"])],
             until=lambda leaders: leaders == [-1],
             deadline_s=30,
-            what="the only replica to lead no more",
+            what="the only replica to lose its leadership",
         )
         done = contract(cluster, "--topic", "lone", "--topic", "good")
     finally:
@@ -124,21 +126,25 @@ def test_a_partition_without_a_leader_is_told(cluster: Cluster, admin: AdminView
     )
 
 
-def test_the_transactions_of_the_cluster_are_told_of(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_the_transaction_topic_of_the_cluster_is_reported(
+    cluster: Cluster, admin: AdminView, topics: list[str]
+) -> None:
     done = contract(cluster, "--topic", "good", "--transactional")
     level = admin.features()["transaction.version"]
     assert f"the cluster has finalized transaction.version {level} (KIP-890)" in done.stdout.splitlines()
 
 
-def test_a_topic_that_is_neither_deleted_nor_compacted(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
+def test_a_topic_with_an_empty_cleanup_policy_is_reported(
+    cluster: Cluster, admin: AdminView, topics: list[str]
+) -> None:
     if cluster.release.numbers < (4, 2):
-        pytest.skip("cleanup.policy is not empty before 4.2")
+        pytest.skip(reason="before 4.2 cleanup.policy cannot be empty")
     admin.alter_topic_config("good", {"cleanup.policy": ""})
     (good,) = json.loads(contract(cluster, "--topic", "good", "--json").stdout)
     assert (good["settings"]["deletes"], good["settings"]["compacted"]) == (False, False)
 
 
-def test_what_cannot_be_asked_is_one_sentence(cluster: Cluster, topics: list[str]) -> None:
+def test_a_question_that_cannot_be_answered_is_refused_in_one_sentence(cluster: Cluster, topics: list[str]) -> None:
     done = contract(cluster, "--topic", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("has no topic nowhere; leave out --topic to see all of them\n")

@@ -369,19 +369,19 @@ def test_every_machine_can_play_the_gate() -> None:
     [
         (
             ["--backend", "processes", "--kafka", "image:apache/kafka:4.1.0"],
-            "say --backend containers, or leave it away",
+            "use --backend containers, or leave it out",
         ),
         (
             ["--backend", "processes", "--memory", "1g"],
-            "--memory cannot be had with --backend processes: say --backend",
+            "--memory is not possible with --backend processes: use --backend",
         ),
         (
             ["--backend", "auto", "--kafka", "image:apache/kafka:4.1.0"],
-            "runs in containers only, and no container engine",
+            "runs only in containers, and no container engine",
         ),
         (
             ["--kafka", "image:apache/kafka:4.1.0", "--maven-repo", "https://example.org"],
-            "a Maven repository goes with",
+            "--maven-repo is only for versions",
         ),
     ],
 )

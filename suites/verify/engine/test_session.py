@@ -14,7 +14,7 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
-from harness.model.scratch import forsaken
+from harness.model.scratch import abandoned
 from harness.verify.engine.session import open_session
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_java_ends_with_us_while_spark_starts(
             harness.send_signal(number)
             assert harness.wait(30) == code
             assert _ended(java), "the Java process is still running"
-            assert set(work.iterdir()) == set(forsaken()), "a file is left that no cleanup removes"
+            assert set(work.iterdir()) == set(abandoned()), "a file is left that no cleanup removes"
         finally:
             harness.kill()
             if _runs(java):

@@ -1,11 +1,11 @@
-"""What the container backend decides without an engine: its plan of addresses, its choice, what goes into an image."""
+"""The parts of the container backend that need no engine: address plan, choice of a backend, content of an image."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 
 import pytest
@@ -24,14 +24,14 @@ SHAPES = [ClusterShape(), ClusterShape(controllers=3), ClusterShape(brokers=1), 
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_same_links_as_with_processes(shape: ClusterShape) -> None:
+def test_containers_have_the_same_links_as_processes(shape: ClusterShape) -> None:
     assert [link.name for link in Subnets.of(0, shape).links()] == [
         link.name for link in Addresses.of(0, shape).links()
     ]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_everybody_has_an_address_of_his_own_on_the_inner_network(shape: ClusterShape) -> None:
+def test_every_party_has_an_address_of_its_own_on_the_internal_network(shape: ClusterShape) -> None:
     plan = Subnets.of(SLOTS - 1, shape)
     taken = [plan.toxiproxy, plan.s3[0], *(plan.node(node) for node in plan.nodes), *plan.proxy_addresses]
     assert len(set(taken)) == len(taken)
@@ -42,16 +42,16 @@ def test_everybody_has_an_address_of_his_own_on_the_inner_network(shape: Cluster
 
 
 def test_no_two_slots_share_a_network() -> None:
-    networks = [ip_network(net) for slot in range(SLOTS) for net in _networks(Subnets.of(slot, ClusterShape()))]
+    networks = [IPv4Network(net) for slot in range(SLOTS) for net in _networks(Subnets.of(slot, ClusterShape()))]
     assert len(set(networks)) == 2 * SLOTS
-    assert all(network.subnet_of(ip_network("198.18.0.0/15")) for network in networks)
+    assert all(network.subnet_of(IPv4Network("198.18.0.0/15")) for network in networks)
 
 
 def _networks(plan: Subnets) -> tuple[str, str]:
     return plan.inside, plan.outside
 
 
-def test_clients_and_observers_know_loopback_only() -> None:
+def test_clients_and_observers_connect_only_to_loopback() -> None:
     plan = Subnets.of(7, IN_S3)
     plan = replace(plan, published={port: 30000 + number for number, port in enumerate(plan.ports)})
     places = [*(plan.client(broker) for broker in plan.brokers), *(plan.direct(node) for node in plan.nodes), plan.api]
@@ -60,7 +60,7 @@ def test_clients_and_observers_know_loopback_only() -> None:
     assert sorted(port for _, port in places) == sorted(plan.published.values())
 
 
-def test_observers_come_in_past_every_link() -> None:
+def test_observers_connect_through_proxies_that_are_no_links() -> None:
     plan = Subnets.of(0, ClusterShape())
     beside = plan.proxies().keys() - {link.name for link in plan.links()}
     assert beside == {"observer-1", "observer-2", "observer-3", "observer-101"}
@@ -68,7 +68,7 @@ def test_observers_come_in_past_every_link() -> None:
     assert plan.proxies()["observer-101"] == ("0.0.0.0:23101", "198.18.0.60:21093")
 
 
-def test_brokers_reach_a_server_of_their_tier_by_a_proxy_each_and_the_harness_by_another() -> None:
+def test_each_broker_and_the_harness_reach_the_s3_server_through_a_proxy_of_their_own() -> None:
     plan = Subnets.of(0, IN_S3)
     assert plan.proxies()["b2-tier"] == ("198.18.0.2:26002", "198.18.0.3:21097")
     assert plan.s3_endpoint(2) == "http://198.18.0.2:26002"
@@ -76,21 +76,19 @@ def test_brokers_reach_a_server_of_their_tier_by_a_proxy_each_and_the_harness_by
     assert Subnets.of(0, ClusterShape()).s3_endpoint(2) is None
 
 
-def test_more_links_than_addresses() -> None:
+def test_a_shape_with_more_links_than_addresses_is_refused() -> None:
     with pytest.raises(BadInput, match="at most 150 links"):
         Subnets.of(0, ClusterShape(brokers=13))
 
 
-def test_without_an_engine_the_choice_falls_on_processes_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_engine_auto_chooses_processes_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     said: list[str] = []
     assert choose("auto", tmp_path, said.append, said.append) == "processes"
     (line,) = said
-    assert line.startswith("backend: processes, since no container engine answers")
+    assert line.startswith("backend: processes, because no container engine answers")
     assert choose("processes", tmp_path, said.append, said.append) == "processes"
-    with pytest.raises(BadInput, match=r"no container engine answers at unix://.*: start one, or say"):
+    with pytest.raises(BadInput, match=r"no container engine answers at unix://.*: start one, or use"):
         choose("containers", tmp_path, said.append, said.append)
     assert said == [line]
 
@@ -105,18 +103,18 @@ from harness.clusters import choose, clean
 print(choose("auto", Path(sys.argv[1]), print, print), clean(root=Path(sys.argv[1])))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["backend: processes, since docker is not installed", "processes []"]
+    assert done.stdout.splitlines() == ["backend: processes, because docker is not installed", "processes []"]
 
 
-def test_an_image_has_what_its_tools_are_linked_against() -> None:
+def test_an_image_contains_the_libraries_of_its_tools() -> None:
     shell = Path("/bin/sh").resolve()
     names = {path.name for path in _libraries([shell], Path("/opt/java")).values()}
     assert any(name.startswith("libc.") for name in names)
     assert any(name.startswith("ld-") for name in names)
-    assert _libraries([shell], Path("/")) == {}  # what the JRE brings itself is there already
+    assert _libraries([shell], Path("/")) == {}  # files below the JRE's folder are in the image already
 
 
-def test_another_content_is_another_image(tmp_path: Path) -> None:
+def test_other_content_gives_another_image_name(tmp_path: Path) -> None:
     (tmp_path / "java").write_bytes(b"one")
     before = _name("jre", {"opt/java/bin/java": tmp_path / "java"})
     assert before.startswith("jre:")
@@ -125,9 +123,9 @@ def test_another_content_is_another_image(tmp_path: Path) -> None:
     assert _name("jre", {"opt/java/bin/java": tmp_path / "java"}) != before
 
 
-def test_a_tool_that_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name, path: None)
-    with pytest.raises(BadInput, match="containers need an image with ip"):
+    with pytest.raises(BadInput, match="needs the program ip, which this machine lacks: install it"):
         _tools("ip")
 
 
@@ -140,5 +138,5 @@ def test_a_tool_that_this_machine_lacks_is_one_sentence(monkeypatch: pytest.Monk
         ("", None),
     ],
 )
-def test_times_of_the_engine(text: str, ns: int | None) -> None:
+def test_timestamps_of_the_engine_are_parsed(text: str, ns: int | None) -> None:
     assert _epoch_ns(text) == ns

@@ -16,8 +16,8 @@ import pytest
 from harness.clusters import choose, find_release, only_in_containers, refuse_as_processes, start
 from harness.clusters.containers import engine as module
 from harness.clusters.containers.broker_images import STORAGE, broker_image, image_tool
-from harness.clusters.containers.container_runner import _taking
-from harness.clusters.containers.engine import check_held, is_passing, passing, pull
+from harness.clusters.containers.container_runner import _limits_of_engine
+from harness.clusters.containers.engine import check_enforced, is_short_lived, pull, short_lived_labels
 from harness.clusters.nodes.storage_format import build_key
 from harness.clusters.processes.runner import ProcessState
 from harness.kafka.release.image_layout import LAYOUTS, BrokerImage, Found
@@ -35,18 +35,18 @@ def find(spec: str, cache: Path, maven_repo: str | None = None) -> Release:
 
 
 @pytest.mark.parametrize("spec", ["image:", "image: ", "image:a b", "image:-x", "image:x\ny", "image:https://x y"])
-def test_what_names_no_image(spec: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="names no image: give one such as image:apache/kafka"):
+def test_an_invalid_image_name_is_refused(spec: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is not the name of an image: give one such as image:apache/kafka"):
         find(spec, tmp_path)
 
 
 def test_without_an_engine_an_image_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with pytest.raises(
-        BadInput, match=rf"^{SPEC} runs in containers only, and no container engine answers.*start one$"
+        BadInput, match=rf"^{SPEC} runs only in containers, and no container engine answers.*start one$"
     ):
         find(SPEC, tmp_path)
-    with pytest.raises(BadInput, match=r"a Maven repository goes with a version, and image:.* is an image"):
+    with pytest.raises(BadInput, match=r"--maven-repo is only for versions, and image:.* is an image"):
         find(SPEC, tmp_path, "https://example.org")
 
 
@@ -60,27 +60,27 @@ def test_without_an_engine_an_image_is_refused_in_one_sentence(tmp_path: Path, m
         (SPEC, Limits(1 << 30, 1.0), f"{SPEC} and --memory and --cpus"),
     ],
 )
-def test_what_only_containers_can_do(kafka: str | None, limits: Limits, asked: str) -> None:
+def test_options_that_need_containers_are_named(kafka: str | None, limits: Limits, asked: str) -> None:
     assert only_in_containers(kafka, limits) == asked
 
 
-def test_processes_refuse_what_only_containers_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_refuse_options_that_need_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    with pytest.raises(BadInput, match=r"^--memory cannot be had with --backend processes: say --backend containers"):
+    with pytest.raises(BadInput, match=r"^--memory is not possible with --backend processes: use --backend containers"):
         refuse_as_processes(None, Limits(memory=1 << 30))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-    for wanted in ("auto", "containers"):  # left to itself, it must not take processes and forget the limit
+    for wanted in ("auto", "containers"):  # "auto" must not choose processes and ignore the limit
         with pytest.raises(BadInput, match=r"^--cpus: only containers can do that, and no container engine answers"):
             choose(wanted, tmp_path, said.append, said.append, limits=Limits(cpus=1.0))
     assert said == []
 
 
 @pytest.mark.parametrize(("image", "limits"), [(IMAGE, NO_LIMITS), (None, Limits(cpus=1.0))])
-def test_a_cluster_of_processes_is_never_made_of_either(
+def test_a_cluster_of_processes_refuses_images_and_limits(
     image: BrokerImage | None, limits: Limits, tmp_path: Path
 ) -> None:
     release = Release("4.1.0", "c", "here", (), image=image)
-    with pytest.raises(BadInput, match="cannot be had with --backend processes"):
+    with pytest.raises(BadInput, match="is not possible with --backend processes"):
         start(release, ClusterShape(), root=tmp_path, cache=tmp_path, progress=lambda _: None, limits=limits)
     assert list(tmp_path.iterdir()) == []
 
@@ -100,10 +100,10 @@ CONFIG = {"Entrypoint": ["/before"], "Cmd": ["/etc/kafka/docker/run", "A=b"], "E
         (CONFIG, True, ("/before", "/etc/kafka/docker/run", "A=b"), "by its entry point"),
         (CONFIG | {"Entrypoint": None}, True, ("/etc/kafka/docker/run", "A=b"), "by its entry point"),
         (CONFIG, False, (), "by its start scripts"),
-        ({}, True, (), "by its start scripts"),  # nothing runs it
+        ({}, True, (), "by its start scripts"),  # the image names no command
     ],
 )
-def test_how_the_nodes_of_an_image_start(
+def test_an_image_starts_by_its_entry_point_or_by_its_scripts(
     config: Mapping[str, Any], has_run: bool, entry: tuple[str, ...], way: str
 ) -> None:
     image = broker_image("x:1", "sha256:1", config, Found(LAYOUTS[0], "4.1.0", "c", (), has_run))
@@ -113,7 +113,7 @@ def test_how_the_nodes_of_an_image_start(
 
 @contextmanager
 def engine_that_says(tmp_path: Path, answer: bytes) -> Iterator[Any]:
-    """A client of somebody who accepts, says this and goes silent."""
+    """A client of a server that accepts a connection, sends this answer and goes silent."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "e.sock"))
         listening.listen()
@@ -154,9 +154,9 @@ END = b"0\r\n\r\n"
         (http("200 OK", '{"status":"Pulling"}', '{"error":"no matching manifest"}') + END, "no matching manifest"),
         (http("200 OK", '{"status":"Pulling"}', '{"status":"Done"}') + END, ""),
     ],
-    ids=["silent", "silent half way", "refused", "refused half way", "done"],
+    ids=["silent", "silent after the start", "refused", "refused after the start", "done"],
 )
-def test_a_pull_ends_whatever_the_engine_does(
+def test_every_pull_ends_with_its_reason(
     answer: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PULL_SILENCE_S", 0.3)
@@ -165,16 +165,16 @@ def test_a_pull_ends_whatever_the_engine_does(
         assert pull(client, "apache/kafka:4.1.0") == why
 
 
-def test_a_pull_that_trickles_on_and_on_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_that_never_completes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PULL_S", -1.0)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with engine_that_says(tmp_path, http("200 OK", '{"status":"Pulling"}', '{"status":"Pulling"}')) as client:
-        assert pull(client, "apache/kafka").startswith("it was not there after")
+        assert pull(client, "apache/kafka").startswith("it was not complete after")
 
 
 @dataclass
 class OneProcess:
-    """A runner whose only process says a line and ends at once."""
+    """A runner with one process, which prints a line and ends at once."""
 
     code: int
     started: list[Any] = field(default_factory=list)
@@ -192,10 +192,10 @@ class OneProcess:
 
     def stop(self) -> None: ...
 
-    def let_go(self) -> None: ...
+    def detach(self) -> None: ...
 
 
-def test_storage_is_formatted_by_the_images_own_tool(tmp_path: Path) -> None:
+def test_the_storage_tool_of_the_image_formats_the_storage(tmp_path: Path) -> None:
     runner = OneProcess(code=3)
     assert image_tool(IMAGE, runner)(["format", "-t", "id"], tmp_path) == (3, "it said this\n")
     ((name, argv, cwd, env),) = runner.started
@@ -203,13 +203,17 @@ def test_storage_is_formatted_by_the_images_own_tool(tmp_path: Path) -> None:
     assert "-Xmx256m" in env["KAFKA_HEAP_OPTS"]
 
 
-def test_limits_as_the_engine_takes_them() -> None:
-    assert _taking(NO_LIMITS) == {"mem_limit": 1 << 30, "memswap_limit": 1 << 30}
-    assert _taking(Limits(2 << 30, 0.5)) == {"mem_limit": 2 << 30, "memswap_limit": 2 << 30, "nano_cpus": 500_000_000}
+def test_limits_become_settings_of_the_engine() -> None:
+    assert _limits_of_engine(NO_LIMITS) == {"mem_limit": 1 << 30, "memswap_limit": 1 << 30}
+    assert _limits_of_engine(Limits(2 << 30, 0.5)) == {
+        "mem_limit": 2 << 30,
+        "memswap_limit": 2 << 30,
+        "nano_cpus": 500_000_000,
+    }
 
 
 def engine_of(**other: Any) -> dict[str, Any]:
-    """As much of an engine's description as tells what it can limit."""
+    """The part of an engine's description that shows what it can limit."""
     return {"MemoryLimit": True, "CpuCfsQuota": True, "NCPU": 2, "MemTotal": 4 << 30} | other
 
 
@@ -219,28 +223,30 @@ def engine_of(**other: Any) -> dict[str, Any]:
         (
             {"MemoryLimit": False},
             Limits(memory=1 << 30),
-            r"^--memory: the container engine cannot limit memory: let it",
+            r"^--memory: the container engine cannot limit memory: give it",
         ),
-        ({"CpuCfsQuota": False}, Limits(cpus=1.0), r"^--cpus: the container engine cannot limit CPU time: let it"),
+        ({"CpuCfsQuota": False}, Limits(cpus=1.0), r"^--cpus: the container engine cannot limit CPU time: give it"),
         ({}, Limits(cpus=2.5), r"^--cpus 2\.5: the container engine has 2 cores"),
-        ({}, Limits(memory=8 << 30), r"^--memory: the container engine has 4096 MiB in all"),
+        ({}, Limits(memory=8 << 30), r"^--memory: the container engine has 4096 MiB in total"),
     ],
 )
-def test_a_limit_that_would_not_hold_is_refused(other: dict[str, Any], limits: Limits, sentence: str) -> None:
-    check_held(engine_of(), NO_LIMITS)
-    check_held(engine_of(**other), NO_LIMITS)  # nobody asked for it
-    check_held(engine_of(), Limits(1 << 30, 2.0))
+def test_a_limit_that_the_engine_would_not_enforce_is_refused(
+    other: dict[str, Any], limits: Limits, sentence: str
+) -> None:
+    check_enforced(engine_of(), NO_LIMITS)
+    check_enforced(engine_of(**other), NO_LIMITS)  # no limit was asked for
+    check_enforced(engine_of(), Limits(1 << 30, 2.0))
     with pytest.raises(BadInput, match=sentence):
-        check_held(engine_of(**other), limits)
+        check_enforced(engine_of(**other), limits)
 
 
-def test_a_broker_that_ran_out_of_memory_says_so() -> None:
-    killed = ProcessState(1, -9, 0, ", out of the memory that its container may take")
-    assert killed.status == "signal SIGKILL, out of the memory that its container may take"
+def test_the_status_of_a_broker_says_that_it_ran_out_of_memory() -> None:
+    killed = ProcessState(1, -9, 0, ", out of the memory that its container may use")
+    assert killed.status == "signal SIGKILL, out of the memory that its container may use"
 
 
-def test_what_is_removed_at_once_is_nobodys_to_sweep() -> None:
-    mine = passing()[module.RUN_LABEL]
-    assert is_passing(mine)
-    assert not is_passing("kd-999999999")
-    assert not is_passing("run-0-abc")
+def test_objects_of_a_living_harness_are_not_swept() -> None:
+    mine = short_lived_labels()[module.RUN_LABEL]
+    assert is_short_lived(mine)
+    assert not is_short_lived("kd-999999999")
+    assert not is_short_lived("run-0-abc")

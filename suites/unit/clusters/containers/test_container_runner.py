@@ -1,4 +1,4 @@
-"""Containers before any engine: one that ended is started again, and made anew to run anything else."""
+"""Starting a container that has ended, without an engine: it is restarted, or replaced for another command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.clusters.containers.container_runner import Containers
 
 @dataclass
 class Container:
-    """A container that remembers what was asked of it."""
+    """A container that remembers the calls."""
 
     asked: list[str] = field(default_factory=lambda: ["run"])
 
-    attrs = {"State": {"Running": True, "Pid": 7}}  # noqa: RUF012
+    attrs: dict[str, Any] = field(default_factory=lambda: {"State": {"Running": True, "Pid": 7}})
 
     def reload(self) -> None: ...
 
@@ -41,7 +41,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Container]:
 
 
 @pytest.mark.parametrize("other", [{"argv": ["/run", "b"]}, {"env": {"A": "2"}}, {"cwd": Path("/elsewhere")}])
-def test_a_container_is_made_anew_only_to_run_something_else(made: list[Container], other: dict[str, Any]) -> None:
+def test_a_container_is_replaced_only_for_another_command(made: list[Container], other: dict[str, Any]) -> None:
     nothing = cast(Any, None)
     containers = Containers(nothing, nothing, {}, nothing, nothing, {}, [], nothing)
     command: dict[str, Any] = {"argv": ["/run"], "cwd": Path("/b1"), "output": Path("/b1/log"), "env": {"A": "1"}}

@@ -1,4 +1,4 @@
-"""What a machine lacks for disks of the brokers' own, which mounts are a run's, and that no other is ever broken."""
+"""The brokers' own disks: what a machine may lack for them, and that only mounts of the run are ever broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harness.clusters import choosing
 from harness.clusters.disks import loop_devices, unmount
 from harness.clusters.disks.loop_devices import OwnDisks, capability, missing
-from harness.clusters.disks.unmount import Mount, mounts_below, release, thaw_below
+from harness.clusters.disks.unmount import Mount, mounts_below, thaw_below, unmount_all
 from harness.clusters.nodes import clocks
 from harness.faults.nodes.power_loss import PowerLoss
 from harness.faults.steps.registry import lacking, needs
@@ -18,27 +18,27 @@ from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import DISKS
 from harness.scenarios import load
 
-SLOWING = loop_devices._slowing
+CAN_SLOW = loop_devices._can_slow
 
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """A machine that lacks nothing."""
+    """A machine that has everything."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(loop_devices, "_rights", lambda: 1 << 21)
     monkeypatch.setattr(loop_devices, "_tool", lambda name: f"/sbin/{name}")
     monkeypatch.setattr(loop_devices, "_LOOP_CONTROL", tmp_path)
     monkeypatch.setattr(loop_devices, "_known", lambda: {"ext4", "xfs"})
-    monkeypatch.setattr(loop_devices, "_slowing", lambda: True)
+    monkeypatch.setattr(loop_devices, "_can_slow", lambda: True)
     return monkeypatch
 
 
-def test_a_machine_that_lacks_nothing(able: pytest.MonkeyPatch) -> None:
+def test_a_complete_machine_has_all_capabilities_of_disks(able: pytest.MonkeyPatch) -> None:
     assert missing() == {}
     assert choosing.able("processes") & choosing.able("containers") >= loop_devices.ALL
 
 
-def test_without_root_there_are_none(able: pytest.MonkeyPatch) -> None:
+def test_without_root_there_are_no_own_disks(able: pytest.MonkeyPatch) -> None:
     able.setattr(os, "geteuid", lambda: 1000)
     able.setattr(clocks, "missing", dict)
     assert set(missing()) == loop_devices.ALL
@@ -46,20 +46,20 @@ def test_without_root_there_are_none(able: pytest.MonkeyPatch) -> None:
     assert choosing.able("processes") == choosing.CAPABILITIES["processes"] - loop_devices.ALL
 
 
-def test_root_without_the_right_to_mount_is_none(able: pytest.MonkeyPatch) -> None:
+def test_root_without_the_right_to_mount_has_no_own_disks(able: pytest.MonkeyPatch) -> None:
     able.setattr(loop_devices, "_rights", lambda: 0)
     assert "CAP_SYS_ADMIN" in missing()[loop_devices.OWN]
 
 
 @pytest.mark.parametrize("file_system", DISKS)
-def test_one_file_system_may_be_missing(able: pytest.MonkeyPatch, file_system: str) -> None:
+def test_one_missing_tool_removes_only_its_file_system(able: pytest.MonkeyPatch, file_system: str) -> None:
     able.setattr(loop_devices, "_tool", lambda name: None if name == f"mkfs.{file_system}" else name)
     ((what, why),) = missing().items()
     assert what == capability(file_system)
     assert why == f"mkfs.{file_system} is not installed: apt install {loop_devices._PACKAGES[file_system]}"
 
 
-def test_what_a_scenario_needs_is_refused_with_the_remedy(able: pytest.MonkeyPatch) -> None:
+def test_a_scenario_that_needs_missing_disks_is_refused_with_the_remedy(able: pytest.MonkeyPatch) -> None:
     scenario = load("power_loss_all")
     assert {"disk.xfs", "disk.own"} <= needs(scenario)
     assert lacking(scenario, choosing.able("processes")) is None
@@ -72,13 +72,13 @@ def test_what_a_scenario_needs_is_refused_with_the_remedy(able: pytest.MonkeyPat
     assert "run as root" in reported
 
 
-def test_disks_that_cannot_be_had_are_refused(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_disks_that_this_machine_cannot_make_are_refused(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
     able.setattr(loop_devices, "_LOOP_CONTROL", tmp_path / "absent")
-    with pytest.raises(BadInput, match=r'disk = "ext4": there is no .*: modprobe loop'):
+    with pytest.raises(BadInput, match=r'disk = "ext4": there is no .*: run modprobe loop'):
         OwnDisks("ext4", tmp_path)
 
 
-def test_only_loop_devices_below_the_directory_are_a_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_loop_devices_below_its_directory_belong_to_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run 1"
     table = tmp_path / "mountinfo"
     monkeypatch.setattr(unmount, "_MOUNTS", table)
@@ -97,10 +97,13 @@ def test_only_loop_devices_below_the_directory_are_a_runs(tmp_path: Path, monkey
     ]
 
 
-def test_where_nothing_is_mounted_nothing_happens(tmp_path: Path) -> None:
-    thaw_below(tmp_path)
-    release(tmp_path)
-    release(tmp_path / "absent")
+def test_thaw_and_unmount_do_nothing_without_mounts(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    for act in (thaw_below, unmount_all):
+        act(tmp_path)
+        act(tmp_path / "absent")
+    assert mounts_below(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["nodes"]
 
 
 @pytest.mark.parametrize("what", ["shut_down", "freeze", "turn_read_only"])
@@ -112,15 +115,16 @@ def test_the_machines_own_disk_is_left_alone(able: pytest.MonkeyPatch, tmp_path:
     assert not disks.usable(tmp_path / "data")
 
 
-def test_nor_a_mount_of_another_image(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_mount_of_another_image_is_left_alone(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     able.setattr(loop_devices, "mounts_below", lambda _: [Mount(tmp_path / "data", "7:0", "/somebody/else.img")])
     with pytest.raises(HarnessFailure, match="is left alone"):
         OwnDisks("xfs", tmp_path).shut_down(tmp_path / "data")
 
 
-def test_nor_one_that_is_not_where_it_seems(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The table of mounts says so, and the directory itself is on the machine's disk."""
+def test_a_directory_on_the_machines_disk_is_left_alone_whatever_the_mount_table_says(
+    able: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     data = tmp_path / "nodes" / "b1" / "data"
     data.mkdir(parents=True)
     disks = OwnDisks("xfs", tmp_path)
@@ -130,27 +134,27 @@ def test_nor_one_that_is_not_where_it_seems(able: pytest.MonkeyPatch, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("folder", "name", "slow", "well"),
+    ("folder", "name", "limited", "unlimited"),
     [
         ("blkio", "blkio.throttle.write_iops_device", "7:3 5\n", "7:3 0\n"),
         ("system.slice", "io.max", "7:3 wiops=5\n", "7:3 wiops=max\n"),
     ],
 )
-def test_a_disk_is_slowed_down_by_every_group_that_writes_to_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, name: str, slow: str, well: str
+def test_the_limit_of_writes_is_set_in_every_control_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, name: str, limited: str, unlimited: str
 ) -> None:
     groups = [tmp_path / folder, tmp_path / folder / "docker" / "b1"]
     monkeypatch.setattr(unmount, "GROUPS", tmp_path)
     for group in groups:
         group.mkdir(parents=True)
         (group / name).touch()
-    for per_s, said in ((5, slow), (None, well)):
+    for per_s, text in ((5, limited), (None, unlimited)):
         unmount.limit_writes(Mount(tmp_path, "7:3", "/x.img"), per_s)
-        assert {(group / name).read_text() for group in groups} == {said}
+        assert {(group / name).read_text() for group in groups} == {text}
 
 
-def test_without_a_group_that_limits_it_no_disk_is_slow(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    able.setattr(loop_devices, "_slowing", SLOWING)
+def test_without_a_control_group_no_disk_can_be_slow(able: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    able.setattr(loop_devices, "_can_slow", CAN_SLOW)
     for module in (loop_devices, unmount):
         able.setattr(module, "GROUPS", tmp_path / "groups")
     able.setattr(loop_devices, "_OWN_GROUPS", tmp_path / "own")

@@ -1,4 +1,4 @@
-"""A hop between a client and a broker that are both sockets of the test: what it holds, and when it lets go."""
+"""A frame proxy between a client and a broker, both sockets of the test: what it holds, and when it releases it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def receive(connection: socket.socket) -> bytes | None:
 
 
 class Broker:
-    """Answers every frame with its correlation id and no error, and remembers what came, in order."""
+    """Answers every frame with its correlation id and no error, and records the ids in order."""
 
     def __init__(self) -> None:
-        self.came: list[int] = []
+        self.received: list[int] = []
         self.mute = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listener.getsockname()
@@ -57,14 +57,14 @@ class Broker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError):  # closed under it, at the end of a test
+        with suppress(OSError):  # a test ends and closes it
             while request := receive(connection):
                 (correlation,) = struct.unpack_from(">i", request, 4)
-                self.came.append(correlation)
+                self.received.append(correlation)
                 if not self.mute:
                     connection.sendall(LENGTH.pack(10) + struct.pack(">iih", correlation, 0, 0))
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         for connection in self._connections:
             connection.shutdown(socket.SHUT_RDWR)
 
@@ -88,9 +88,11 @@ def free_port() -> tuple[str, int]:
 
 
 @contextmanager
-def served_hop(broker: Broker, **how: bool | str) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
+def frame_proxy(
+    broker: Broker, *, again: bool = False, answers: bool = False
+) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
     listen = free_port()
-    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", **how)  # type: ignore[arg-type]
+    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", again=again, answers=answers)
     with FrameProxy({"client > b1": (listen, broker.address)}, holding) as running:
         yield running, listen
 
@@ -99,78 +101,78 @@ def client(address: tuple[str, int]) -> socket.socket:
     return socket.create_connection(address, timeout=BOUND_S)
 
 
-def settle(frames: list[HeldFrame], count: int) -> list[HeldFrame]:
+def wait_held(frames: list[HeldFrame], count: int) -> list[HeldFrame]:
     return wait_for(lambda: frames, until=lambda held: len(held) == count, deadline_s=BOUND_S, what="held frames")
 
 
-def left(held: HeldFrame) -> None:
-    wait_for(lambda: held.left_ns, until=bool, deadline_s=BOUND_S, what="the client to be seen to have left")
+def wait_left(held: HeldFrame) -> None:
+    wait_for(lambda: held.left_ns, until=bool, deadline_s=BOUND_S, what="the end of the client's connection")
 
 
-def test_what_is_not_asked_for_passes(broker: Broker) -> None:
-    with served_hop(broker) as (running, at), client(at) as mine:
+def test_other_requests_and_other_clients_pass(broker: Broker) -> None:
+    with frame_proxy(broker) as (running, at), client(at) as mine:
         for api, correlation, name in ((METADATA, 1, "held-1"), (END, 2, "other-1"), (PRODUCE, 3, "held-1")):
             mine.sendall(frame(api, correlation, name))
             assert (receive(mine) or b"")[:4] == LENGTH.pack(correlation)
         assert running.frames == []
 
 
-def test_a_held_request_arrives_after_its_client_has_left_and_been_served_elsewhere(broker: Broker) -> None:
-    with served_hop(broker) as (running, at):
+def test_a_held_request_arrives_after_its_client_was_served_over_another_connection(broker: Broker) -> None:
+    with frame_proxy(broker) as (running, at):
         with client(at) as first:
             first.sendall(frame(END, 7) + frame(METADATA, 8))
-            (held,) = settle(running.frames, 1)
-        left(held)
+            (held,) = wait_held(running.frames, 1)
+        wait_left(held)
         with client(at) as second:
             second.sendall(frame(END, 9))
             assert (receive(second) or b"")[:4] == LENGTH.pack(9)
-        assert broker.came == [9]
+        assert broker.received == [9]
         running.release()
-        assert broker.came[:2] == [9, 7]  # and what was behind it
+        assert broker.received[:2] == [9, 7]  # and then 8, which was behind 7
         assert held.errors == ()
         times = [held.held_ns, held.left_ns, held.again_ns, held.released_ns, held.answered_ns]
         assert times == sorted(t for t in times if t is not None)
         assert not held.cut_off
 
 
-def test_what_stands_behind_a_held_request_waits_for_it(broker: Broker) -> None:
-    with served_hop(broker) as (running, at), client(at) as mine:
+def test_requests_behind_a_held_request_wait_for_it(broker: Broker) -> None:
+    with frame_proxy(broker) as (running, at), client(at) as mine:
         mine.sendall(frame(METADATA, 1) + frame(END, 2) + frame(METADATA, 3) + frame(END, 4))
-        settle(running.frames, 2)
+        wait_held(running.frames, 2)
         assert (receive(mine) or b"")[:4] == LENGTH.pack(1)
-        assert broker.came == [1]
+        assert broker.received == [1]
         running.release()
         assert [(receive(mine) or b"")[:4] for _ in range(3)] == [LENGTH.pack(n) for n in (2, 3, 4)]
         assert [held.left_ns for held in running.frames] == [None, None]
 
 
-def test_what_is_sent_again_is_held_too_where_that_is_asked_for(broker: Broker) -> None:
-    with served_hop(broker, again=True) as (running, at):
+def test_with_again_a_resent_request_is_held_too(broker: Broker) -> None:
+    with frame_proxy(broker, again=True) as (running, at):
         for correlation in (1, 2):
             with client(at) as mine:
                 mine.sendall(frame(END, correlation))
-                left_now = settle(running.frames, correlation)[-1]
-            left(left_now)
-        assert broker.came == []
+                last = wait_held(running.frames, correlation)[-1]
+            wait_left(last)
+        assert broker.received == []
         assert running.frames[0].again_ns
         running.release()
-        assert sorted(broker.came) == [1, 2]
+        assert sorted(broker.received) == [1, 2]
 
 
-def test_nothing_is_held_once_it_was_let_go(broker: Broker) -> None:
-    with served_hop(broker) as (running, at), client(at) as mine:
+def test_nothing_is_held_after_a_release(broker: Broker) -> None:
+    with frame_proxy(broker) as (running, at), client(at) as mine:
         running.release()
         mine.sendall(frame(END, 1))
         assert receive(mine)
         assert running.frames == []
 
 
-def test_an_answer_is_held_and_the_request_is_not(broker: Broker) -> None:
-    with served_hop(broker, answers=True) as (running, at), client(at) as mine:
+def test_with_answers_only_the_answer_is_held(broker: Broker) -> None:
+    with frame_proxy(broker, answers=True) as (running, at), client(at) as mine:
         mine.sendall(frame(END, 5))
-        (held,) = settle(running.frames, 1)
+        (held,) = wait_held(running.frames, 1)
         wait_for(lambda: held.answered_ns, until=bool, deadline_s=BOUND_S, what="the broker's answer")
-        assert broker.came == [5]
+        assert broker.received == [5]
         mine.settimeout(0.2)
         with pytest.raises(TimeoutError):
             mine.recv(1)
@@ -179,24 +181,24 @@ def test_an_answer_is_held_and_the_request_is_not(broker: Broker) -> None:
         assert receive(mine)
 
 
-def test_a_broker_that_hangs_up_is_said_and_not_waited_for(broker: Broker) -> None:
+def test_a_broker_that_disconnects_is_noted_and_not_waited_for(broker: Broker) -> None:
     broker.mute = True
-    with served_hop(broker) as (running, at):
+    with frame_proxy(broker) as (running, at):
         with client(at) as mine:
             mine.sendall(frame(END, 1))
-            (held,) = settle(running.frames, 1)
-        left(held)
-        broker.hang_up()
+            (held,) = wait_held(running.frames, 1)
+        wait_left(held)
+        broker.disconnect()
         wait_for(lambda: held.cut_off, until=bool, deadline_s=BOUND_S, what="the end of the connection")
         running.release()
         assert held.answered_ns is None
 
 
-def test_leaving_closes_everything(broker: Broker) -> None:
-    with served_hop(broker) as (running, at):
+def test_leaving_the_context_closes_all_connections(broker: Broker) -> None:
+    with frame_proxy(broker) as (running, at):
         mine = client(at)
         mine.sendall(frame(END, 1))
-        settle(running.frames, 1)
+        wait_held(running.frames, 1)
     with mine:
         assert mine.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
@@ -204,21 +206,21 @@ def test_leaving_closes_everything(broker: Broker) -> None:
     running.close()
 
 
-def test_an_address_that_is_taken_is_said(broker: Broker) -> None:
+def test_an_address_in_use_is_a_failure(broker: Broker) -> None:
     with (
-        pytest.raises(HarnessFailure, match="hop"),
+        pytest.raises(HarnessFailure, match="the frame proxy between clients and brokers failed"),
         FrameProxy({"l": (broker.address, broker.address)}, Holding(apis=frozenset())),
     ):
         pass
 
 
-def test_noise_ends_its_connection_alone(broker: Broker) -> None:
-    with served_hop(broker) as (_, at), client(at) as noisy, client(at) as mine:
+def test_bytes_that_are_no_frame_end_only_their_connection(broker: Broker) -> None:
+    with frame_proxy(broker) as (_, at), client(at) as noisy, client(at) as mine:
         noisy.sendall(b"\xff\xff\xff\xff")
         assert noisy.recv(1) == b""
         mine.sendall(frame(METADATA, 1))
         assert receive(mine)
 
 
-def test_addresses_are_taken_apart() -> None:
+def test_addresses_are_parsed() -> None:
     assert addresses([("l", "127.0.0.1:1", "10.0.0.1:2")]) == {"l": (("127.0.0.1", 1), ("10.0.0.1", 2))}

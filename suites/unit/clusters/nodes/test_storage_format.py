@@ -1,4 +1,4 @@
-"""Formatted folders get a new identity; archives belong to exactly one build."""
+"""Copies of formatted folders get new identities; a class-data archive belongs to exactly one build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.nodes.storage_format import build_key, copy_formatted, format_anew, format_node
+from harness.clusters.nodes.storage_format import build_key, copy_formatted, format_node, reformat
 from harness.clusters.processes.class_data_archive import _KEPT, _adopt, _prune, _usable
 from harness.kafka.release.release import Release
 from harness.kafka.storage.uuids import new_uuid
@@ -30,7 +30,7 @@ def _meta(folder: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def test_a_copy_has_an_identity_of_its_own(source: Path, tmp_path: Path) -> None:
+def test_each_copy_has_an_identity_of_its_own(source: Path, tmp_path: Path) -> None:
     for node in (1, 2):
         copy_formatted(source, tmp_path / str(node), node=node, cluster_id="new")
     one, two = _meta(tmp_path / "1"), _meta(tmp_path / "2")
@@ -41,26 +41,26 @@ def test_a_copy_has_an_identity_of_its_own(source: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in (tmp_path / "1").iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
 
 
-def test_directories_without_ids_stay_so(source: Path, tmp_path: Path) -> None:
+def test_directories_without_ids_get_none(source: Path, tmp_path: Path) -> None:
     """Before 3.7 they had none (KIP-858)."""
     (source / "meta.properties").write_text(META.replace("directory.id=older\n", ""))
     copy_formatted(source, tmp_path / "1", node=1, cluster_id="new")
     assert "directory.id" not in _meta(tmp_path / "1")
 
 
-def test_a_folder_that_is_not_what_it_should_be(source: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_node_id_is_refused(source: Path, tmp_path: Path) -> None:
     (source / "meta.properties").write_text("version=2\n")
-    with pytest.raises(HarnessFailure, match=r"has no node\.id"):
+    with pytest.raises(HarnessFailure, match=r"has no line for node\.id"):
         copy_formatted(source, tmp_path / "1", node=1, cluster_id="new")
 
 
-def test_a_swapped_disk_is_empty_and_of_the_same_node(source: Path, tmp_path: Path) -> None:
+def test_a_wiped_disk_is_empty_and_belongs_to_the_same_node(source: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     copy_formatted(source, data, node=102, cluster_id="new")
     before = _meta(data)
     (data / "t-0").mkdir()
     (data / "t-0" / "00000000000000000000.log").write_bytes(b"records")
-    format_anew(source, [data])
+    reformat(source, [data])
     after = _meta(data)
     assert sorted(path.name for path in data.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
     assert (after["node.id"], after["cluster.id"]) == ("102", "new")
@@ -68,46 +68,45 @@ def test_a_swapped_disk_is_empty_and_of_the_same_node(source: Path, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "formatted"]
 
 
-def test_each_of_several_directories_has_an_id_and_the_first_the_metadata(source: Path, tmp_path: Path) -> None:
+def test_each_log_directory_has_an_id_and_only_the_first_has_metadata(source: Path, tmp_path: Path) -> None:
     directories = [tmp_path / "data", tmp_path / "data-2"]
     format_node(source, directories, node=1, cluster_id="new")
     before = [_meta(directory) for directory in directories]
     assert [(meta["node.id"], meta["cluster.id"]) for meta in before] == [("1", "new")] * 2
     assert sorted(path.name for path in directories[1].iterdir()) == ["meta.properties"]
     (directories[1] / "t-0").mkdir()
-    format_anew(source, directories)
+    reformat(source, directories)
     after = [_meta(directory) for directory in directories]
     assert [path.name for path in directories[1].iterdir()] == ["meta.properties"]
     assert [(meta["node.id"], meta["cluster.id"]) for meta in after] == [("1", "new")] * 2
     assert len({meta["directory.id"] for meta in (*before, *after)}) == 4
 
 
-def test_a_swapped_disk_may_be_a_mount(source: Path, tmp_path: Path) -> None:
-    """What is mounted cannot be removed or renamed."""
+def test_a_wiped_directory_stays_because_it_may_be_a_mount(source: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     copy_formatted(source, data, node=1, cluster_id="new")
     inode = data.stat().st_ino
-    format_anew(source, [data])
+    reformat(source, [data])
     assert data.stat().st_ino == inode
 
 
-def test_a_disk_that_does_not_say_whose_it_is_stays(source: Path, tmp_path: Path) -> None:
+def test_a_disk_without_a_node_id_is_not_wiped(source: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     copy_formatted(source, data, node=1, cluster_id="new")
     (data / "meta.properties").write_text("version=1\ncluster.id=new\n")
     (data / "t-0").mkdir()
-    with pytest.raises(HarnessFailure, match=r"has no node\.id"):
-        format_anew(source, [data])
+    with pytest.raises(HarnessFailure, match=r"has no line for node\.id"):
+        reformat(source, [data])
     assert (data / "t-0").is_dir()
 
 
-def test_ids_are_kafkas() -> None:
+def test_ids_have_the_form_of_kafkas_uuids() -> None:
     made = {new_uuid() for _ in range(200)}
     assert len(made) == 200
     assert all(len(text) == 22 and not text.startswith("-") for text in made)
 
 
-def test_any_change_of_the_classpath_is_another_build(tmp_path: Path) -> None:
+def test_any_change_of_the_class_path_is_another_build(tmp_path: Path) -> None:
     jar, patches = tmp_path / "a.jar", tmp_path / "patches" / "kafka"
     jar.write_bytes(b"one")
     patches.mkdir(parents=True)
@@ -123,7 +122,7 @@ def test_any_change_of_the_classpath_is_another_build(tmp_path: Path) -> None:
     assert build_key(release) == keys[2]
 
 
-def test_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
+def test_the_last_used_archives_are_kept(tmp_path: Path) -> None:
     archives = [tmp_path / f"classes-{number}.jsa" for number in range(_KEPT + 2)]
     for age, archive in enumerate(archives):
         archive.write_bytes(b"x")
@@ -133,7 +132,7 @@ def test_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == {*archives[: _KEPT - 1], archives[-1]}
 
 
-def test_an_archive_arrives_whole(tmp_path: Path) -> None:
+def test_an_archive_appears_complete(tmp_path: Path) -> None:
     (tmp_path / "made").write_bytes(b"classes")
     _adopt(tmp_path / "made", tmp_path / "classes-1.jsa")
     assert (tmp_path / "classes-1.jsa").read_bytes() == b"classes"
@@ -141,7 +140,7 @@ def test_an_archive_arrives_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["classes-1.jsa", "made"]
 
 
-def test_an_archive_that_could_not_be_made_is_not_used(tmp_path: Path) -> None:
+def test_an_empty_or_missing_archive_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "classes-1.jsa").touch()
     assert not _usable(tmp_path / "classes-1.jsa")
     assert not _usable(tmp_path / "absent.jsa")

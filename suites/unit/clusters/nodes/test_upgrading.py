@@ -1,7 +1,9 @@
-"""Two releases in one cluster: which go together, what a scenario must say, and what a node gets to run the other."""
+"""Two releases in one cluster: which can be upgraded, which scenarios are valid, and what a node gets to run each."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,12 +11,11 @@ from typing import Any, cast
 import pytest
 
 from harness import clusters
-from harness.clusters.nodes import upgrading
+from harness.clusters.nodes import jvm_cluster, upgrading
 from harness.clusters.nodes.jvm_cluster import BackendResources, JvmCluster
 from harness.clusters.nodes.launch import JavaLaunch
-from harness.clusters.nodes.node_files import Site
+from harness.clusters.nodes.node_files import Site, write_nodes
 from harness.clusters.nodes.storage_format import Formatted
-from harness.clusters.nodes.write_nodes import write_nodes
 from harness.clusters.processes.addresses import Addresses
 from harness.clusters.processes.runner import ProcessState
 from harness.kafka.release.image_layout import LAYOUTS, BrokerImage
@@ -45,23 +46,25 @@ def test_confluents_builds_count_as_kafkas() -> None:
     assert numbers_of("7.9.1-ccs") == (3, 9, 1)
 
 
-# --- what can be upgraded ---
+# --- which releases can be upgraded ---
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "3.9.0", "3.8.1"])
-def test_nothing_is_upgraded_to_what_it_ran_before(version: str) -> None:
+def test_an_upgrade_needs_a_newer_release(version: str) -> None:
     with pytest.raises(BadInput, match=rf"Kafka {version} is no upgrade of 3\.9\.1; give --kafka a newer release"):
         clusters.refuse_upgrade(SHAPE, release(version))
 
 
-def test_containers_keep_their_image() -> None:
+def test_an_image_cannot_be_upgraded_to() -> None:
     image = BrokerImage("apache/kafka:4.3.1", "sha256:1", LAYOUTS[0])
-    with pytest.raises(BadInput, match=r"one of image:apache/kafka:4\.3\.1.* give --kafka a version"):
+    with pytest.raises(BadInput, match=r"upgraded to one of image:apache/kafka:4\.3\.1; give --kafka a version"):
         clusters.refuse_upgrade(SHAPE, release("4.3.1", image))
     clusters.refuse_upgrade(ClusterShape(), release("4.3.1", image))
 
 
-def test_a_repository_of_candidates_need_not_hold_the_release_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_release_may_come_from_maven_central(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[str | None] = []
 
     def resolve(spec: str, *, maven_repo: str | None, **_: Any) -> Release:
@@ -81,16 +84,16 @@ def test_a_repository_of_candidates_need_not_hold_the_release_before(monkeypatch
         clusters.find_start(SHAPE, release("4.3.1"), maven_repo=None, **how)
 
 
-def test_what_a_shape_begins_on() -> None:
+def test_releases_know_on_which_one_a_shape_starts() -> None:
     both = clusters.Releases(release("4.3.1"), {"3.9.1": release("3.9.1")})
     assert both.start(SHAPE) == release("3.9.1")
     assert both.start(ClusterShape()) is None
 
 
-# --- what a scenario must say ---
+# --- which scenarios are valid ---
 
 
-def test_an_upgrade_that_means_something_is_read() -> None:
+def test_a_valid_upgrade_scenario_is_read() -> None:
     text = with_steps(UP, RAISE, '{ do = "downgrade_refused" }', shape=OLD)
     assert read(f"fresh = true\n{text}").shape.starts_on == "3.9.1"
 
@@ -114,20 +117,20 @@ def test_an_upgrade_that_means_something_is_read() -> None:
         ([UP, '{ do = "roll", to = "newest" }'], OLD, "unknown value 'newest'"),
     ],
 )
-def test_an_upgrade_that_means_nothing_is_refused(steps: list[str], shape: str, reported: str) -> None:
+def test_an_upgrade_scenario_without_sense_is_refused(steps: list[str], shape: str, reported: str) -> None:
     assert reported in refused(f"fresh = true\n{with_steps(*steps, shape=shape)}")
 
 
-def test_nobody_else_gets_the_cluster_afterwards() -> None:
+def test_an_upgrade_scenario_needs_a_cluster_of_its_own() -> None:
     assert "set fresh = true" in refused(with_steps(UP, shape=OLD))
 
 
-# --- what a node is given ---
+# --- the files of a node ---
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> JvmCluster:
-    """One broker and one controller, that run, on 3.9.1 with 4.3.1 at hand. No process is real."""
+    """A running broker and a running controller on 3.9.1, which can be upgraded to 4.3.1. No process is real."""
     shape = ClusterShape(brokers=1, starts_on="3.9.1")
     formatted = tmp_path / "formatted"
     formatted.mkdir()
@@ -159,7 +162,7 @@ def cluster(tmp_path: Path) -> JvmCluster:
     return JvmCluster(sites, state, resources, write_nodes(sites))
 
 
-def test_a_cluster_begins_on_the_release_that_its_shape_names(cluster: JvmCluster) -> None:
+def test_a_cluster_starts_on_the_release_that_its_shape_names(cluster: JvmCluster) -> None:
     assert cluster.release.version == "4.3.1"
     assert {node: cluster.release_of(node).version for node in (1, 101)} == {1: "3.9.1", 101: "3.9.1"}
     arguments = (cluster.directory / "nodes" / "b1" / "java.args").read_text()
@@ -167,7 +170,7 @@ def test_a_cluster_begins_on_the_release_that_its_shape_names(cluster: JvmCluste
     assert "-Dlog4j.configuration=" in arguments
 
 
-def test_a_node_that_is_down_is_given_the_other_release_on_its_own_disk(cluster: JvmCluster) -> None:
+def test_a_stopped_node_gets_the_other_release_and_keeps_its_disk(cluster: JvmCluster) -> None:
     cluster._runner.running = False  # type: ignore[attr-defined]
     node = cluster.directory / "nodes" / "b1"
     identity = (node / "data" / "meta.properties").read_text()
@@ -184,15 +187,32 @@ def test_a_node_that_is_down_is_given_the_other_release_on_its_own_disk(cluster:
     assert "share.coordinator" not in (node / "server.properties").read_text()
 
 
-def test_a_node_that_runs_keeps_its_release(cluster: JvmCluster) -> None:
+def test_a_full_disk_during_a_fault_is_a_failure_of_the_harness_in_one_sentence(
+    cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/run/hosts")
+
+    cluster._runner.running = False  # type: ignore[attr-defined]
+    acts: dict[str, Callable[[], None]] = {
+        "configure": lambda: cluster.use_release(1, "tested"),
+        "reformat": lambda: cluster.wipe(1),
+    }
+    for name, act in acts.items():
+        monkeypatch.setattr(jvm_cluster, name, fill)
+        with pytest.raises(HarnessFailure, match=r"^/tmp/run/hosts cannot be written \(No space .*: free"):
+            act()
+
+
+def test_a_running_node_keeps_its_release(cluster: JvmCluster) -> None:
     with pytest.raises(HarnessFailure, match="b1 cannot be given another release while it runs"):
         cluster.use_release(1, "tested")
-    with pytest.raises(HarnessFailure, match="'newest': there is tested, start"):
+    with pytest.raises(HarnessFailure, match="'newest': the cluster has tested, start"):
         cluster.use_release(1, "newest")
     assert cluster.release_of(1).version == "3.9.1"
 
 
-def test_an_end_that_is_expected_is_none_of_itself(cluster: JvmCluster) -> None:
+def test_an_expected_end_is_no_unexpected_exit(cluster: JvmCluster) -> None:
     cluster._runner.running = False  # type: ignore[attr-defined]
     cluster.let_end(1)
     cluster.let_end(101)

@@ -1,9 +1,10 @@
-"""Address plan, broker settings and link names, as data."""
+"""The address plan, the settings of brokers and the names of links."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +30,16 @@ def release(version: str, *jars: str) -> Release:
     return Release(version, "abc", "here", tuple(Path(jar) for jar in jars))
 
 
-def node(number: int, **changes: object) -> Node:
+def node(number: int, **changes: Any) -> Node:
     advertised = Advertised(("127.16.2.9", 21094), ("127.16.1.9", 21095)) if number < 100 else None
-    given = {"address": "127.16.1.9", "advertised": advertised, "controllers": (101,), "brokers": 3, "data": Path("/d")}
-    return Node(node=number, **{**given, **changes})  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        "address": "127.16.1.9",
+        "advertised": advertised,
+        "controllers": (101,),
+        "brokers": 3,
+        "data": Path("/d"),
+    }
+    return Node(node=number, **{**given, **changes})
 
 
 def test_every_connection_of_a_cluster_is_one_proxy() -> None:
@@ -47,7 +54,7 @@ def test_every_connection_of_a_cluster_is_one_proxy() -> None:
     }
 
 
-def test_brokers_reach_a_server_of_their_tier_by_a_proxy_each() -> None:
+def test_each_broker_reaches_the_s3_server_through_a_proxy_of_its_own() -> None:
     links = [link for link in Addresses.of(0, ClusterShape(brokers=2, tier="s3")).links() if link.dst == "tier"]
     assert [(link.name, link.listen, link.upstream) for link in links] == [
         ("b1-tier", "127.16.6.1:21097", "127.16.3.2:21097"),
@@ -60,7 +67,7 @@ def test_controllers_reach_each_other_and_no_broker() -> None:
     assert {link.dst for link in links if link.src.startswith("c1")} == {"c101", "c102", "c103"}
 
 
-def test_a_node_knows_itself_directly_and_everybody_else_behind_a_proxy() -> None:
+def test_a_node_reaches_itself_directly_and_all_others_through_proxies() -> None:
     addresses = Addresses.of(4, ClusterShape(brokers=2, controllers=1))
     assert addresses.hosts_file(2, "machine").splitlines() == [
         "127.0.0.1 localhost",
@@ -89,12 +96,12 @@ def test_ports_stay_below_those_of_outgoing_connections() -> None:
 
 
 @pytest.mark.parametrize("shape", [ClusterShape(brokers=0), ClusterShape(brokers=NODES_MAX + 1)])
-def test_a_shape_that_cannot_be_had(shape: ClusterShape) -> None:
+def test_a_shape_with_too_few_or_too_many_brokers_is_refused(shape: ClusterShape) -> None:
     with pytest.raises(BadInput, match="brokers"):
         Addresses.of(0, shape)
 
 
-def test_a_shape_without_controllers() -> None:
+def test_a_shape_without_controllers_is_refused() -> None:
     with pytest.raises(BadInput, match="controllers"):
         Addresses.of(0, ClusterShape(controllers=0))
 
@@ -128,23 +135,25 @@ def test_a_controller_knows_the_defaults_of_topics() -> None:
 @pytest.mark.parametrize(
     ("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")]
 )
-def test_internal_topics_are_replicated_as_far_as_brokers_go(brokers: int, replicas: str, in_sync: str) -> None:
+def test_the_replication_of_internal_topics_follows_the_number_of_brokers(
+    brokers: int, replicas: str, in_sync: str
+) -> None:
     properties = node_properties(release("4.3.1"), node(1, brokers=brokers))
     for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
         assert properties[f"{topic}.replication.factor"] == replicas
     assert properties["transaction.state.log.min.isr"] == properties["min.insync.replicas"] == in_sync
 
 
-def test_the_scenario_has_the_last_word() -> None:
+def test_the_config_of_the_scenario_overrides_ours() -> None:
     properties = node_properties(release("4.3.1"), node(1, config={"min.insync.replicas": "1"}))
     assert properties["min.insync.replicas"] == "1"
 
 
-def test_properties_survive_backslashes_and_line_breaks() -> None:
+def test_backslashes_and_line_breaks_in_properties_are_escaped() -> None:
     assert properties_text({"b": "x\\y", "a": "1\n2"}) == "a=1\\n2\nb=x\\\\y\n"
 
 
-def test_logging_follows_the_release() -> None:
+def test_the_logging_configuration_follows_the_release() -> None:
     new, text = logging_properties(release("4.3.1", "/x/log4j-core-2.25.3.jar"), Path("/logs/server.log"))
     old, _ = logging_properties(release("3.9.1", "/x/reload4j-1.2.25.jar"), Path("/logs/server.log"))
     assert (new, old) == ("log4j2.configurationFile", "log4j.configuration")
@@ -158,7 +167,7 @@ def test_the_metadata_log_is_in_the_first_of_several_directories() -> None:
     assert (more["log.dirs"], more["metadata.log.dir"]) == ("/d,/e,/f", "/d")
 
 
-def test_several_log_directories_are_refused_where_a_release_has_none() -> None:
+def test_several_log_directories_are_refused_before_3_8() -> None:
     check_release(release("3.7.2"), ClusterShape())
     check_release(release("3.8.0"), ClusterShape(log_dirs=2))
     with pytest.raises(BadInput, match=r"log_dirs = 2: Kafka 3\.7\.2 .* give a release from 3\.8 on"):

@@ -1,7 +1,8 @@
-"""Supervisor, slots, run state and sweeping, with `sleep` in place of a JVM."""
+"""The supervisor, slots, the state of runs, and sweeping, with `sleep` in place of a JVM."""
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -39,7 +40,7 @@ def run(tmp_path: Path, slots: Path) -> Iterator[tuple[RunState, Supervision]]:
     slot = take_slot(slots)
     state = new_run(tmp_path / "root", slot=slot.number, release="9.9.9", kept=False)
     supervision = Supervision(state.directory, slot.descriptor, stay=False)
-    slot.let_go()
+    slot.close()
     state = state.supervised_by(supervision.pid)
     state.save()
     yield state, supervision
@@ -51,18 +52,18 @@ def start(supervision: Supervision, directory: Path, name: str = "b1", argv: lis
     return supervision.start(name, argv or SLEEP, cwd=directory, output=output, env={"PATH": os.environ["PATH"]})
 
 
-def gone(pid: int) -> bool:
+def ended(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:  # also when it goes between two looks
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # also if it ends between the two calls
         return True
 
 
-def wait_gone(*pids: int) -> None:
-    wait_for(lambda: [p for p in pids if not gone(p)], until=lambda left: not left, deadline_s=10, what="their end")
+def wait_ended(*pids: int) -> None:
+    wait_for(lambda: [p for p in pids if not ended(p)], until=lambda left: not left, deadline_s=10, what="their end")
 
 
-def test_a_process_is_started_signalled_and_its_end_noticed(run: tuple[RunState, Supervision]) -> None:
+def test_a_process_is_started_and_signalled_and_its_end_is_noticed(run: tuple[RunState, Supervision]) -> None:
     state, supervision = run
     pid = start(supervision, state.directory)
     assert supervision.status()["b1"].alive
@@ -79,7 +80,7 @@ def test_a_process_is_started_signalled_and_its_end_noticed(run: tuple[RunState,
         start(supervision, state.directory)
 
 
-def test_what_cannot_be_started_is_said_and_the_supervisor_lives_on(run: tuple[RunState, Supervision]) -> None:
+def test_a_failed_start_is_reported_and_the_supervisor_goes_on(run: tuple[RunState, Supervision]) -> None:
     state, supervision = run
     with pytest.raises(HarnessFailure, match="No such file"):
         start(supervision, state.directory, argv=["/no/such/program"])
@@ -87,6 +88,17 @@ def test_what_cannot_be_started_is_said_and_the_supervisor_lives_on(run: tuple[R
     start(supervision, state.directory, "b2", ["sh", "-c", "echo said; exit 3"])
     wait_for(lambda: supervision.status()["b2"].status, until=lambda s: s == "exit code 3", deadline_s=5, what="3")
     assert (state.directory / "b2.log").read_text() == "said\n"
+
+
+def test_a_full_disk_that_stops_a_start_is_reported_with_the_remedy(
+    run: tuple[RunState, Supervision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, supervision = run
+    full = {"error": "OSError: [Errno 28] No space left on device", "errno": errno.ENOSPC, "call": 1}
+    monkeypatch.setattr(supervision, "_line", lambda: json.dumps(full).encode())
+    with pytest.raises(HarnessFailure, match=r"could not start b1: OSError: .*No space .*: free space there"):
+        start(supervision, state.directory)
+    monkeypatch.undo()
 
 
 def test_an_interrupted_call_does_not_shift_the_answers(
@@ -107,60 +119,61 @@ def test_an_interrupted_call_does_not_shift_the_answers(
 def test_stop_ends_everything_and_can_be_repeated(run: tuple[RunState, Supervision]) -> None:
     state, supervision = run
     pids = [start(supervision, state.directory, name) for name in ("b1", "b2")]
-    supervision.signal(["b2"], signal.SIGSTOP)  # a stopped process dies of SIGKILL, too
+    supervision.signal(["b2"], signal.SIGSTOP)  # SIGKILL ends a stopped process, too
     supervision.stop()
     supervision.stop()
-    assert all(gone(pid) for pid in (*pids, supervision.pid))
+    assert all(ended(pid) for pid in (*pids, supervision.pid))
 
 
-def test_children_die_with_the_supervisor(run: tuple[RunState, Supervision]) -> None:
+def test_processes_end_with_the_supervisor(run: tuple[RunState, Supervision]) -> None:
     state, supervision = run
     pid = start(supervision, state.directory)
     os.kill(supervision.pid, signal.SIGKILL)
-    wait_gone(pid)
-    with pytest.raises(HarnessFailure, match="supervisor of the cluster is gone"):
+    wait_ended(pid)
+    with pytest.raises(HarnessFailure, match="supervisor of the cluster has ended"):
         supervision.status()
 
 
-def test_the_farewell_comes_after_everything_else_is_dead(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+def test_a_cleanup_command_runs_after_all_processes_have_ended(
+    run: tuple[RunState, Supervision], tmp_path: Path
+) -> None:
     state, supervision = run
     pid = start(supervision, state.directory)
     said = tmp_path / "said"
-    supervision.farewell(["sh", "-c", f"kill -0 {pid} 2>/dev/null || echo dead >>{said}"])
+    supervision.add_cleanup(["sh", "-c", f"kill -0 {pid} 2>/dev/null || echo dead >>{said}"])
     supervision.stop()
     supervision.stop()
     assert said.read_text() == "dead\n"
 
 
-def test_some_farewells_come_before_the_others_are_dead(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
-    """Who waits for a frozen disk dies only when somebody thaws it."""
+def test_first_cleanup_commands_run_before_the_others(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+    """They thaw frozen disks: a process that waits for one ends only after the thaw."""
     _, supervision = run
     said = tmp_path / "said"
-    supervision.farewell(["sh", "-c", f"echo last >>{said}"])
-    supervision.farewell(["sh", "-c", f"echo later >>{said}"])
-    supervision.farewell(["sh", "-c", f"echo first >>{said}"], first=True)
+    supervision.add_cleanup(["sh", "-c", f"echo last >>{said}"])
+    supervision.add_cleanup(["sh", "-c", f"echo later >>{said}"])
+    supervision.add_cleanup(["sh", "-c", f"echo first >>{said}"], first=True)
     supervision.stop()
     assert said.read_text() == "first\nlast\nlater\n"
 
 
-@pytest.mark.parametrize(("farewell", "left"), [("true", 0), ("false", 1), ("/no/such/program", 1)])
-def test_what_a_farewell_could_not_do_is_left_to_a_sweep(
-    run: tuple[RunState, Supervision], farewell: str, left: int
+@pytest.mark.parametrize(("command", "left"), [("true", 0), ("false", 1), ("/no/such/program", 1)])
+def test_a_failed_cleanup_command_leaves_the_directory_for_a_sweep(
+    run: tuple[RunState, Supervision], command: str, left: int
 ) -> None:
-    """The directory of a run says that there is something to sweep."""
     state, supervision = run
-    supervision.farewell([farewell])
+    supervision.add_cleanup([command])
     assert supervision._process.stdin is not None
-    supervision._process.stdin.close()  # as the end of the harness looks to it
-    wait_gone(supervision.pid)
+    supervision._process.stdin.close()  # as when the harness ends
+    wait_ended(supervision.pid)
     assert len(list(state.directory.parent.iterdir())) == left
 
 
 HARNESS = """
-import multiprocessing, os, signal, sys, time
+import os, signal, sys
 from pathlib import Path
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and children inherit
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits it ignored
 from harness.clusters.processes.slots import take_slot
 from harness.clusters.state import new_run
 from harness.clusters.processes.supervision import Supervision
@@ -169,7 +182,7 @@ root, slots, stay, fork = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "
 slot = take_slot(slots)
 state = new_run(root, slot=slot.number, release="9.9.9", kept=stay)
 supervision = Supervision(state.directory, slot.descriptor, stay=stay)
-slot.let_go()
+slot.close()
 state.supervised_by(supervision.pid).save()
 sleeper = supervision.start(
     "b1", ["sleep", "300"], cwd=root, output=state.directory / "b1.log", env={"PATH": os.environ["PATH"]}
@@ -178,9 +191,9 @@ holder = 0
 if fork:
     holder = os.fork()
     if holder == 0:
-        time.sleep(300)
+        signal.pause()
 print(supervision.pid, sleeper, holder, flush=True)
-time.sleep(300)
+signal.pause()
 """
 
 Harness = Callable[..., tuple["subprocess.Popen[str]", list[int]]]
@@ -188,7 +201,7 @@ Harness = Callable[..., tuple["subprocess.Popen[str]", list[int]]]
 
 @pytest.fixture
 def harness(tmp_path: Path, slots: Path) -> Iterator[Harness]:
-    """Another process that is the harness; returns it with the pids of supervisor, sleeper and forked child."""
+    """Another process in the role of the harness, with the pids of its supervisor, its `sleep` and its forked child."""
     started: list[tuple[subprocess.Popen[str], list[int]]] = []
 
     def begin(stay: str = "leave", fork: str = "alone") -> tuple[subprocess.Popen[str], list[int]]:
@@ -201,7 +214,7 @@ def harness(tmp_path: Path, slots: Path) -> Iterator[Harness]:
     yield begin
     for process, pids in started:
         for pid in (process.pid, *filter(None, pids)):
-            if not gone(pid):
+            if not ended(pid):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
         if process.stdout is not None:
@@ -210,57 +223,57 @@ def harness(tmp_path: Path, slots: Path) -> Iterator[Harness]:
 
 @pytest.mark.parametrize("fork", ["alone", "fork"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_everything_goes_with_the_harness(harness: Harness, tmp_path: Path, number: int, fork: str) -> None:
-    """Even while a child that the harness forked lives on, and with it the pipe to the supervisor."""
+def test_everything_ends_with_the_harness(harness: Harness, tmp_path: Path, number: int, fork: str) -> None:
+    """Even while a forked child of the harness lives on and holds the pipe to the supervisor open."""
     process, (supervisor, sleeper, holder) = harness("leave", fork)
     process.send_signal(number)
     process.wait(10)
-    wait_gone(supervisor, sleeper)
+    wait_ended(supervisor, sleeper)
     assert list((tmp_path / "root").iterdir()) == []
-    assert not holder or not gone(holder)
+    assert not holder or not ended(holder)
 
 
-def test_a_slot_is_taken_until_its_last_process_is_gone(harness: Harness, tmp_path: Path, slots: Path) -> None:
+def test_a_slot_is_taken_until_its_last_process_ends(harness: Harness, tmp_path: Path, slots: Path) -> None:
     process, (supervisor, sleeper, _) = harness()
     (state,) = runs(tmp_path / "root")
     lock = slots / f"{state.slot}.lock"
     other = take_slot(slots)
     assert other.number != state.slot
-    other.let_go()
-    other.let_go()
+    other.close()
+    other.close()
     assert _locked(lock) is None
     process.kill()
     process.wait(10)
-    wait_gone(supervisor, sleeper)
+    wait_ended(supervisor, sleeper)
     freed = _locked(lock)
     assert freed is not None
     os.close(freed)
 
 
-def test_a_slot_whose_addresses_are_in_use_is_passed_over(slots: Path) -> None:
+def test_a_slot_with_addresses_in_use_is_skipped(slots: Path) -> None:
     taken = take_slot(slots)
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((Addresses(taken.number, (), ()).toxiproxy, TOXIPROXY_PORT))
         listener.listen()
-        taken.let_go()  # the lock is free, the address is not
+        taken.close()  # the lock is free, the address is not
         other = take_slot(slots)
         assert other.number > taken.number
-        other.let_go()
+        other.close()
 
 
-def test_no_slot_left(slots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_free_slot_is_a_failure(slots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.clusters.processes.slots.SLOTS", 1)
     monkeypatch.setattr(
         "harness.clusters.processes.slots._unused", lambda number: True
-    )  # whatever else this machine runs
+    )  # this machine may run other clusters
     held: Slot = take_slot(slots)
     with pytest.raises(HarnessFailure, match="all 1 slots"):
         take_slot(slots)
-    held.let_go()
+    held.close()
 
 
-def test_a_process_is_known_by_more_than_its_number() -> None:
+def test_a_process_is_identified_by_more_than_its_pid() -> None:
     me = ProcessId.of(os.getpid())
     assert me is not None
     assert me.alive
@@ -281,8 +294,8 @@ def test_the_remains_of_a_crash_are_swept(harness: Harness, tmp_path: Path) -> N
     root = tmp_path / "root"
     process, (supervisor, sleeper, _) = harness()
     os.kill(supervisor, signal.SIGKILL)
-    wait_gone(supervisor, sleeper)
-    assert leftovers(root) == []  # its harness may still clean up itself
+    wait_ended(supervisor, sleeper)
+    assert leftovers(root) == []  # its harness lives and may still clean up
     process.kill()
     process.wait(10)
     (state,) = runs(root)
@@ -291,13 +304,13 @@ def test_the_remains_of_a_crash_are_swept(harness: Harness, tmp_path: Path) -> N
     assert list(root.iterdir()) == []
 
 
-def test_clean_waits_for_a_supervisor_that_is_at_work(
+def test_clean_waits_for_a_supervisor_that_is_removing_its_run(
     harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "root"
     process, (supervisor, sleeper, _) = harness()
     (state,) = runs(root)
-    os.kill(supervisor, signal.SIGSTOP)  # on a busy machine it takes its time
+    os.kill(supervisor, signal.SIGSTOP)  # as slow as on a busy machine
     process.kill()
     process.wait(10)
     monkeypatch.setattr(importlib.import_module("harness.clusters.sweep"), "_REMOVED_S", 0.3)
@@ -306,8 +319,8 @@ def test_clean_waits_for_a_supervisor_that_is_at_work(
     monkeypatch.undo()
     os.kill(supervisor, signal.SIGCONT)
     assert clean(root=root) == []
-    assert gone(sleeper)
-    wait_gone(supervisor)
+    assert ended(sleeper)
+    wait_ended(supervisor)
     assert list(root.iterdir()) == []
 
 
@@ -321,16 +334,16 @@ def test_a_kept_run_outlives_its_harness_and_is_ended_by_name(harness: Harness, 
     process.wait(10)
     assert sweep(root) == []
     assert [left.run for left in leftovers(root)] == [state.run]
-    assert not gone(sleeper)
+    assert not ended(sleeper)
     assert clean(state.run, root) == [f"ended {state.run}"]
-    wait_gone(supervisor, sleeper)
+    wait_ended(supervisor, sleeper)
     assert list(root.iterdir()) == []
     with pytest.raises(BadInput, match=f"no run '{state.run}'"):
         clean(state.run, root)
 
 
-def test_a_supervisor_that_its_run_does_not_name_is_ended_too(harness: Harness, tmp_path: Path) -> None:
-    """As of a harness that died before it could write down whom it had started."""
+def test_a_supervisor_that_the_state_does_not_name_is_ended_too(harness: Harness, tmp_path: Path) -> None:
+    """The harness died before it could save the supervisor's id in the state."""
     root = tmp_path / "root"
     process, (supervisor, sleeper, _) = harness("stay")
     process.kill()
@@ -338,8 +351,8 @@ def test_a_supervisor_that_its_run_does_not_name_is_ended_too(harness: Harness, 
     (state,) = runs(root)
     replace(state, supervisor=None).save()
     assert clean(root=root) == [f"swept the remains of {state.run}"]
-    assert gone(supervisor)
-    wait_gone(sleeper)
+    assert ended(supervisor)
+    wait_ended(sleeper)
     assert list(root.iterdir()) == []
 
 
@@ -350,11 +363,11 @@ def test_clean_without_a_name_ends_every_kept_run(harness: Harness, tmp_path: Pa
         process.kill()
         process.wait(10)
     assert len(clean(root=root)) == 2
-    wait_gone(*(pid for _, pids in begun for pid in pids[:2]))
+    wait_ended(*(pid for _, pids in begun for pid in pids[:2]))
     assert list(root.iterdir()) == []
 
 
-def test_a_run_of_a_later_version_is_known_and_left_alone(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
+def test_a_run_of_a_later_version_is_read_and_left_alone(run: tuple[RunState, Supervision], tmp_path: Path) -> None:
     state, _ = run
     file = state.directory / "run-state.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"invented_later": 1}))
@@ -362,7 +375,7 @@ def test_a_run_of_a_later_version_is_known_and_left_alone(run: tuple[RunState, S
     assert sweep(tmp_path / "root") == []
 
 
-def test_a_process_of_a_later_version_is_known(run: tuple[RunState, Supervision]) -> None:
+def test_a_process_id_of_a_later_version_is_read(run: tuple[RunState, Supervision]) -> None:
     state, _ = run
     file = state.directory / "run-state.json"
     document = json.loads(file.read_text())

@@ -79,7 +79,7 @@ def test_different_voters_are_formatted_separately(tmp_path: Path) -> None:
 
 
 def test_dynamic_voters_are_refused_before_3_9(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"Kafka 3\.8\.1 knows no voters that change .*from 3\.9 on"):
+    with pytest.raises(BadInput, match=r"Kafka 3\.8\.1 has only static voters .*from 3\.9 on"):
         made(DYNAMIC, Tool(), tmp_path, "3.8.1")
 
 

@@ -181,7 +181,7 @@ def test_settings_that_contradict_a_secure_cluster_are_refused(more: dict[str, A
 
 
 def test_a_release_without_scram_users_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"shape: secure: Kafka 3\.4\.0 keeps no users .* from 3\.5 on"):
+    with pytest.raises(BadInput, match=r"shape: secure: Kafka 3\.4\.0 cannot store SCRAM users .* from 3\.5 on"):
         check_release(Release("3.4.0", "", "", ()), SECURE)
     check_release(Release("3.5.0", "", "", ()), SECURE)
 
