@@ -215,8 +215,10 @@ class RecordingProducer:
         """A call that runs callbacks. The client raises a fatal error from it and does not call `error_cb`."""
         try:
             return call(timeout_s)
-        except KafkaException as failure:
-            self._note_fatal(failure.args[0])
+        except (KafkaException, SystemError) as failure:
+            if (error := client_error(failure)) is not None:
+                self._note_fatal(error)
+            self.record()  # a report may contain a fatal error, too
             if self.fatal is None:
                 raise
             return None
@@ -234,6 +236,7 @@ class RecordingProducer:
             self.failed_sends += len(failed)
             by_error: dict[str, list[Message]] = defaultdict(list)
             for error, message in failed:
+                self._note_fatal(error)
                 by_error[error.name()].append(message)
             for name, messages in by_error.items():
                 self._write(messages, name, returned_ns)
@@ -300,7 +303,6 @@ class RecordingProducer:
             self._acked.append(message)
         else:
             self._failed.append((error, message))
-            self._note_fatal(error)
 
     def _write(self, messages: list[Message], error: str | None, returned_ns: int) -> None:
         heads = heads_of(map(type(messages[0]).value, messages))
@@ -407,6 +409,16 @@ class RecordingProducer:
             transactional=spec.transactions is not None,
             client=CLIENT_NAME if self.context.java is None else self.context.java.name,
         )
+
+
+def client_error(failure: KafkaException | SystemError) -> KafkaError | None:
+    """The client's error that a call raised.
+
+    confluent-kafka may call the delivery callback while a fatal error is already set; Python then raises a SystemError
+    with the fatal error as its cause.
+    """
+    cause = failure.__cause__ if isinstance(failure, SystemError) else failure
+    return cause.args[0] if isinstance(cause, KafkaException) else None
 
 
 def records_of(values: list[bytes], keys: list[bytes] | None, *, headed: bool, forms: Int8s | None) -> list[Record]:

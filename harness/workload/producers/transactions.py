@@ -30,7 +30,7 @@ from harness.workload.meters import NONE, Place
 from harness.workload.pacing import Pace
 from harness.workload.producers.loops import ROUND_S, BurstResult, ProducerLoop
 from harness.workload.producers.outcomes import outcome_of_offset_commit
-from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally
+from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally, client_error
 from harness.workload.settings import consumer_settings
 from harness.workload.timed_calls import CallHung, TimedCalls
 
@@ -194,10 +194,12 @@ class TransactionLoop(ProducerLoop):
                 self._timed_calls.call(lambda: end(_CALL_S), _HANG_S)
                 self.producer.record()
                 return TxnOutcome.COMMITTED if commit else TxnOutcome.ABORTED
-            except KafkaException as failure:
+            except (KafkaException, SystemError) as failure:
                 self.producer.record()
-                self.end_error = failure.args[0].name()
-                if not failure.args[0].retriable() or time.monotonic() > give_up_at_s:
+                if (error := client_error(failure)) is None:
+                    raise
+                self.end_error = error.name()
+                if not error.retriable() or time.monotonic() > give_up_at_s:
                     return TxnOutcome.UNKNOWN
 
     def _initialise(self) -> None:

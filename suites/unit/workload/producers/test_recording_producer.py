@@ -228,6 +228,26 @@ class Raising:
     flush = poll
 
 
+class RaisingFromCallback(Raising):
+    """The binding calls a delivery callback after it has set a fatal error: Python makes a SystemError of that."""
+
+    def poll(self, _: float) -> int:
+        raise SystemError("returned a result with an exception set") from KafkaException(self.error)
+
+    flush = poll
+
+
+def test_a_fatal_error_behind_a_system_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
+    producer = Offline(bundle).producer
+    producer.client = RaisingFromCallback(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+    producer.poll(0)
+    assert producer.fatal == "_FENCED"
+    producer.open()
+    producer.client = RaisingFromCallback(KafkaError(KafkaError._STATE, "used wrongly"))
+    with pytest.raises(SystemError):
+        producer.poll(0)
+
+
 def test_a_fatal_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
     producer = Offline(bundle).producer
     producer.client = Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
