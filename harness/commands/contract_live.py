@@ -1,4 +1,4 @@
-"""The topics of a cluster in words: what each may lose that three replicas would keep, and what these do not spare."""
+"""The topics of a live cluster: what each may lose, compared with three replicas of which two must be in sync."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from harness.commands.text import consumer, effects, mended, producer, reasons
+from harness.commands.text import consumer, effects, fixes, producer, reasons
 from harness.kafka.admin.live_topics import LiveCluster, LiveTopic, not_read_lines
 from harness.model.contract.broker_rules import CLEAN, MIN_ISR, THREE
 from harness.model.contract.configuration import ClientSettings, TopicSettings
@@ -16,25 +16,25 @@ from harness.model.contract.internal_topics import OFFSETS, OWN, SHARE_STATE, TI
 from harness.model.contract.promises import promises
 
 _BAD: Final = frozenset({Effect.LOST, Effect.UNAVAILABLE, Effect.RETURNED})
-# An application that fails in the evening is mended by the next one: what is deleted before that, it may never see.
+# An application that fails in the evening runs again the next evening; records deleted before that it may never see.
 SHORT_H: Final = 24
 _SHORT_MS: Final = SHORT_H * 3_600_000
 _GROWS_OLD: Final = "grows_old"
-# Without ELR these are in kind as bad with two in sync required as with one; there may be less to lose.
+# Without ELR, requiring two in sync does not change the kind of loss at these events; it may reduce its amount.
 _OF_THE_LAST: Final = frozenset(
     {"last_in_sync_dies", "returns_short", "disk_of_last_in_sync", "offsets_leader_alone_dies"}
 )
-# Coordinators write with acks=all and send again until it is there, whatever producers of others do.
+# Coordinators write with acks=all and retry until the write succeeds, whatever other producers do.
 _COORDINATOR: Final = ClientSettings()
-_GOES_WITH: Final[Mapping[str, str]] = {
-    OFFSETS: "what groups have committed: they begin again at an earlier commit, or by auto.offset.reset",
-    TRANSACTIONS: "the ends of transactions and the epochs of their producers: what was acknowledged as committed may "
-    "abort, one that is open may hang, and a zombie that was fenced may write again",
-    SHARE_STATE: "what share groups have accepted: it is given again",
-    TIER_METADATA: "which segments lie in the remote tier: what brokers do not know of there they cannot read",
+_LOST_WITH: Final[Mapping[str, str]] = {
+    OFFSETS: "committed offsets of groups: they continue at an earlier commit, or by auto.offset.reset",
+    TRANSACTIONS: "the ends of transactions and the epochs of their producers: a committed transaction may abort, an "
+    "open one may hang, and a fenced zombie may write again",
+    SHARE_STATE: "accepted records of share groups: they are redelivered",
+    TIER_METADATA: "the list of segments in the remote tier: brokers cannot read segments that they do not know",
 }
-# What is said in JSON of a topic whose settings are known.
-_TOLD: Final = (
+# JSON keys of a topic with known settings.
+_KEYS: Final = (
     "settings",
     "transaction_version",
     "without_leader_now",
@@ -45,19 +45,19 @@ _TOLD: Final = (
 
 
 def as_finalized(client: ClientSettings, cluster: LiveCluster) -> ClientSettings:
-    """With the transactions that the cluster has; where nobody tells, those of clusters older than 4.0."""
+    """With the transaction.version of the cluster; 0, that of clusters before 4.0, if it is unknown."""
     return replace(client, transaction_version=cluster.transaction_version or 0)
 
 
 def cluster_as_plain(cluster: LiveCluster, client: ClientSettings) -> list[dict[str, Any]]:
-    """Its topics as plain JSON types: those that nothing can be told of, and the others, the worst first."""
-    untold = dict.fromkeys(_TOLD)
-    not_read = [{"topic": t.name, "internal": t.name in OWN, "not_read": t.why, **untold} for t in cluster.not_read]
+    """The topics as plain JSON types: those with unreadable settings first, then the others, the worst first."""
+    unknown = dict.fromkeys(_KEYS)
+    not_read = [{"topic": t.name, "internal": t.name in OWN, "not_read": t.why, **unknown} for t in cluster.not_read]
     return not_read + [live_as_plain(topic, client) for topic in worst_first(cluster.topics, client)]
 
 
 def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
-    """A topic of a cluster as plain JSON types; `avoidable` as in `avoidable`. unread: why all of that is not told."""
+    """A topic as plain JSON types. not_read: why its settings could not be read, else null."""
     writer = _writer(topic, client)
     return {
         "topic": topic.name,
@@ -73,7 +73,7 @@ def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
 
 
 def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[LiveTopic]:
-    """Those whose settings leave most to lose come first, and of these the ones that take no record now."""
+    """Topics with the worst possible losses first; among equals, those that accept no record now."""
 
     def badness(topic: LiveTopic) -> tuple[list[int], int]:
         return [promise.severity for promise in avoidable(topic, client)], len(topic.stopped)
@@ -82,9 +82,11 @@ def worst_first(topics: Sequence[LiveTopic], client: ClientSettings) -> list[Liv
 
 
 def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
-    """What may be lost, back or unavailable here, and would not be with three replicas of which two must be in sync, or
-    less of it would; of __consumer_offsets whatever else there is: every group stands on it. And what is deleted within
-    SHORT_H."""
+    """Promises that are worse than those of three replicas of which two must be in sync.
+
+    Counted are losses, records that return, and unavailability; for __consumer_offsets every effect, since all groups
+    depend on it. Retention shorter than SHORT_H hours counts, too.
+    """
     good = {p.event: p.severity for p in promises(_good(topic.settings), _writer(topic, client))}
     here = promises(topic.settings, _writer(topic, client))
     bad = [p for p in here if _BAD & set(p.effects) or topic.settings.keeps_offsets]
@@ -98,26 +100,25 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
 
 
 def _spared_some(promise: Promise, topic: TopicSettings) -> bool:
-    """Whether three replicas of which two must be in sync, and clean elections only, spare some of it; what they leave
-    may be as bad in kind."""
+    """Whether clean elections, three replicas and two in sync reduce the loss, even if its kind stays the same."""
     if CLEAN in promise.mend or (topic.replicas == 1 and THREE in promise.mend):
         return True
     return _alone(topic) and promise.event.name in _OF_THE_LAST and promise.effects != (Effect.KEPT,)
 
 
 def _alone(topic: TopicSettings) -> bool:
-    """Whether one replica may be in sync alone and acknowledge, or is alone as soon as one other fails."""
+    """Whether one replica alone in sync may acknowledge, or is alone as soon as one other fails."""
     return topic.needed < 2 or topic.replicas < 3
 
 
 def _at_stake(promise: Promise, topic: TopicSettings) -> Promise:
-    """With what two in sync and a third replica are for, where ELR is not there to make use of them."""
+    """Adds why two in sync and a third replica help even without ELR."""
     if not _alone(topic) or topic.elr or promise.event.name not in _OF_THE_LAST:
         return promise
     spared = (
-        "where two must be in sync, somebody else has all that acks=all acknowledged, and can be elected by hand"
+        "if two must be in sync, another replica has every record acknowledged with acks=all and can be elected by hand"
         if topic.needed < 2
-        else "of two replicas, one is alone in sync as soon as the other fails"
+        else "with two replicas, one is alone in sync as soon as the other fails"
     )
     lacks = [setting for setting, lacking in ((THREE, topic.replicas < 3), (MIN_ISR, topic.min_isr < 2)) if lacking]
     mend = tuple(dict.fromkeys((*promise.mend, *lacks)))
@@ -125,12 +126,12 @@ def _at_stake(promise: Promise, topic: TopicSettings) -> Promise:
 
 
 def _writer(topic: LiveTopic, client: ClientSettings) -> ClientSettings:
-    """Who writes to it."""
+    """The settings of the producer that writes to the topic."""
     return _COORDINATOR if topic.internal else client
 
 
 def _good(topic: TopicSettings) -> TopicSettings:
-    """What it could have at the price of three copies."""
+    """The settings that three replicas allow."""
     return replace(topic, replicas=3, min_isr=2, unclean=False)
 
 
@@ -139,50 +140,50 @@ def _short(topic: TopicSettings) -> bool:
 
 
 def _too_soon(promise: Promise) -> Promise:
-    which = f"{promise.which}: before a consumer that stands still for {SHORT_H} h is there again"
+    which = f"{promise.which}: a consumer that is down for {SHORT_H} h does not read them"
     return replace(promise, which=which, mend=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
 
 
 def live_explained(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:
-    """Lines about the topics of a cluster, the worst first; what settings do not spare them stands at the end."""
+    """Returns lines about the topics, the worst first; the losses that no setting avoids come last."""
     topics = cluster.topics
     lines = _head(bootstrap, cluster, client)
-    well = []
+    safe = []
     for topic in worst_first(topics, client):
         bad = avoidable(topic, client)
         if not bad and not topic.stopped:
-            well.append(topic)
+            safe.append(topic)
             continue
         lines += ["", f"{topic.name}: {topic.settings}"]
         if topic.internal:
-            lines.append(f"  with it goes {_GOES_WITH[topic.name]}")
+            lines.append(f"  if it is lost, so are the {_LOST_WITH[topic.name]}")
         lines += _now(topic)
         for promise in bad:
             lines += [f"  {effects(promise)} when {promise.event.happens}", *reasons(promise, "    ")]
-    if well:
-        names = ", ".join(sorted(topic.name for topic in well))
-        lines += ["", f"as safe as three replicas of which two must be in sync: {names}"]
-        lines += [f"  with {topic.name} goes {_GOES_WITH[topic.name]}" for topic in well if topic.internal]
+    if safe:
+        names = ", ".join(sorted(topic.name for topic in safe))
+        lines += ["", f"as safe as three replicas with two in sync required: {names}"]
+        lines += [f"  if {topic.name} is lost, so are the {_LOST_WITH[topic.name]}" for topic in safe if topic.internal]
     return [*lines, *_of_all(topics, client), *_by_size(topics)]
 
 
 def _now(topic: LiveTopic) -> list[str]:
     lines = [f"  now: partitions {_listed(topic.leaderless)} have no leader"] if topic.leaderless else []
     if topic.short:
-        lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than that")
+        lines.append(f"  now: partitions {_listed(topic.short)} have fewer replicas in sync than required")
     return lines
 
 
 def _head(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:
     topics = cluster.topics
     count = f"{len(topics)} topic{'s' if len(topics) != 1 else ''}"
-    lines = [f"{count} of {bootstrap}, as if written to by a producer with {producer(client)}"]
-    lines.append(f"and read by a consumer that {consumer(client)}")
+    lines = [f"{count} of {bootstrap}; assumed: a producer with {producer(client)}"]
+    lines.append(f"and a consumer that {consumer(client)}")
     if own := [topic.name for topic in topics if topic.internal]:
-        lines.append(f"{', '.join(own)}: written by brokers, with acks=all, whatever producers do")
+        lines.append(f"{', '.join(own)}: written by brokers with acks=all")
     lines += not_read_lines(cluster.not_read)
     if not all(topic.elr_known for topic in topics):
-        lines.append("nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off")
+        lines.append("the brokers do not report whether eligible leader replicas (KIP-966) are on; assumed: off")
     return lines + _transactions(cluster.transaction_version, client)
 
 
@@ -191,13 +192,13 @@ def _transactions(finalized: int | None, client: ClientSettings) -> list[str]:
         return []
     taken = client.transaction_version
     if finalized is None:
-        return [f"nobody tells which transaction.version (KIP-890) is finalized; it is taken to be {taken}"]
-    other = "" if finalized == taken else f"; what is told is of {taken}, as asked for"
+        return [f"the brokers do not report the finalized transaction.version (KIP-890); assumed: {taken}"]
+    other = "" if finalized == taken else f"; the answer assumes {taken}, as asked for"
     return [f"the cluster has finalized transaction.version {finalized} (KIP-890){other}"]
 
 
 def _of_all(topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
-    """What is left to lose with three replicas of which two must be in sync: of which topics, where not of all."""
+    """The losses that three replicas with two in sync do not avoid, and their topics if not all are concerned."""
     found: dict[Promise, list[str]] = {}
     for topic in topics:
         for promise in promises(_good(topic.settings), _writer(topic, client)):
@@ -207,16 +208,16 @@ def _of_all(topics: Sequence[LiveTopic], client: ClientSettings) -> list[str]:
     for promise, names in sorted(found.items(), key=lambda item: -item[0].severity):
         of = "" if len(names) == len(topics) else f", of {_listed(names)}"
         lines.append(f"  {effects(promise)} when {promise.event.happens}{of}: {promise.which}")
-        lines += mended(promise, "    ")
-    return ["", "what three replicas do not spare them, of which two must be in sync:", *lines] if lines else []
+        lines += fixes(promise, "    ")
+    return ["", "possible even with three replicas and two in sync required:", *lines] if lines else []
 
 
 def _by_size(topics: Sequence[LiveTopic]) -> list[str]:
-    """For how long that keeps a record its load decides, which nobody is asked about."""
+    """Topics with retention by size: how long they keep a record depends on their load, which is not known."""
     names = [topic.name for topic in topics if topic.settings.deletes and topic.settings.retention_bytes >= 0]
-    said = "deleted beyond retention.bytes, however young, read or not"
+    said = "records beyond retention.bytes are deleted at any age, read or not"
     return (
-        ["", f"{said}: {_listed(names)}", f"  mend by: retention.bytes=-1, or as much as comes in {SHORT_H} h"]
+        ["", f"{said}: {_listed(names)}", f"  how to fix: retention.bytes=-1, or more than arrives in {SHORT_H} h"]
         if names
         else []
     )

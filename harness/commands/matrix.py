@@ -1,7 +1,7 @@
-"""The matrix of contracts: configurations beside one another while something happens, each cell played and judged.
+"""The matrix of contracts: each cell is a configuration at an event, played on brokers and judged.
 
-A scenario with a [matrix] table is one column. What each of its topics came to is read off the verdict of the run, and
-held against what `model.promises` derives from the topic's and its producer's settings.
+A scenario with a [matrix] table plays one event on several topics, each with its own configuration. The result of a
+topic is read from the verdict of the run and compared with the promise for its settings.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from harness.model.scenario.toml import hint
 from harness.model.verdict import Status, Verdict
 
 TAG: Final = "contract"
-# A topic that is unavailable while something is broken gives no ack for most of that time. One that is available may
-# give none while a leader or the ISR changes, which a column lasts much longer than.
+# An unavailable topic gives no acknowledgement for most of a fault. An available one may give none while its leader or
+# ISR changes, which is much shorter than a fault of the matrix.
 UNAVAILABLE_SHARE: Final = 0.5
-# Any other kind says that what somebody had is not what is there: what is gone, even where none of it was acknowledged.
+# Every other kind of finding counts as lost, even if the record was not acknowledged.
 _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.DUPLICATED: Effect.DUPLICATED,
     Kind.REORDERED: Effect.REORDERED,
@@ -44,7 +44,7 @@ _SEEN: Final[Mapping[Kind, Effect]] = {
     Kind.ABORTED_READ: Effect.SHOWN,
     Kind.UNAVAILABLE: Effect.UNAVAILABLE,
 }
-# Figures of a verdict, by place, that show an effect without a finding.
+# Figures of a verdict, by partition, that show an effect without a finding.
 _COUNTED: Final[Mapping[str, Effect]] = {
     "redelivered": Effect.DUPLICATED,
     "shown_undecided": Effect.SHOWN,
@@ -55,10 +55,11 @@ _COUNTED: Final[Mapping[str, Effect]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One configuration at one event. seen: effects with how many records, or for how many seconds; empty = kept.
+    """One configuration at one event.
 
-    status: of the scenario that played it; None = it came to no verdict. evidence: its bundle's folder. exactly: how
-    many records the worst effect is of; None = that does not follow from the steps.
+    seen: effects with their number of records, or of seconds; empty = kept. status: of the scenario that played it;
+    None = no verdict. evidence: the folder of its bundle. exactly: the number of records that the worst effect must
+    have; None = the steps do not determine it.
     """
 
     scenario: str
@@ -74,14 +75,14 @@ class Cell:
 
     @property
     def holds(self) -> bool:
-        """Whether what was seen is what was promised, no less and no more, in a run that proved something."""
+        """Whether the scenario passed and the effects are exactly the promised ones."""
         promised = self.promised.effects
         as_many = self.exactly is None or self.counted == self.exactly
         return self.status is Status.PASS and self._worst is promised[0] and set(self.seen) <= set(promised) and as_many
 
     @property
     def counted(self) -> float:
-        """Records of the worst effect that was seen, or seconds."""
+        """The number of records, or of seconds, of the worst effect."""
         return self.seen.get(self._worst, 0)
 
     @property
@@ -90,7 +91,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """For a reader of the matrix."""
+        """The result as text."""
         if self.status is None:
             return f"not played (promised: {', '.join(self.promised.effects)})"
         words = reported(self.seen, self.silent_s)
@@ -102,7 +103,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What a matrix is of, and how to have it again."""
+    """The run that played a matrix, and how to repeat it."""
 
     release: str
     day: str
@@ -112,7 +113,7 @@ class Played:
 
     @classmethod
     def now(cls, result: GateResult) -> Played:
-        """Of a gate that has just ended."""
+        """The run that has just ended."""
         release = str(result.summary.release.get("version"))
         summary = result.summary
         return cls(
@@ -124,14 +125,14 @@ class Played:
         )
 
 
-def columns() -> dict[str, Scenario]:
-    """Built-in scenarios that are a column of the matrix, by name; those that can share a cluster stand together."""
+def matrix_scenarios() -> dict[str, Scenario]:
+    """Built-in scenarios of the matrix by name; those that can share a cluster are adjacent."""
     return {scenario.name: scenario for scenario in scenarios.tagged([TAG])}
 
 
 def chosen(only: Sequence[str], tags: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of all columns, or those asked for by their own name, their event's or a tag. BadInput on any other."""
-    every = columns()
+    """Names of scenarios of the matrix: all, or those chosen by scenario, event or tag. BadInput for an unknown one."""
+    every = matrix_scenarios()
     by_event: dict[str, list[str]] = {}
     for name, scenario in every.items():
         assert scenario.matrix is not None
@@ -140,12 +141,12 @@ def chosen(only: Sequence[str], tags: Sequence[str] = ()) -> tuple[str, ...]:
     names: list[str] = []
     for one in only:
         if one not in every and one not in by_event:
-            raise BadInput(f"no column of the matrix is called {one!r}{hint(one, [*every, *by_event])}")
+            raise BadInput(f"the matrix has no event or scenario {one!r}{hint(one, [*every, *by_event])}")
         names += [one] if one in every else by_event[one]
     for tag in tags:
         tagged = [name for name, scenario in every.items() if tag in scenario.tags]
         if not tagged:
-            raise BadInput(f"no column of the matrix has the tag {tag!r}{hint(tag, _tags(every))}")
+            raise BadInput(f"no scenario of the matrix has the tag {tag!r}{hint(tag, _tags(every))}")
         names += tagged
     return tuple(name for name in every if not (only or tags) or name in names)
 
@@ -155,7 +156,7 @@ def _tags(every: Mapping[str, Scenario]) -> set[str]:
 
 
 def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cell]]:
-    """Runs the columns that `options.only` names, and writes the matrix beside their evidence."""
+    """Plays the scenarios that `options.only` names, and writes the matrix beside their evidence."""
     result = gate.gate(options, progress)
     return result, write(result)
 
@@ -176,7 +177,7 @@ def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
 
 def cells_of(result: GateResult) -> Iterator[Cell]:
     """A cell of each topic of each column, also of those that nothing on this machine could play."""
-    every = columns()
+    every = matrix_scenarios()
     version = str(result.summary.release.get("version"))
     for name in result.summary.not_run:
         yield from _cells(every[name], None, version)
@@ -214,28 +215,30 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
 
 
 def exactly_of(scenario: Scenario, topic: str) -> int | None:
-    """Of how many records a topic of a column shows its effect; None where its steps do not decide that."""
+    """The number of records that must show the effect on a topic; None if the steps do not determine it."""
     assert scenario.matrix is not None
     lost = [loss.count for loss in scenario.allowed_anomalies.exact_losses if loss.topic == topic]
     return scenario.matrix.exactly.get(topic, sum(lost) if lost else None)
 
 
 def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_s: float) -> dict[Effect, float]:
-    """Of records whose outcome nobody told only where that is what is promised: elsewhere they break no promise.
+    """The effects on a topic that a verdict shows.
 
-    A group that goes back shows in what it is given again."""
+    Records of unknown outcome count only where that is the promise; elsewhere they break no promise. A group that goes
+    back to an earlier commit shows in its redelivered records.
+    """
     seen: dict[Effect, float] = {}
     for finding in verdict.findings:
         if finding.topic == topic and finding.explained_by is None and not _of_no_record(finding):
             effect = _SEEN.get(finding.kind, Effect.LOST)
             if (finding.excused_by or "").startswith(COMPACTION_OF):
                 if promise.event.name in OF_LATE_READERS:
-                    continue  # read before it went, or missed
+                    continue  # read before it was removed, or missed
                 effect = Effect.DELETED
             if (finding.excused_by or "").startswith(ARCHIVED_AT):
                 effect = Effect.ARCHIVED
             if (finding.excused_by or "").startswith(ORPHANED_OF):
-                effect = Effect.LOST  # however it shows
+                effect = Effect.LOST  # whichever finding shows it
             counts = finding.kind is Kind.LOST or (
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
@@ -255,21 +258,23 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
 
 
 def _of_no_record(finding: Finding) -> bool:
-    """What brokers keep beside the records: it shows in what becomes of these, or breaks no promise."""
+    """Findings about state beside the records: its loss shows in the records, or breaks no promise."""
     by_hand = (finding.excused_by or "").startswith(BY_HAND) and finding.kind is Kind.TIER_OBJECT
     return by_hand or finding.kind is Kind.COMMIT_REGRESSED
 
 
 def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
-    """For how long the partition of a topic that had no ack for longest had none during the fault; or where it is about
-    them no commit of its group."""
+    """The longest time without an acknowledgement of any partition of a topic during the fault, in seconds.
+
+    For events about offsets: the longest time without a commit of its group.
+    """
     what = "without_commits_s" if matrix.at(topic) in OF_OFFSETS else "without_acks_s"
     silent: Mapping[str, float] = verdict.facts["availability"].get(what, {}).get(matrix.fault, {})
     return max((s for place, s in silent.items() if place.rpartition("/")[0] == topic), default=0.0)
 
 
 def _open_s(bundle: Path, fault: str) -> float:
-    """How long a fault was open; 0 without one."""
+    """How long a fault was active, in seconds; 0 without one."""
     for step in Bundle.open(bundle).document("steps.json"):
         if step["name"] == fault and None not in (step["started_ns"], step["healed_ns"]):
             return float(step["healed_ns"] - step["started_ns"]) / 1e9

@@ -1,4 +1,4 @@
-"""The rows of the matrix: what configuration each topic of a column is of, and how that is told in words."""
+"""The configurations of the matrix: the settings of each topic of a scenario, and their text."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from harness.model.scenario.scenario import SHARE, STREAMS, WAIT_COMPACTED, Prod
 from harness.model.scenario.tier_rules import LOCAL_RETENTION
 from harness.model.version import numbers_of
 
-# What a topic and its producer do not matter to.
+# Events to which topic and producer do not matter.
 _OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
-# What depends on where a consumer begins that cannot go on.
+# Events that depend on auto.offset.reset.
 OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
-# What depends on who has read, and not on what is there in the end.
+# Events that depend on what a late reader read, not on the final log.
 OF_LATE_READERS: Final = frozenset({"falls_behind_cleaner"})
-# What depends on the topic that keeps the offsets of whoever reads, and not on the one that is read.
+# Events that depend on __consumer_offsets, not on the topic that is read.
 OF_OFFSETS: Final = frozenset({"offsets_leader_alone_dies"})
-# What depends on the topic that tells of the remote tier.
+# Events that depend on __remote_log_metadata.
 OF_TIER: Final = frozenset({"tier_metadata_leader_alone_dies"})
-# What depends on how the records are read, as well.
+# Events that also depend on the isolation level.
 _OF_ISOLATION: Final = frozenset({"transaction_aborts"})
-# What depends on what its producer speaks.
+# Events that also depend on the producer's transaction.version.
 _OF_PROTOCOL: Final = frozenset({"end_comes_late"})
-_RESETS: Final = {"error": "none"}  # librdkafka's word, which scenarios have, as Kafka's
-# What depends on a setting of brokers.
+_RESETS: Final = {"error": "none"}  # librdkafka's value in scenarios -> Kafka's
+# Events that also depend on a broker setting.
 _OF_BROKERS: Final = {
     "transactional_id_expires": "transactional.id.expiration.ms",
     "producer_expires_unanswered": PRODUCER_EXPIRATION,
 }
-# What depends on how long its producer waits.
+# Events that also depend on delivery.timeout.ms.
 _OF_PATIENCE: Final = frozenset({"gives_up"})
 _DELIVERY: Final = "delivery.timeout.ms"
-_DELIVERY_MS: Final = 120_000  # Kafka's own; a column that is about it sets it
-_FAILOVER_MS: Final = 20_000  # no failover of a column lasts longer
-ELR_SINCE: Final = (4, 1)  # from there on in every cluster that is formatted anew
+_DELIVERY_MS: Final = 120_000  # Kafka's default; a scenario about it sets it
+_FAILOVER_MS: Final = 20_000  # no failover in these scenarios lasts longer
+ELR_SINCE: Final = (4, 1)  # the first release that turns ELR on when it formats a cluster
 
 
 def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: ClientSettings) -> str:
-    """A configuration as far as it matters to the event that happens to its topic."""
+    """The text of a configuration: the settings that matter to the event of the topic."""
     event = scenario.matrix.at(topic) if scenario.matrix else ""
     if event in _OF_CONSUMERS:
         made = _processor_of(scenario, topic)
         by = " (Kafka Streams)" if made and made.client == STREAMS else ""
-        return f"{client.consumer}{f', writes what it makes of them{by}' if made else ''}"
+        return f"{client.consumer}{f', writes its output{by}' if made else ''}"
     if event in OF_RESETS:
-        stays = ", stays in its group" if client.stays else ""
+        stays = ", group never empty" if client.stays else ""
         limit = "" if settings.retention_ms >= 0 else "; retention.ms=-1"
         return f"auto.offset.reset={client.reset}{stays}, {client.consumer}{limit}"
     if event in OF_OFFSETS:
@@ -72,8 +72,11 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
 
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
-    """Of a topic of a scenario on a release, of the first producer that writes to it and the first group that reads
-    it; of a processor that reads it, how that one commits."""
+    """The settings of a topic of a scenario on a release, and of its clients.
+
+    Clients are the first producer that writes to it and the first group that reads it; a processor that reads it
+    replaces how the group commits.
+    """
     contract = _declared(scenario)
     promised = contract.topics[topic]
     producer = _writer(scenario, topic)
@@ -84,7 +87,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         elr=scenario.shape.features.get(ELR, int(numbers_of(version) >= ELR_SINCE)) > 0,
         flush_messages=promised.flush_messages,
         flush_ms=promised.flush_ms,
-        flush_scheduler_ms=-1 if promised.flush_ms < 0 else 0,  # it is in there already
+        flush_scheduler_ms=-1 if promised.flush_ms < 0 else 0,  # flush_ms already includes it
         retention_ms=promised.retention_ms,
         retention_bytes=promised.retention_bytes,
         deletes=promised.deletes,
@@ -105,7 +108,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     client = replace(client, remembered=remembered, patient=patient)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
-        outlives = producer.name not in _forgotten(scenario)
+        outlives = producer.name not in _expired(scenario)
         client = replace(client, transaction_version=version_spoken, id_outlives=outlives)
     if processor is not None and processor.processes is not None:
         commits: Any = processor.processes.commits
@@ -114,29 +117,29 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
 
 
 def _local_retention(scenario: Scenario, topic: str) -> dict[str, Any]:
-    """What of its log brokers keep themselves, as the topic sets it."""
+    """local.retention.* of the topic."""
     config = next(t.config for t in scenario.topics if t.name == topic)
     return {key.replace(".", "_"): int(config.get(key, AS_RETENTION)) for key in LOCAL_RETENTION}
 
 
 def _left(scenario: Scenario) -> set[str]:
-    """Groups that nobody is in for a while."""
+    """Groups that are empty for a while."""
     return {str(step.args.get("group")) for step in scenario.steps if step.do == READER_AWAY}
 
 
-def _forgotten(scenario: Scenario) -> set[str]:
-    """Producers that pause until nobody knows their transactional.id any more."""
+def _expired(scenario: Scenario) -> set[str]:
+    """Producers that pause until their transactional.id expires."""
     return {str(step.args.get("producer")) for step in scenario.steps if step.do == ID_FORGOTTEN}
 
 
 def _compacted(scenario: Scenario) -> set[str]:
-    """Topics that are read after compaction has been there; others are while min.compaction.lag.ms lasts."""
+    """Topics that are read after compaction; others are read within min.compaction.lag.ms."""
     waits = [step.args["on"] for step in scenario.steps if step.do == WAIT_COMPACTED]
     return {place.partition("/")[0] for places in waits for place in ([places] if isinstance(places, str) else places)}
 
 
 def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSettings:
-    """Those that an event hangs on: of a topic, or of the one of Kafka's own that its cluster keeps things in."""
+    """The settings that decide an event: of the topic itself, or of the internal topic that keeps its state."""
     if event not in OF_OFFSETS | OF_TIER:
         return topic
     contract = _declared(scenario)
@@ -154,7 +157,7 @@ def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSe
 
 
 def _declared(scenario: Scenario) -> Contract:
-    """What its settings promise, whatever its author permits beyond them."""
+    """The contract of the settings alone, without the anomalies that the scenario allows in addition."""
     return contract_of(replace(scenario, allowed_anomalies=replace(scenario.allowed_anomalies, unclean_election=False)))
 
 
@@ -172,7 +175,7 @@ def _client(producer: Producer, group: Reader | None) -> ClientSettings:
 
 
 def _writer(scenario: Scenario, topic: str) -> Producer:
-    """The first one that writes to it."""
+    """The first producer that writes to the topic."""
     return next(p for p in scenario.producers if topic in p.topics)
 
 
@@ -181,5 +184,5 @@ def _waits_ms(producer: Producer) -> int:
 
 
 def _processor_of(scenario: Scenario, topic: str) -> Producer | None:
-    """Who makes other records of those of a topic."""
+    """The processor that reads a topic, if any."""
     return next((p for p in scenario.producers if p.processes and topic in p.processes.reads), None)

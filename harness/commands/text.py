@@ -1,4 +1,4 @@
-"""Promises and settings as lines of text, and as plain JSON types: what is told alike of one topic and of a cluster."""
+"""Promises and settings as text and as plain JSON types, for a described topic and for the topics of a cluster."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from harness.model.scenario.scenario import RETRIES_MAX
 
 
 def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, Any]]:
-    """What is promised, as plain JSON types."""
+    """The promises of a configuration as plain JSON types."""
     return [asdict(promise) for promise in promises(topic, client)]
 
 
 def producer(client: ClientSettings) -> str:
-    """All that was asked of who writes."""
+    """The settings of the producer, as asked for."""
     words = [str(client)]
     words += [f"retries={client.retries}"] if 0 < client.retries < RETRIES_MAX else []
     if client.transactional:
         words.append(f"transaction.version {client.transaction_version}")
-        words += ["an id that outlives its pauses"] if client.id_outlives else []
-    words += ["patient for longer than any failover lasts"] if client.patient else []
-    words += ["remembered for longer than it waits"] if client.remembered else []
+        words += ["a transactional.id that outlives its pauses"] if client.id_outlives else []
+    words += ["delivery.timeout.ms above the longest failover"] if client.patient else []
+    words += ["producer.id.expiration.ms above delivery.timeout.ms"] if client.remembered else []
     return ", ".join(words)
 
 
 def consumer(client: ClientSettings) -> str:
-    """All that was asked of who reads."""
-    stays = "with a group that somebody is always in" if client.stays else "with a group that is left at times"
-    within = ", within min.compaction.lag.ms" if client.within_lag else ""
+    """The settings of the consumer, as asked for."""
+    stays = "its group always has a member" if client.stays else "its group is empty at times"
+    within = ", reads within min.compaction.lag.ms" if client.within_lag else ""
     return f"{client.consumer}, auto.offset.reset={client.reset}, {stays}{within}"
 
 
@@ -43,9 +43,9 @@ def reasons(promise: Promise, indent: str = "  ") -> list[str]:
     return [
         f"{indent}{promise.which}",
         f"{indent}because: {promise.why} ({promise.source})",
-        *mended(promise, indent),
+        *fixes(promise, indent),
     ]
 
 
-def mended(promise: Promise, indent: str) -> list[str]:
-    return [f"{indent}mend by: {', '.join(promise.mend)}"] if promise.mend else []
+def fixes(promise: Promise, indent: str) -> list[str]:
+    return [f"{indent}how to fix: {', '.join(promise.mend)}"] if promise.mend else []

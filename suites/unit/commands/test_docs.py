@@ -28,7 +28,7 @@ def test_the_kept_matrix_has_each_event_of_the_scenarios_and_holds() -> None:
     cells = {(cell["scenario"], cell["topic"]): cell for cell in played["cells"]}
     declared = {
         (scenario.name, topic)
-        for scenario in matrix.columns().values()
+        for scenario in matrix.matrix_scenarios().values()
         if scenario.matrix
         for topic in scenario.matrix.topics
     }

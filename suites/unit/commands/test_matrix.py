@@ -23,7 +23,7 @@ from harness.model.verdict import Status, Verdict
 from reports.grouping import shown
 from reports.matrix import page
 
-COLUMNS = contracts.columns()
+COLUMNS = contracts.matrix_scenarios()
 DIES = COLUMNS["contract_leader_dies"]
 DOWN = COLUMNS["contract_replica_down"]
 ANSWERS = COLUMNS["contract_answer_lost"]

@@ -18,7 +18,7 @@ from harness.model.scenario.toml import patched
 from reports.grouping import settings_of
 from reports.matrix import BEGIN, END
 
-COLUMNS = matrix.columns()
+COLUMNS = matrix.matrix_scenarios()
 DIES = COLUMNS["contract_leader_dies"]
 RELEASE = "4.3.1"
 
