@@ -15,7 +15,7 @@ from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults.steps.effect import with_recent_acks
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
@@ -38,7 +38,7 @@ WHOLE = {"do": "wait_healthy"}
 class Play:
     """A cluster under load, and the rows of what was done to it."""
 
-    stage: Stage
+    stage: StepContext
     scenario: Scenario
 
     def __call__(self, *steps: tuple[str, dict[str, Any]]) -> list[Row]:
@@ -113,7 +113,7 @@ def playing(
         load = _load(scenario, cluster, admin, bundle)
         try:
             load.wait_flowing(60)
-            stage = Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
+            stage = StepContext(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
             stage.internal = internal_topics(cluster.shape)
             yield Play(stage, scenario)
         finally:

@@ -56,7 +56,7 @@ def test_what_has_ended_everywhere_hangs_nowhere(play: Play) -> None:
     _, _, ended, aborted, _ = play.rows(
         ("half", HALF),
         ("kept", END),
-        ("ended", {"do": "wait_ended", "producer": "held"}),
+        ("ended", {"do": "wait_transaction_ended", "producer": "held"}),
         ("aborted", {"do": "abort_transaction", "producer": "held", "on": "held/0"}),
     )
     assert ended["resolved"]["state"] == "CompleteCommit"

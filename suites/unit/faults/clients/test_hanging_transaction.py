@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 
 from harness import scenarios
-from harness.faults.clients.hanging_transaction import AbortTransaction, WaitEnded
+from harness.faults.clients.hanging_transaction import AbortTransaction, WaitTransactionEnded
 from harness.faults.steps.step import Done
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin import markers
 from harness.kafka.admin.client import PartitionState, ProducerOnPartition
 from harness.kafka.admin.wire import Unanswered
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 STEP = AbortTransaction(producer="p", on="t/0", deadline_s=0.3)
 HANGS = ProducerOnPartition("t", 0, 7, 2, 99, 0, 4, 300)
@@ -53,12 +53,12 @@ class Brokers:
         return self.says
 
 
-def stage(brokers: Brokers) -> Stage:
-    return stage_on(None, admin=brokers)
+def context(brokers: Brokers) -> StepContext:
+    return context_on(None, admin=brokers)
 
 
 def aborted(brokers: Brokers) -> tuple[Done, list[dict[str, Any]]]:
-    on = stage(brokers)
+    on = context(brokers)
     return STEP.perform(on), on.events
 
 
@@ -116,14 +116,17 @@ def test_what_held_nobody_up_is_no_bite() -> None:
 def test_what_a_coordinator_is_not_done_with_is_left_to_it(state: str) -> None:
     brokers = Brokers(HANGS, state=state)
     with pytest.raises(HarnessTimeout, match=f"the last transaction of p to be over; last saw .*{state}"):
-        STEP.perform(stage(brokers))
+        STEP.perform(context(brokers))
     with pytest.raises(HarnessTimeout, match="the last transaction of p to be over"):
-        WaitEnded(producer="p", deadline_s=0.2).perform(stage(brokers))
+        WaitTransactionEnded(producer="p", deadline_s=0.2).perform(context(brokers))
     assert brokers.aborted == []
 
 
 def test_what_is_over_is_said_with_its_producer() -> None:
-    assert WaitEnded(producer="p").perform(stage(Brokers())).resolved == {"state": "CompleteCommit", "producer_id": 7}
+    assert WaitTransactionEnded(producer="p").perform(context(Brokers())).resolved == {
+        "state": "CompleteCommit",
+        "producer_id": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ def test_what_is_over_is_said_with_its_producer() -> None:
     ],
 )
 def test_an_abort_that_is_not_done_stands_in_the_record_as_unknown(says: str, reported: str) -> None:
-    on = stage(Brokers(HANGS, says=says))
+    on = context(Brokers(HANGS, says=says))
     with pytest.raises(HarnessTimeout, match=reported):
         STEP.perform(on)
     assert [event["outcome"] for event in on.events] == ["unknown"]
@@ -144,7 +147,7 @@ def test_a_last_stable_offset_that_stays_is_told() -> None:
     brokers = Brokers(HANGS)
     brokers.deaf = True
     with pytest.raises(HarnessTimeout, match="the last stable offset of t/0 to move on"):
-        STEP.perform(stage(brokers))
+        STEP.perform(context(brokers))
 
 
 def test_a_partition_that_the_producer_does_not_write_to_is_refused() -> None:

@@ -13,7 +13,7 @@ from harness.faults.steps.produce import WaitTransactionalIdExpired
 from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Absence
 from suites.unit.faults.clients.test_restart_reader import PLACES, Coordinator, member
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -38,10 +38,10 @@ class Member:
 def away(state: str, *members: Member) -> tuple[Any, list[dict[str, Any]]]:
     """The bite of a whole absence, and its events."""
     named = {f"r{n}": one for n, one in enumerate(members)}
-    stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
-    with ReaderAway(group="g").active(stage) as injection:
+    context = context_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
+    with ReaderAway(group="g").active(context) as injection:
         effect = injection.probe()
-    return effect, stage.events
+    return effect, context.events
 
 
 def test_a_group_that_all_members_have_left_is_empty() -> None:
@@ -87,11 +87,11 @@ def test_a_member_that_leaves_closes_and_another_one_comes_back(monkeypatch: pyt
 
 def test_a_transactional_id_is_forgotten_when_no_coordinator_tells_of_it() -> None:
     reported = [{"p": SimpleNamespace(state="CompleteCommit")}, {}]
-    stage = stage_on(None, admin=SimpleNamespace(transactions=lambda ids: reported.pop(0) if reported else ids))
-    WaitTransactionalIdExpired(producer="p").perform(stage)
-    stage.admin = cast(Any, SimpleNamespace(transactions=lambda _: {"p": SimpleNamespace(state="Ongoing")}))
+    context = context_on(None, admin=SimpleNamespace(transactions=lambda ids: reported.pop(0) if reported else ids))
+    WaitTransactionalIdExpired(producer="p").perform(context)
+    context.admin = cast(Any, SimpleNamespace(transactions=lambda _: {"p": SimpleNamespace(state="Ongoing")}))
     with pytest.raises(HarnessTimeout, match=r"coordinators to forget p; last saw .*Ongoing"):
-        WaitTransactionalIdExpired(producer="p", deadline_s=0.2).perform(stage)
+        WaitTransactionalIdExpired(producer="p", deadline_s=0.2).perform(context)
 
 
 @pytest.mark.parametrize(("answers", "outcome"), [(True, "acked"), (False, "unknown")])
@@ -100,12 +100,12 @@ def test_what_became_of_a_deletion_is_said_whatever_it_was(answers: bool, outcom
         if not answers:
             raise HarnessTimeout(f"waited for the coordinator of {group}")
 
-    stage = stage_on(None, admin=SimpleNamespace(delete_group=delete))
+    context = context_on(None, admin=SimpleNamespace(delete_group=delete))
     try:
-        DeleteGroup(group="g").perform(stage)
+        DeleteGroup(group="g").perform(context)
     except HarnessTimeout:
         assert not answers
-    (event,) = stage.events
+    (event,) = context.events
     assert (event["kind"], event["group"], event["outcome"]) == ("group_deleted", "g", outcome)
     assert event["asked_ns"] <= event["at_ns"]
 

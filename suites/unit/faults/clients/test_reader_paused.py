@@ -14,7 +14,7 @@ from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Pause
 from harness.workload.consumers.live_readers import LiveReader
 from suites.unit.faults.clients.test_restart_reader import PLACES, member
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -40,8 +40,8 @@ class Member:
 def paused(state: str, *members: Member) -> EffectProof:
     """The bite of a whole pause."""
     named = {f"r{n}": one for n, one in enumerate(members)}
-    stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
-    with ReaderPaused(group="g").active(stage) as injection:
+    context = context_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
+    with ReaderPaused(group="g").active(context) as injection:
         return injection.probe()
 
 

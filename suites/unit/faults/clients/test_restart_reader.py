@@ -102,11 +102,11 @@ class Member:
 
 
 def played(me: Member, other: Member, group_type: str = "classic", **step: Any) -> Any:
-    stage: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         load=SimpleNamespace(other_members=lambda reader: {"me": me, "other": other}),
         admin=SimpleNamespace(group_type=lambda group: group_type),
     )
-    effect = RestartReader(reader="me", deadline_s=0.2, **step).perform(stage).effect
+    effect = RestartReader(reader="me", deadline_s=0.2, **step).perform(context).effect
     assert effect is not None
     return effect
 

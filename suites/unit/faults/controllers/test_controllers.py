@@ -16,7 +16,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -143,7 +143,7 @@ def cluster(tmp_path: Path) -> Scripted:
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="felt", args={"fault": "it"})]
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args), *held])
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args=args), *held])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -227,15 +227,15 @@ def test_voters_that_do_not_change_or_do_not_commit_do_not_bite(
 
 def test_a_new_disk_is_another_voter(cluster: Scripted) -> None:
     cluster.disks[102] = "other"
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert cluster.asked == [("remove", 102, "d102"), ("add", 102, "other")]
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert len(cluster.asked) == 2
 
 
 def test_static_voters_stay_what_they_are(cluster: Scripted) -> None:
     cluster.voting = dict.fromkeys(cluster.voting, "")
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert cluster.asked == []
 
 
@@ -243,7 +243,7 @@ def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch:
     del cluster.voting[102]
     monkeypatch.setattr(cluster, "add_voter", lambda *_: None)
     with pytest.raises(HarnessTimeout, match="controller 102 among the voters"):
-        rejoin(stage_on(cluster), 102)
+        rejoin(context_on(cluster), 102)
 
 
 # --- at load ---

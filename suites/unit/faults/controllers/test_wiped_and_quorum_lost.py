@@ -18,7 +18,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 GAVE_UP = "FATAL Shutdown broker because all log dirs in /b1/data have failed (kafka.log.LogManager)\n"
 EMPTY = "INFO [LogLoader partition=__cluster_metadata-0, dir=/c/data] Loading producer state till offset 0 (x)\n"
@@ -117,7 +117,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args)])
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args=args)])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 

@@ -21,7 +21,7 @@ from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 PROPERTIES = "cluster.id=mine\nnode.id=2\nversion=1\n"
@@ -120,7 +120,7 @@ def damaged(cluster: Scripted, node: str = "broker(2)", **args: Any) -> tuple[di
     )
     of = {"of": "t/0"} if cluster.what == "partition_metadata" else {}
     step = Step(do="damage_metadata", name="it", args={"node": node, "what": cluster.what, **of, **args})
-    rows = run_steps(stage_on(cluster, admin=admin), [step])
+    rows = run_steps(context_on(cluster, admin=admin), [step])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 

@@ -20,7 +20,7 @@ from harness.kafka.storage.damage import log_end
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 Noticing = Callable[["Scripted"], str]
@@ -127,7 +127,7 @@ def believes(cluster: Scripted) -> str:
 def damaged(cluster: Scripted, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     of = {} if args["what"] == "wiped" else {"of": "t/0"}
-    rows = run_steps(stage_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
+    rows = run_steps(context_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 

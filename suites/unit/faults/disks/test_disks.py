@@ -23,7 +23,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 SHUT, FROZEN, READ_ONLY, SLOW = "shut", "frozen", "read-only", "slow"
@@ -164,7 +164,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def played(cluster: Scripted, *steps: Step, flush: str | None = None) -> list[dict[str, Any]]:
     topic = Topic(name="t", partitions=1, config={"flush.messages": flush} if flush else {})
-    rows = run_steps(stage_on(cluster, topic=topic), steps)
+    rows = run_steps(context_on(cluster, topic=topic), steps)
     assert not cluster.down
     assert cluster.state == {}
     return rows

@@ -19,7 +19,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
 from suites.unit.faults.disks.test_damage_steps import loaded
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 ON = {"metadata.version": 25, "eligible.leader.replicas.version": 1}
@@ -100,8 +100,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lost(cluster: Scripted, tail_bytes: int = 200) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = stage_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
-    rows = run_steps(stage, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
+    context = context_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
+    rows = run_steps(context, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 

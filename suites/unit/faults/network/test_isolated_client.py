@@ -11,7 +11,7 @@ from harness.clusters.containers.subnets import Subnets
 from harness.clusters.processes.addresses import Addresses
 from harness.faults.steps import effect
 from harness.faults.steps.effect import isolated_stalled
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.settings.node_settings import Advertised, Node, node_properties
 from harness.model.scenario.scenario import ClusterShape, Topic
 from suites.unit.faults.steps.test_effect import P0, P1, World
@@ -105,13 +105,13 @@ def test_what_would_show_nothing_is_refused(old: str, new: str, reported: str) -
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def context(monkeypatch: pytest.MonkeyPatch) -> StepContext:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
     world = World()
-    monkeypatch.setattr(world, "lone_places", lambda: {P0}, raising=False)
+    monkeypatch.setattr(world, "isolated_places", lambda: {P0}, raising=False)
     topics = (Topic(name="t", partitions=2),)
     load = cast(Any, world)
-    return Stage(cluster=cast(Any, None), admin=load, load=load, rng=Random(1), topics=topics, say=lambda _: None)
+    return StepContext(cluster=cast(Any, None), admin=load, load=load, rng=Random(1), topics=topics, say=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     ],
 )
 def test_acks_stop_for_the_lone_client_only(
-    stage: Stage, mine_s: float, others_s: float, held: bool, because: str
+    context: StepContext, mine_s: float, others_s: float, held: bool, because: str
 ) -> None:
-    cast(Any, stage.load).acks_ago_s = {P0: mine_s, P1: others_s}
-    found = isolated_stalled(stage, [P0])()
+    cast(Any, context.load).acks_ago_s = {P0: mine_s, P1: others_s}
+    found = isolated_stalled(context, [P0])()
     assert found.held is held
     assert because in found.because
 
 
-def test_a_lone_client_that_wrote_nothing_is_missed_by_nobody(stage: Stage) -> None:
-    assert "no partition had acks in the last second" in isolated_stalled(stage, [])().because
+def test_a_lone_client_that_wrote_nothing_is_missed_by_nobody(context: StepContext) -> None:
+    assert "no partition had acks in the last second" in isolated_stalled(context, [])().because

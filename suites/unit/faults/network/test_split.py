@@ -12,7 +12,7 @@ from harness.faults.network.links import Link
 from harness.faults.network.shapes import Among, Machine, bridge, machines, minority, one_way, ring, torn
 from harness.faults.network.split import Split
 from harness.faults.steps import effect
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.link import Direction
@@ -139,8 +139,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def stage(world: World) -> Stage:
-    return Stage(
+def context(world: World) -> StepContext:
+    return StepContext(
         cluster=cast(Any, type("Nodes", (), {"controllers": (101, 102, 103)})),
         admin=cast(Any, world),
         load=cast(Any, world),
@@ -150,15 +150,15 @@ def stage(world: World) -> Stage:
     )
 
 
-def probe_of(stage: Stage, *, control: bool = False) -> effect.Probe:
+def probe_of(context: StepContext, *, control: bool = False) -> effect.Probe:
     """Brokers 1 and 2 are apart, and 3 is their bridge."""
     shape = bridge(THREE, THREE[2])
     lost = {("c101", "c102"): "both"} if control else APART
-    return split_effect.split_effect(stage, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
+    return split_effect.split_effect(context, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
 
 
-def test_a_follower_that_left_the_isr_counts_for_both_sides(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_follower_that_left_the_isr_counts_for_both_sides(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     assert not probe().held
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
     found = probe()
@@ -166,39 +166,41 @@ def test_a_follower_that_left_the_isr_counts_for_both_sides(stage: Stage, world:
     assert found.seen == {"b1+c101": {"t/0": "2 left the ISR of t/0"}, "b2+c102": {"t/0": "2 left the ISR of t/0"}}
 
 
-def test_a_leader_that_was_replaced_counts(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_leader_that_was_replaced_counts(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     world.states = [state(0, 3, 6), state(1, 2, 5)]
     assert "1 leads t/0 no more" in probe().because
 
 
-def test_a_follower_that_the_bridge_lost_counts_for_nobody(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_follower_that_the_bridge_lost_counts_for_nobody(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     world.states = [state(0, 1, 5, isr=(1, 2)), state(1, 2, 5, isr=(2, 1))]
     found = probe()
     assert not found.held
     assert "b1+c101, b2+c102 lost nothing yet on t/0, t/1" in found.because
 
 
-def test_a_log_that_stands_still_below_its_leader_s_counts_at_the_second_look(stage: Stage, world: World) -> None:
+def test_a_log_that_stands_still_below_its_leader_s_counts_at_the_second_look(
+    context: StepContext, world: World
+) -> None:
     world.ends = {("t", 0, 1): 50, ("t", 0, 2): 40}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     world.ends = {("t", 0, 1): 60, ("t", 0, 2): 40}
     assert "the log of 2 stands still at 40" in probe().because
 
 
-def test_a_log_that_grows_has_lost_nothing(stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_grows_has_lost_nothing(context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_effect, "STILL_S", 60.0)
     world.ends = {("t", 0, 1): 50, ("t", 0, 2): 40}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     probe()
     world.ends = {("t", 0, 1): 60, ("t", 0, 2): 59}
     assert not probe().held
 
 
-def test_a_split_without_load_does_not_bite(stage: Stage, world: World) -> None:
+def test_a_split_without_load_does_not_bite(context: StepContext, world: World) -> None:
     world.acks_ago_s = {P0: 5.0, P1: 5.0}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
     assert "no partition with acks in the last second has its replicas on several sides" in probe().because
 
@@ -231,16 +233,16 @@ def led(leader: int, epoch: int, behind: int = 0) -> Quorum:
     ],
 )
 def test_controllers_have_lost_their_leader_or_its_log(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, then: Quorum | None, held: bool, because: str
+    context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch, then: Quorum | None, held: bool, because: str
 ) -> None:
     reported(monkeypatch, world, led(101, 4), then)
-    found = probe_of(stage, control=True)()
+    found = probe_of(context, control=True)()
     assert found.held is held
     assert because in found.because
 
 
 def test_controllers_who_reach_their_leader_have_lost_nobody(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+    context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported(monkeypatch, world, led(103, 4))
-    assert "no controller has lost the active one, 103" in probe_of(stage, control=True)().because
+    assert "no controller has lost the active one, 103" in probe_of(context, control=True)().because

@@ -24,7 +24,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -224,7 +224,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
+    rows = run_steps(context_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
     assert cluster.reported[-1] == (1, 0.0)
     return rows[0], [name for name, _ in doubts(rows)]
 

@@ -16,7 +16,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 LOOP = Step(do="crash_loop", name="loop", args={"node": "leader(t/0)", "times": 2})
 
@@ -69,7 +69,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
+    (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
     return row, doubts([row])
 
 

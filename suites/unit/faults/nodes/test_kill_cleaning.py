@@ -19,7 +19,7 @@ from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 KEYED = Topic(name="t", partitions=1, replicas=2, config={"cleanup.policy": "compact"}, assignment=((1, 2),))
 PLAIN = Topic(name="plain", partitions=1)
@@ -108,7 +108,7 @@ def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str
     monkeypatch.setattr(kill_cleaning, "being_cleaned", look)
     monkeypatch.setattr(kill_cleaning, "DEADLINE_S", 0.1)
     step = Step(do="kill_cleaning", name="it", args={"node": "leader(t/0)", "of": "t/0"})
-    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
     return row, "; ".join(text for _, text in doubts([row]))
 
 
@@ -165,7 +165,7 @@ def test_what_it_cannot_be_about_is_said(of: str, node: str, said: str) -> None:
 
 def waited(tmp_path: Path, *known: Mapping[tuple[str, int], int]) -> dict[str, Any]:
     step = Step(do="wait_producer_expired", name="it", args={"on": ["t/0"], "deadline_s": 0.5})
-    (row,) = run_steps(stage_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(context_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
     return row
 
 

@@ -15,7 +15,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 FAR = Topic(name="t", partitions=1, replicas=2, config={"remote.storage.enable": "true"}, assignment=((1, 2),))
 NEAR = Topic(name="near", partitions=1)
@@ -88,7 +88,7 @@ def killed(
     monkeypatch.setattr(kill_deleting, "deleted_segments", look)
     monkeypatch.setattr(kill_deleting, "DEADLINE_S", 0.1)
     step = Step(do="kill_deleting", name="it", args=ARGS)
-    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
     return row, "; ".join(text for _, text in doubts([row]))
 
 

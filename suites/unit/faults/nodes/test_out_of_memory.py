@@ -21,7 +21,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings import heap_filler
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 OF_HEAP = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
 OF_LIMIT = "signal SIGKILL, out of the memory that its container may take"
@@ -95,7 +95,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def played(cluster: Scripted, do: str, node: str = "leader(t/0)") -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args={"node": node})])
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args={"node": node})])
     assert not cluster.ended
     return rows[0], [name for name, _ in doubts(rows)]
 

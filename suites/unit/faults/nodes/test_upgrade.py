@@ -17,7 +17,7 @@ from harness.kafka.admin.client import PartitionState, Quorum
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 RELEASES = {"start": Release("3.9.1", "a", "here", ()), "tested": Release("4.3.1", "b", "here", ())}
 REFUSAL = "INVALID_UPDATE_VERSION (it might delete metadata information)"
@@ -38,7 +38,7 @@ class Scripted:
     known: dict[str, int] = field(
         default_factory=lambda: {"metadata.version": 30, "group.version": 1, "kraft.version": 1}
     )
-    refuses: Mapping[str, str] = field(default_factory=lambda: {"down": REFUSAL})
+    rejects_disk: Mapping[str, str] = field(default_factory=lambda: {"down": REFUSAL})
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101, 102, 103)
@@ -122,9 +122,9 @@ class Scripted:
         return dict(self.known)
 
     def update_features(self, levels: Mapping[str, int], direction: str) -> str | None:
-        if direction not in self.refuses:
+        if direction not in self.rejects_disk:
             self.levels |= levels
-        return self.refuses.get(direction)
+        return self.rejects_disk.get(direction)
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,9 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The row of the last step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
+    rows = run_steps(
+        context_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)]
+    )
     assert not cluster.gone
     return rows[-1], [name for name, _ in doubts(rows[-1:])]
 

@@ -13,7 +13,7 @@ from harness.faults.steps.step import Done, EffectProof
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.scenario.scenario import Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
 WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
@@ -56,14 +56,14 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The action before counts as a fault, and does nothing."""
     monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
     monkeypatch.setattr(
-        topic_operations.AlterTopic, "perform", lambda self, stage: Done(effect=EffectProof(True, "as if"))
+        topic_operations.AlterTopic, "perform", lambda self, context: Done(effect=EffectProof(True, "as if"))
     )
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     topic = Topic(name="t", partitions=partitions)
-    stage = stage_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
-    rows = run_steps(stage, [*before, ELECT])
+    context = context_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
+    rows = run_steps(context, [*before, ELECT])
     return rows[-1], doubts(rows)
 
 

@@ -11,7 +11,7 @@ from harness.faults.operations.move_leaders import next_order
 from harness.faults.operations.reassign import ReassignAway
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessTimeout
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 
 def state(leader: int, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
@@ -56,7 +56,7 @@ class Reassigned:
 
 def test_who_led_is_no_replica_any_more_and_follows_again_once_healed() -> None:
     cluster = Reassigned()
-    with ReassignAway(on=("t/0",)).active(stage_on(cluster)) as injection:
+    with ReassignAway(on=("t/0",)).active(context_on(cluster)) as injection:
         assert (cluster.state.leader, cluster.state.replicas) == (2, (2, 3))
         assert injection.probe().held
         assert injection.resolved == {"t/0": {"leader": [1, 2]}}
@@ -66,6 +66,6 @@ def test_who_led_is_no_replica_any_more_and_follows_again_once_healed() -> None:
 def test_a_leader_that_stays_is_told_and_its_replica_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
     cluster = Reassigned(stuck=True)
-    with pytest.raises(HarnessTimeout, match="another leader"), ReassignAway(on=("t/0",)).active(stage_on(cluster)):
+    with pytest.raises(HarnessTimeout, match="another leader"), ReassignAway(on=("t/0",)).active(context_on(cluster)):
         pass
     assert cluster.asked == [[2, 3], [2, 3, 1]]

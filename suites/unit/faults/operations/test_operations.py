@@ -17,13 +17,13 @@ from harness.faults.operations.recreate_topic import RecreateTopic
 from harness.faults.operations.throttle import held_back, lists_of
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.kafka.admin.topics import TopicsSeen
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -109,9 +109,9 @@ def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
         partitions_by_broker=seen,
         partitions=lambda _: [PartitionState(topic="t", partition=0, topic_id="old", **common)],
     )
-    stage: Any = replace(stage_of(admin), load=cast(Any, load))
+    context: Any = replace(stage_of(admin), load=cast(Any, load))
     with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
-        RecreateTopic(topic="t").perform(stage)
+        RecreateTopic(topic="t").perform(context)
     assert anew == reported
 
 
@@ -150,10 +150,10 @@ class Copies:
         self.settings.append(config)
 
 
-def stage_of(admin: Any, *, acks: bool = True) -> Stage:
+def stage_of(admin: Any, *, acks: bool = True) -> StepContext:
     topic = Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"})
     brokers = SimpleNamespace(brokers=(1, 2, 3))
-    return stage_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
+    return context_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
 
 
 def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from harness.faults.steps import admin_waits as steps
-from harness.faults.steps.admin_waits import Meddle, WaitOperations
+from harness.faults.steps.admin_waits import CorruptMetadata, WaitOperations
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.clock import now_ns
 from harness.model.entities import MetadataEntity, Operation, Sort
 from harness.model.errors import BadInput, HarnessTimeout
@@ -55,8 +55,8 @@ class World:
         self.carried_out.append((did, metadata_entity.text, value))
 
 
-def stage_of(world: World) -> Stage:
-    return Stage(
+def stage_of(world: World) -> StepContext:
+    return StepContext(
         cluster=cast(Any, None), admin=cast(Any, world), load=cast(Any, world), rng=Random(1), topics=(), say=print
     )
 
@@ -75,27 +75,27 @@ HISTORY = (
 
 def test_only_what_was_acknowledged_and_left_alone_is_forgotten() -> None:
     world = World(*HISTORY)
-    done = Meddle(admin="ops").perform(stage_of(world))
+    done = CorruptMetadata(admin="ops").perform(stage_of(world))
     assert world.carried_out == [(Did.DELETE_TOPIC, "topic b", None)]
     assert done.resolved == {"did": "delete_topic", "entity": "topic b", "value": None}
 
 
 def test_what_was_unmade_is_restored_as_it_was() -> None:
     world = World(*HISTORY)
-    Meddle(admin="ops", how="restore").perform(stage_of(world))
+    CorruptMetadata(admin="ops", how="restore").perform(stage_of(world))
     assert world.carried_out == [(Did.CREATE_TOPIC, "topic c", "3")]
 
 
 def test_what_nobody_asked_for_is_invented() -> None:
     world = World()
-    Meddle(admin="ops", how="invent", what="users").perform(stage_of(world))
+    CorruptMetadata(admin="ops", how="invent", what="users").perform(stage_of(world))
     assert world.carried_out == [(Did.SET_USER, "user ops-invented", "4096")]
 
 
 def test_with_nothing_to_meddle_with_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "CHOICE_DEADLINE_S", 0.05)
     with pytest.raises(HarnessTimeout, match="two acknowledged operations create_topic of ops"):
-        Meddle(admin="ops").perform(stage_of(World(HISTORY[0])))
+        CorruptMetadata(admin="ops").perform(stage_of(World(HISTORY[0])))
 
 
 def test_operations_before_the_step_do_not_count() -> None:
@@ -132,10 +132,10 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
     ("case", "reported"),
     [
         ({"step": 'do = "wait_operations", admin = "op"'}, "admin: no admin 'op'; did you mean 'ops'?"),
-        ({"step": 'do = "meddle", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
-        ({"step": 'do = "meddle", admin = "ops", what = "configs", how = "invent"'}, "no configs can be invented"),
+        ({"step": 'do = "corrupt_metadata", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
+        ({"step": 'do = "corrupt_metadata", admin = "ops", what = "configs", how = "invent"'}, "no configs can be invented"),
         (
-            {"step": 'do = "meddle", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
+            {"step": 'do = "corrupt_metadata", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
             "what: ops does no acls; add it to `does`",
         ),
         ({"config": ""}, "admin.ops: does acls, which needs \"authorizer.class.name\""),

@@ -1,4 +1,4 @@
-"""How steps are executed, healed and recorded. The stage is scripted; nothing here speaks about Kafka."""
+"""How steps are executed, healed and recorded. The context is scripted; nothing here speaks about Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from harness.faults.steps import registry
 from harness.faults.steps import step_runner as step_runner
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -35,7 +35,7 @@ class Break(Fault):
     slow: bool = False
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         CALLS.append(f"break {self.what}")
         asked = iter(range(1, 1000))
 
@@ -62,11 +62,11 @@ class Act(Action):
     do: ClassVar[str] = "act"
     raises: str = ""
 
-    def perform(self, stage: Stage) -> Done:
+    def perform(self, context: StepContext) -> Done:
         CALLS.append("act")
         if self.raises:
             raise {"late": HarnessTimeout("waited for nothing"), "stop": KeyboardInterrupt()}[self.raises]
-        stage.record_event("seen", topic="t")
+        context.record_event("seen", topic="t")
         return Done(resolved={"done": True})
 
 
@@ -92,9 +92,9 @@ class Leaders:
         ]
 
 
-def stage_of(leaders: Leaders | None = None) -> Stage:
+def stage_of(leaders: Leaders | None = None) -> StepContext:
     load = SimpleNamespace(last_ack_ns=lambda topic, partition: 0)
-    return Stage(
+    return StepContext(
         cluster=cast(Any, SimpleNamespace()),
         admin=cast(Any, leaders or Leaders()),
         load=cast(Any, load),
@@ -230,10 +230,10 @@ class Offsets:
 
 
 def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
-    stage = stage_of(cast(Any, Offsets()))
-    stage.internal = (Topic(name="__consumer_offsets", partitions=1),)
-    stage.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
-    rows = run_steps(stage, [ACT, Step(do="act", name="again", args={})])
+    context = stage_of(cast(Any, Offsets()))
+    context.internal = (Topic(name="__consumer_offsets", partitions=1),)
+    context.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
+    rows = run_steps(context, [ACT, Step(do="act", name="again", args={})])
     events = [event for row in rows for event in row["events"] if event["kind"] != "seen"]
     assert [(e["kind"], e["new_leader"], e["clean"]) for e in events] == [
         ("internal_leader_change", 2, True),
@@ -245,16 +245,16 @@ def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
 
 
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:
-    stage = stage_of()
-    run_steps(stage, [breaking("a")])
-    assert stage.nodes("same(a)") == (7,)
+    context = stage_of()
+    run_steps(context, [breaking("a")])
+    assert context.nodes("same(a)") == (7,)
 
 
 def test_a_probe_that_hears_nobody_is_no_bite_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent() -> EffectProof:
         raise HarnessTimeout("nobody answers")
 
-    held = step_runner.Held(silent)
+    held = step_runner.StickyProbe(silent)
     assert held.ask() == EffectProof(False, "nobody answers")
     monkeypatch.setattr(held, "probe", lambda: EffectProof(True, "now"))
     assert held.ask().held

@@ -137,7 +137,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "end_transaction", producer = "plain"', 'give it when = "steps"'),
         ('do = "end_transaction", producer = "held"', "held has no transactions"),
         ('do = "wait_transactional_id_expired", producer = "held"', "held has no transactions"),
-        ('do = "wait_ended", producer = "held"', "held has no transactions"),
+        ('do = "wait_transaction_ended", producer = "held"', "held has no transactions"),
         ('do = "abort_transaction", producer = "held", on = "two/0"', "held has no transactions"),
         ('do = "split", into = "ring", mode = "refusing"', "a ring of 3 has one-way links"),
         ('do = "split", into = "minority", node = "brokers"', "names 3 of 3, which is no minority"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.faults.steps.registry import build_step, check_steps
-from harness.faults.tier.storage_orders import deeds, done_by, ordered
+from harness.faults.tier.storage_orders import acts_of, done_by, ordered
 from harness.faults.tier.tier_full import TierFull
 from harness.kafka.settings.tier_settings import ORDERS, TOLD
 from harness.kafka.storage.local_tier import ROOT
@@ -21,7 +21,7 @@ NEAR = Topic(name="near", partitions=1)
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Any:
+def context(tmp_path: Path) -> Any:
     for name in (ORDERS, TOLD):
         (tmp_path / name).mkdir()
     return SimpleNamespace(cluster=SimpleNamespace(tier_store=tmp_path))
@@ -31,8 +31,8 @@ def line(order: Path, did: str, partition: int = 0) -> str:
     return f"1700\t{order.name}\tcopy\t{did}\tfar\t{partition}\tsegment\t12\n"
 
 
-def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(stage: Any, tmp_path: Path) -> None:
-    with ordered(stage, "fail", ("copy", "fetch"), "far/0", share=0.5, delay_ms=None) as order:
+def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(context: Any, tmp_path: Path) -> None:
+    with ordered(context, "fail", ("copy", "fetch"), "far/0", share=0.5, delay_ms=None) as order:
         assert order.read_text().splitlines() == [
             "what=fail",
             "ops=copy,fetch",
@@ -42,38 +42,40 @@ def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(stage: Any, tmp
         ]
         assert list((tmp_path / ORDERS).iterdir()) == [order]
     assert list((tmp_path / ORDERS).iterdir()) == []
-    with ordered(stage, "slow", ("copy",), "") as order:
+    with ordered(context, "slow", ("copy",), "") as order:
         assert order.read_text().splitlines() == ["what=slow", "ops=copy"]
 
 
-def test_what_a_storage_did_is_told_by_its_whole_lines_about_this_order(stage: Any, tmp_path: Path) -> None:
-    with ordered(stage, "fail", ("copy",), "") as order:
+def test_what_a_storage_did_is_told_by_its_whole_lines_about_this_order(context: Any, tmp_path: Path) -> None:
+    with ordered(context, "fail", ("copy",), "") as order:
         reported = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
         (tmp_path / TOLD / "2.tsv").write_text(reported + line(order, "failed")[:-9])
-        found = deeds(stage, order)
+        found = acts_of(context, order)
         assert [(deed.broker, deed.partition, deed.base_offset, deed.did) for deed in found] == [
             (2, 0, 12, "failed"),
             (2, 1, 12, "failed"),
         ]
-        effect = done_by(stage, order, {"failed": "failed"})()
+        effect = done_by(context, order, {"failed": "failed"})()
         assert effect.held
         assert effect.because == "of far/0, far/1: 2 times copy failed"
         assert effect.seen == {"deeds": {"copy failed": 2}, "brokers": [2]}
 
 
-def test_what_nobody_did_is_no_bite(stage: Any, tmp_path: Path) -> None:
-    with ordered(stage, "after", ("copy",), "") as order:
+def test_what_nobody_did_is_no_bite(context: Any, tmp_path: Path) -> None:
+    with ordered(context, "after", ("copy",), "") as order:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
-        effect = done_by(stage, order, {"held": "held after"})()
+        effect = done_by(context, order, {"held": "held after"})()
         assert (effect.held, effect.because) == (False, "no broker has asked that of the remote tier since")
 
 
 @pytest.mark.parametrize(("kept", "what"), [(False, "full"), (True, "full_kept")])
-def test_a_full_tier_has_as_much_as_lies_there_and_some_more(stage: Any, tmp_path: Path, kept: bool, what: str) -> None:
+def test_a_full_tier_has_as_much_as_lies_there_and_some_more(
+    context: Any, tmp_path: Path, kept: bool, what: str
+) -> None:
     (tmp_path / ROOT / "far-0").mkdir(parents=True)
     for name in ("one.log", "two.index"):
         (tmp_path / ROOT / "far-0" / name).write_bytes(bytes(700))
-    with TierFull(spare_kb=2, kept=kept).active(stage) as injected:
+    with TierFull(spare_kb=2, kept=kept).active(context) as injected:
         (order,) = (tmp_path / ORDERS).iterdir()
         says = [f"what={what}", "ops=copy", f"folder={ROOT}", "limit_bytes=3448"]
         assert order.read_text().splitlines() == says
