@@ -45,7 +45,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(step_runner, "wait_for", briefly)
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.5)
-    monkeypatch.setattr(rolling_restart, "BITE_DEADLINE_S", PATIENCE_S)
+    monkeypatch.setattr(rolling_restart, "EFFECT_DEADLINE_S", PATIENCE_S)
 
 
 @pytest.fixture

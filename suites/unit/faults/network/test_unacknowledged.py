@@ -1,4 +1,4 @@
-"""What a wait for acks tells of a partition that gives none: only of one that owed them. The cluster is scripted."""
+"""When a wait for acks records a silent partition: only one that should have had acks. The cluster is scripted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Scripted:
 def looked(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, *changes: dict[str, object]
 ) -> tuple[StepContext, StateWatch]:
-    """Looked at once, and once more after each change."""
+    """One look, and one more after each change."""
     monkeypatch.setattr(unacknowledged, "LOOK_EACH_S", 0.0)
     context = context_on(cluster)
     watched = StateWatch(context, PLACES)
@@ -59,7 +59,7 @@ def looked(
     return context, watched
 
 
-def test_who_gives_nothing_beside_one_that_is_served_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_partition_is_recorded_with_a_served_one_of_the_same_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     context, watched = looked(monkeypatch, Scripted(), {})
     assert watched.record_silent({PLACES[0]: 0, PLACES[1]: 500}, 500, 7)
     (event,) = context.events
@@ -84,7 +84,7 @@ def test_who_gives_nothing_beside_one_that_is_served_is_told_of(monkeypatch: pyt
     ],
     ids=["too few", "another leader", "others in sync"],
 )
-def test_nobody_is_beside_it_who_is_not_served_alike(
+def test_only_partitions_with_the_same_leader_and_isr_are_compared(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, acks: tuple[int, int]
 ) -> None:
     context, watched = looked(monkeypatch, cluster)
@@ -105,7 +105,7 @@ def test_nobody_is_beside_it_who_is_not_served_alike(
     ],
     ids=["one ack", "another epoch", "another epoch for long", "another ISR", "nobody leads", "in sync and down"],
 )
-def test_a_wait_in_vain_for_any_other_reason_ends_the_run(
+def test_a_wait_that_times_out_for_another_reason_fails(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, changes: list[dict[str, object]], silent: int
 ) -> None:
     context, watched = looked(monkeypatch, cluster, *changes)

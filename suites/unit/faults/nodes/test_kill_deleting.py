@@ -1,4 +1,4 @@
-"""When a broker counts as killed amid local deletion. The cluster is scripted, its disk is a folder."""
+"""When a broker counts as killed during local deletion. The cluster is scripted, its disk is a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARGS = {"node": "leader(t/0)", "of": "t/0"}
 
 @dataclass
 class Scripted:
-    """Brokers 1 and 2. Once somebody waits, the first renames `to_delete`; when it dies `removed` are gone already."""
+    """Brokers 1 and 2. At the first wait, broker 1 renames `to_delete`; when it dies, `removed` are already removed."""
 
     disk: Path
     to_delete: tuple[int, ...]
@@ -71,7 +71,7 @@ class Scripted:
 def killed(
     cluster: Scripted, monkeypatch: pytest.MonkeyPatch, before: tuple[int, ...] = ()
 ) -> tuple[dict[str, Any], str]:
-    """The row of the step, and why it did not bite. Segments 0 to 4 are there, those of `before` renamed already."""
+    """The row of the step, and why it had no effect. Segments 0 to 4 are there, those of `before` already renamed."""
     folder = cluster.disk / "t-0"
     folder.mkdir()
     for base in range(5):
@@ -92,7 +92,7 @@ def killed(
     return row, "; ".join(text for _, text in doubts([row]))
 
 
-def test_segments_that_lie_there_renamed_are_what_it_was_about_to_delete(
+def test_renamed_segments_prove_the_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, doubt = killed(Scripted(tmp_path, to_delete=(1, 2)), monkeypatch, before=(0,))
@@ -101,16 +101,16 @@ def test_segments_that_lie_there_renamed_are_what_it_was_about_to_delete(
 
 
 @pytest.mark.parametrize(("to_delete", "removed", "deaths"), [((), (), 0), ((1,), (1,), 1)])
-def test_a_deletion_that_was_not_begun_or_is_over_is_none_that_was_interrupted(
+def test_a_deletion_that_did_not_begin_or_is_complete_was_not_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_delete: tuple[int, ...], removed: tuple[int, ...], deaths: int
 ) -> None:
     cluster = Scripted(tmp_path, to_delete=to_delete, removed=removed)
     _, doubt = killed(cluster, monkeypatch, before=(0,))
-    assert "broker 1 did not die with segments of t/0 about to be deleted" in doubt
+    assert "broker 1 was not killed while it deleted segments of t/0" in doubt
     assert (cluster.deaths, cluster.down) == (deaths, set())
 
 
-def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_without_consequences_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     injection = kill_deleting.injection
     monkeypatch.setattr(kill_deleting, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, to_delete=(1,), moves=False), monkeypatch)
@@ -120,12 +120,12 @@ def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("of", "node", "tier", "said"),
     [
-        ("t/0", "broker(1)", "", 'kill_deleting is about the remote tier: say tier = "local"'),
+        ("t/0", "broker(1)", "", 'kill_deleting needs a remote tier; set tier = "local"'),
         ("near/0", "broker(1)", "local", "topic near is not in the remote tier"),
-        ("t/0", "broker(3)", "local", "broker[(]3[)] has no replica of t/0, and nothing of it to delete"),
+        ("t/0", "broker(3)", "local", "broker[(]3[)] has no replica of t/0 to delete"),
     ],
 )
-def test_what_it_cannot_be_about_is_said(of: str, node: str, tier: Any, said: str) -> None:
+def test_partitions_and_brokers_that_do_not_fit_are_refused(of: str, node: str, tier: Any, said: str) -> None:
     step = Step(do="kill_deleting", name="it", args={"node": node, "of": of})
     scenario = Scenario(
         name="s",

@@ -1,4 +1,4 @@
-"""What is done and undone again and again: it counts, it ends with the fault, and says when it ended before."""
+"""Repeated breaks: they are counted, they end with the fault, and an earlier end is reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
 
-def test_each_time_is_undone_before_the_next() -> None:
+def test_each_break_is_healed_before_the_next() -> None:
     events: list[str] = []
 
     @contextmanager
@@ -34,7 +34,7 @@ def test_each_time_is_undone_before_the_next() -> None:
     assert events == ["on", "off"] * repeat.times
 
 
-def test_what_ends_too_soon_says_why() -> None:
+def test_an_early_end_is_reported_with_its_reason() -> None:
     tries = iter(range(TIMES_MIN))
 
     @contextmanager
@@ -45,7 +45,7 @@ def test_what_ends_too_soon_says_why() -> None:
 
     repeat = Repeat(doing, "it was done")
     with (
-        pytest.raises(HarnessFailure, match=rf"it was done {TIMES_MIN} times, and then no more: it broke down"),
+        pytest.raises(HarnessFailure, match=rf"it was done {TIMES_MIN} times and then stopped: it broke down"),
         repeat.running(),
     ):
         wait_for(lambda: repeat.failed, until=bool, deadline_s=10, what="the end")

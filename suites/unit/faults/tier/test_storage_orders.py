@@ -1,4 +1,4 @@
-"""Orders to the storage of a tier: how they are given and taken back, what counts as done, and what is refused."""
+"""Orders to the storage of a tier: how they are given and withdrawn, what counts as done, and what is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def line(order: Path, did: str, partition: int = 0) -> str:
     return f"1700\t{order.name}\tcopy\t{did}\tfar\t{partition}\tsegment\t12\n"
 
 
-def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(context: Any, tmp_path: Path) -> None:
+def test_an_order_is_a_file_that_is_removed_afterwards(context: Any, tmp_path: Path) -> None:
     with ordered(context, "fail", ("copy", "fetch"), "far/0", share=0.5, delay_ms=None) as order:
         assert order.read_text().splitlines() == [
             "what=fail",
@@ -46,7 +46,7 @@ def test_an_order_says_what_is_to_be_done_and_is_gone_afterwards(context: Any, t
         assert order.read_text().splitlines() == ["what=slow", "ops=copy"]
 
 
-def test_what_a_storage_did_is_told_by_its_whole_lines_about_this_order(context: Any, tmp_path: Path) -> None:
+def test_only_complete_lines_about_this_order_count(context: Any, tmp_path: Path) -> None:
     with ordered(context, "fail", ("copy",), "") as order:
         reported = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
         (tmp_path / TOLD / "2.tsv").write_text(reported + line(order, "failed")[:-9])
@@ -57,19 +57,19 @@ def test_what_a_storage_did_is_told_by_its_whole_lines_about_this_order(context:
         ]
         effect = done_by(context, order, {"failed": "failed"})()
         assert effect.held
-        assert effect.because == "of far/0, far/1: 2 times copy failed"
+        assert effect.because == "far/0, far/1: 2 times copy failed"
         assert effect.seen == {"deeds": {"copy failed": 2}, "brokers": [2]}
 
 
-def test_what_nobody_did_is_no_bite(context: Any, tmp_path: Path) -> None:
+def test_an_order_that_no_storage_followed_has_no_effect(context: Any, tmp_path: Path) -> None:
     with ordered(context, "after", ("copy",), "") as order:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
         effect = done_by(context, order, {"held": "held after"})()
-        assert (effect.held, effect.because) == (False, "no broker has asked that of the remote tier since")
+        assert (effect.held, effect.because) == (False, "no broker has asked the remote tier for such an operation since then")
 
 
 @pytest.mark.parametrize(("kept", "what"), [(False, "full"), (True, "full_kept")])
-def test_a_full_tier_has_as_much_as_lies_there_and_some_more(
+def test_the_limit_of_a_full_tier_is_its_present_size_and_the_spare_space(
     context: Any, tmp_path: Path, kept: bool, what: str
 ) -> None:
     (tmp_path / ROOT / "far-0").mkdir(parents=True)
@@ -80,13 +80,13 @@ def test_a_full_tier_has_as_much_as_lies_there_and_some_more(
         says = [f"what={what}", "ops=copy", f"folder={ROOT}", "limit_bytes=3448"]
         assert order.read_text().splitlines() == says
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "full"))
-        assert injected.probe().because == "of far/0: 1 times copy stopped where the tier was full"
+        assert injected.probe().because == "far/0: 1 times copy stopped where the tier was full"
 
 
-def test_of_a_tier_of_the_users_nobody_knows_what_lies_there() -> None:
-    with pytest.raises(BadInput, match="it knows no way into a storage of the user's"):
+def test_a_storage_of_the_user_cannot_be_filled() -> None:
+    with pytest.raises(BadInput, match="has no access to a storage of the user"):
         check_steps(scenario({"do": "tier_full"}, tier="user", tier_faults=True))
-    with pytest.raises(BadInput, match="tier_full is done by the storage itself"):
+    with pytest.raises(BadInput, match="tier_full needs the faulty storage"):
         check_steps(scenario({"do": "tier_full"}, tier="local"))
 
 
@@ -112,12 +112,12 @@ EACH = (
 
 
 @pytest.mark.parametrize("step", EACH, ids=lambda step: step["do"])
-def test_only_a_tier_that_takes_orders_does_them(step: dict[str, Any]) -> None:
+def test_only_a_tier_with_the_faulty_storage_takes_orders(step: dict[str, Any]) -> None:
     check_steps(scenario(step, tier="local", tier_faults=True))
-    with pytest.raises(BadInput, match=f'{step["do"]} is about the remote tier: say tier = "local"'):
+    with pytest.raises(BadInput, match=f'{step["do"]} needs a remote tier; set tier = "local"'):
         check_steps(scenario(step))
     with pytest.raises(
-        BadInput, match=rf"{step['do']} is done by the storage itself: say tier_faults = true in \[shape"
+        BadInput, match=rf"{step['do']} needs the faulty storage; set tier_faults = true in \[shape"
     ):
         check_steps(scenario(step, tier="local"))
     with pytest.raises(BadInput, match="topic near is not in the remote tier"):
@@ -131,14 +131,14 @@ def test_only_a_tier_that_takes_orders_does_them(step: dict[str, Any]) -> None:
         ({"do": "tier_errors", "ops": ["list"]}, "list"),
         ({"do": "tier_errors", "ops": ["copy"], "share": 0}, "share"),
         ({"do": "tier_errors", "ops": ["copy", "fetch"], "half": True}, "only a copy can stop half way"),
-        ({"do": "tier_errors", "ops": ["copy"], "kept": True}, "kept: is about half a copy"),
+        ({"do": "tier_errors", "ops": ["copy"], "kept": True}, "kept: concerns half copies only"),
         ({"do": "tier_slow", "ops": []}, "names no operation"),
         ({"do": "tier_slow"}, "this slows nothing"),
-        ({"do": "tier_slow", "ops": ["delete"], "rate_kb_s": 5}, "rate_kb_s: only segments have one"),
+        ({"do": "tier_slow", "ops": ["delete"], "rate_kb_s": 5}, "rate_kb_s: only copy and fetch transfer segments"),
         ({"do": "tier_late", "late_s": 0}, "late_s"),
         ({"do": "tier_hold", "at": "meanwhile", "of": "far/0"}, "meanwhile"),
     ],
 )
-def test_what_makes_no_sense_is_refused(step: dict[str, Any], said: str) -> None:
+def test_arguments_that_make_no_sense_are_refused(step: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         build_step(Step(do=step["do"], name="it", args={k: v for k, v in step.items() if k != "do"}))

@@ -1,4 +1,4 @@
-"""Faults of the remote tier, no broker needed: what is refused, what they change on disk, what proves a bite."""
+"""Faults of the remote tier without brokers: what is refused, what changes on disk, what proves an effect."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def scenario(step: dict[str, Any], tier: str = "local") -> Scenario:
         {"do": "replay"},
     ],
 )
-def test_without_a_tier_they_are_refused(step: dict[str, Any]) -> None:
+def test_faults_of_the_tier_are_refused_without_a_tier(step: dict[str, Any]) -> None:
     check_steps(scenario(step))
-    with pytest.raises(BadInput, match=f'{step["do"]} is about the remote tier: say tier = "local"'):
+    with pytest.raises(BadInput, match=f'{step["do"]} needs a remote tier; set tier = "local"'):
         check_steps(scenario(step, tier=""))
 
 
-def test_and_so_are_topics_that_are_not_in_it() -> None:
+def test_topics_that_are_not_in_the_tier_are_refused() -> None:
     for step in (
         {"do": "damage_object", "of": "near/0", "what": "lost"},
         {"do": "delete_objects", "of": "near/0"},
@@ -73,7 +73,7 @@ def test_and_so_are_topics_that_are_not_in_it() -> None:
 
 
 class Admin:
-    """Serves what lies in the store from an offset on, as a leader does: without a look at it."""
+    """Serves the objects of the store from an offset on, as a leader does: without checking them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,7 +132,7 @@ def context(tmp_path: Path) -> Any:
         ("zero", [bytes(sum(map(len, BATCHES)))], "other bytes"),
     ],
 )
-def test_an_object_is_changed_and_put_back(context: Any, what: Any, left: list[bytes] | None, answer: str) -> None:
+def test_an_object_is_changed_and_restored(context: Any, what: Any, left: list[bytes] | None, answer: str) -> None:
     with DamageObject(of="far/0", what=what).active(context) as injected:
         assert (context.path.read_bytes() if context.path.exists() else None) == (left and b"".join(left))
         effect = injected.probe()
@@ -141,7 +141,7 @@ def test_an_object_is_changed_and_put_back(context: Any, what: Any, left: list[b
     assert [path.name for path in context.path.parent.iterdir()] == [context.path.name]
 
 
-def test_one_bit_flips_in_the_middle_and_stays_so_where_it_is_to_stay(context: Any) -> None:
+def test_one_bit_flips_in_the_middle_and_stays_flipped_with_kept(context: Any) -> None:
     with DamageObject(of="far/0", what="flip", kept=True).active(context) as injected:
         assert injected.probe().held
         assert injected.resolved["offset"] == 1
@@ -151,27 +151,27 @@ def test_one_bit_flips_in_the_middle_and_stays_so_where_it_is_to_stay(context: A
     assert len(BATCHES[0]) < at < len(BATCHES[0]) + len(BATCHES[1])
 
 
-def test_what_the_leader_serves_as_it_was_has_not_bitten(context: Any) -> None:
+def test_a_batch_that_the_leader_serves_as_before_proves_nothing(context: Any) -> None:
     with DamageObject(of="far/0", what="lost").active(context) as injected:
         context.path.write_bytes(b"".join(BATCHES))
-        assert injected.probe().because == "the leader serves far-0 at offset 0 as it was"
+        assert injected.probe().because == "the leader serves far-0 at offset 0 as before"
         context.admin.fetch = lambda *_: None
         assert injected.probe().because == "no leader of far-0 at offset 0 answers"
 
 
-def test_nothing_can_be_damaged_where_nothing_is(context: Any) -> None:
+def test_an_empty_tier_has_nothing_to_damage(context: Any) -> None:
     context.path.unlink()
     with pytest.raises(HarnessFailure, match="no segment of far-0 is in the remote tier"):
         DamageObject(of="far/0", what="lost").active(context).__enter__()
 
 
-def test_an_outage_is_a_file_in_the_place_of_the_folder(
+def test_during_an_outage_a_file_takes_the_place_of_the_folder(
     context: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(shared, "await_recent_acks", lambda _, chosen: dict.fromkeys([("far", 0)]))
     with TierOutage().active(context) as injected:
         assert (tmp_path / "tier" / ROOT).is_file()
-        assert injected.probe().because == "no broker has failed to copy a segment to the remote tier"
+        assert injected.probe().because == "no broker failed to copy a segment to the remote tier"
         with context.log.open("a") as log:
             log.write("ERROR Error occurred while copying log segments of partition: x:far-0\n")
         assert injected.probe().seen == {"failed": [1]}
@@ -179,19 +179,19 @@ def test_an_outage_is_a_file_in_the_place_of_the_folder(
     assert [path.name for path in (tmp_path / "tier").iterdir()] == [ROOT]
 
 
-def test_without_load_an_outage_has_not_bitten(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_without_load_proves_nothing(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "await_recent_acks", lambda _, chosen: {})
     assert copies_failed(context)().because == "no partition of the remote tier had acks in the last second"
 
 
-def test_what_cannot_change_places_is_said(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_swapped_are_reported(tmp_path: Path) -> None:
     (tmp_path / "one").touch()
-    with pytest.raises(HarnessFailure, match="cannot change places: No such file"):
+    with pytest.raises(HarnessFailure, match="cannot be swapped: No such file"):
         exchange(tmp_path / "one", tmp_path / "other")
 
 
 @pytest.mark.parametrize(("highest", "local"), [(2, 0), (None, 3)])
-def test_the_wait_is_over_when_what_was_rolled_is_there(context: Any, highest: int | None, local: int) -> None:
+def test_the_wait_ends_when_the_rolled_segments_are_in_the_tier(context: Any, highest: int | None, local: int) -> None:
     context.admin.reported = {("far", 0, 1): TieredReplica(0, 0, 9, -1 if highest else None)}
     with pytest.raises(HarnessTimeout, match="in the tier below 0 of 3"):
         WaitTiered(deadline_s=0.01).perform(context)
@@ -201,7 +201,7 @@ def test_the_wait_is_over_when_what_was_rolled_is_there(context: Any, highest: i
     assert context.reported == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
 
 
-def test_the_wait_for_deletion_is_over_when_no_replica_has_it(context: Any) -> None:
+def test_the_wait_for_deletion_ends_when_no_replica_has_the_segments(context: Any) -> None:
     (in_part, whole) = (TieredReplica(0, 0, 9, 2), TieredReplica(0, 3, 9, 2))
     context.admin.reported = {("far", 0, 1): whole, ("far", 0, 2): in_part}
     with pytest.raises(HarnessTimeout, match="deleted below 0 of 3"):
@@ -211,7 +211,7 @@ def test_the_wait_for_deletion_is_over_when_no_replica_has_it(context: Any) -> N
 
 
 @pytest.mark.parametrize(("reached", "left"), [(-1, 2), (2, 1)])
-def test_what_is_written_to_is_no_segment_that_the_tier_lacks(context: Any, reached: int, left: int) -> None:
+def test_the_active_segment_does_not_count_as_untiered(context: Any, reached: int, left: int) -> None:
     (context.cluster.log_directories(1)[0] / "far-0" / f"{6:020}.log").write_bytes(b"")
     context.admin.reported = {("far", 0, 1): TieredReplica(0, 0, 9, reached)}
     assert (
@@ -230,7 +230,7 @@ def test_another_object_takes_the_place_of_the_oldest(context: Any) -> None:
     assert context.path.read_bytes() == b"".join(BATCHES)
 
 
-def test_every_object_of_the_newest_copy_is_deleted_and_no_other(context: Any) -> None:
+def test_only_the_objects_of_the_newest_segment_are_deleted(context: Any) -> None:
     newest = context.path.with_name(f"{3:020}-{SEGMENT[::-1]}.log")
     newest.write_bytes(ANOTHER)
     newest.with_suffix(".index").write_bytes(b"")
@@ -240,7 +240,7 @@ def test_every_object_of_the_newest_copy_is_deleted_and_no_other(context: Any) -
     assert [path.name for path in context.path.parent.iterdir()] == [context.path.name]
     deleted = {"kind": "objects_deleted", "topic": "far", "partition": 0, "segment_id": SEGMENT[::-1]}
     assert context.reported == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
-    with pytest.raises(HarnessFailure, match="1 of 2 segments of far-0 are in the remote tier"):
+    with pytest.raises(HarnessFailure, match="only 1 of 2 segments of far-0 are in the remote tier"):
         DeleteObjects(of="far/0", segments=2).perform(context)
     assert context.path.exists()
 
@@ -256,21 +256,21 @@ def test_an_empty_folder_takes_the_place_of_the_tier(context: Any, tmp_path: Pat
             (root / place / name).write_bytes(ANOTHER)
         assert injected.probe().seen == {"copied": 2}
         context.admin.fetch = lambda *_: Served(None, b"".join(BATCHES))
-        assert injected.probe().because == "the leader serves far-0 at offset 0 as it was"
+        assert injected.probe().because == "the leader serves far-0 at offset 0 as before"
     assert context.path.read_bytes() == b"".join(BATCHES)
     assert (context.path.parent / name).read_bytes() == ANOTHER
     assert (root / f"far-1-{TOPIC_ID}" / name).read_bytes() == ANOTHER
     assert [path.name for path in (tmp_path / "tier").iterdir()] == [ROOT]
 
 
-def test_a_server_has_its_folder_open() -> None:
+def test_the_folder_of_a_server_cannot_be_swapped() -> None:
     with pytest.raises(BadInput, match='tier_swapped is about a folder that brokers share: say tier = "local"'):
         check_steps(scenario({"do": "tier_swapped"}, tier="s3"))
 
 
-def test_only_a_server_can_be_cut_off() -> None:
+def test_only_a_tier_with_a_server_can_be_cut_off() -> None:
     check_steps(scenario({"do": "tier_cut"}, tier="s3"))
     with pytest.raises(BadInput, match='tier_cut is about a server: say tier = "s3"'):
         check_steps(scenario({"do": "tier_cut"}))
-    with pytest.raises(BadInput, match='tier_cut is about the remote tier: say tier = "local"'):
+    with pytest.raises(BadInput, match='tier_cut needs a remote tier; set tier = "local"'):
         check_steps(scenario({"do": "tier_cut"}, tier=""))
