@@ -53,7 +53,9 @@ def test_a_group_that_pauses_keeps_its_members() -> None:
     ("state", "joins_again", "why"),
     [("Empty", False, "group g is Empty"), ("", False, "group g is unknown"), ("Stable", True, "r0 had to join again")],
 )
-def test_a_group_that_members_left_or_that_was_rebalanced_did_not_pause(state: str, joins_again: bool, why: str) -> None:
+def test_a_group_that_members_left_or_that_was_rebalanced_did_not_pause(
+    state: str, joins_again: bool, why: str
+) -> None:
     effect = paused(state, Member(joins_again=joins_again))
     assert (effect.held, effect.because) == (False, f"the group changed: {why}")
 

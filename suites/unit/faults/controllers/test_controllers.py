@@ -38,7 +38,7 @@ class Scripted:
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101, 102, 103)
-    gone: set[int] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
     started: bool = False
     high: int = 100
     voting: dict[int, str] = field(default_factory=lambda: {101: "d101", 102: "d102", 103: "d103"})
@@ -55,10 +55,10 @@ class Scripted:
         return self.disks[node]
 
     def kill(self, *nodes: int) -> None:
-        self.gone |= set(nodes)
+        self.removed |= set(nodes)
 
     def start(self, *nodes: int) -> None:
-        self.gone -= set(nodes)
+        self.removed -= set(nodes)
         for node in nodes:
             self.started = True
             begins = self.newest if self.begins_at is None else self.begins_at
@@ -69,10 +69,10 @@ class Scripted:
             log.write(text)
 
     def running(self, node: int) -> bool:
-        return node not in self.gone
+        return node not in self.removed
 
     def wait_started(self, node: int, deadline_s: float) -> None:
-        assert node not in self.gone
+        assert node not in self.removed
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         forgot = self.forgets if self.started else ""
@@ -142,9 +142,11 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="felt", args={"fault": "it"})]
+    held: list[Step] = (
+        [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="affected", args={"fault": "it"})]
+    )
     rows = run_steps(context_on(cluster), [Step(do=do, name="it", args=args), *held])
-    assert not cluster.gone
+    assert not cluster.removed
     return rows[0], [name for name, _ in doubts(rows)]
 
 
@@ -196,7 +198,7 @@ def test_without_a_snapshot_no_controller_is_killed(cluster: Scripted) -> None:
 def test_a_voter_that_is_removed_and_added_again_proves_the_effect(cluster: Scripted, node: str, removed: int) -> None:
     row, found = played(cluster, "remove_voter", node=node)
     assert found == []
-    assert row["resolved"]["nodes"] == [gone]
+    assert row["resolved"]["nodes"] == [removed]
     assert ("102 leads in place of 101" in row["effect"]["because"]) == (removed == 101)
     assert cluster.asked == [("remove", removed, f"d{removed}"), ("add", removed, f"d{removed}")]
     assert set(cluster.voting) == {101, 102, 103}

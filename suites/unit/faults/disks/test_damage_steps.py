@@ -28,7 +28,7 @@ Noticing = Callable[["Scripted"], str]
 
 @dataclass
 class Scripted:
-    """Partition t/0 on three brokers, led by 1. Broker 2's disk is `data`; `on_start` is the text that it logs at its start."""
+    """Partition t/0 on three brokers, led by 1. Broker 2's disk is `data`; `on_start` is the log line of its start."""
 
     data: Path
     on_start: Noticing
@@ -171,7 +171,9 @@ CASES: list[tuple[str, str, Noticing]] = [
 
 
 @pytest.mark.parametrize(("what", "how", "noticing"), CASES)
-def test_damage_that_is_noticed_and_repaired_proves_the_effect(data: Path, what: str, how: str, noticing: Noticing) -> None:
+def test_damage_that_is_noticed_and_repaired_proves_the_effect(
+    data: Path, what: str, how: str, noticing: Noticing
+) -> None:
     cluster = Scripted(data, noticing)
     row, found = damaged(cluster, what=what, how=how)
     assert found == []
@@ -300,7 +302,7 @@ def test_a_negative_control_may_flip_a_bit_that_no_broker_notices(data: Path) ->
     row, found = damaged(Scripted(data, believes), what="flip", how="cleanly", unnoticed=True)
     assert found == ["no_effect"]
     assert "flipped" in row["effect"]["seen"]["changed"]
-    with pytest.raises(BadInput, match="only flip"):
+    with pytest.raises(BadInput, match="only a flip"):
         Damage(node="broker(2)", what="time_index", how="cleanly", of="t/0", unnoticed=True)
 
 
@@ -337,7 +339,9 @@ def unreadable(cluster: Scripted) -> str:
         ("producer_snapshot", "cut", "cleanly", distrusts),
     ],
 )
-def test_a_flipped_bit_or_half_a_file_proves_the_effect_like_a_whole_file(data: Path, what: str, by: str, how: str, noticing: Any) -> None:
+def test_a_flipped_bit_or_half_a_file_proves_the_effect_like_a_whole_file(
+    data: Path, what: str, by: str, how: str, noticing: Any
+) -> None:
     row, found = damaged(Scripted(data, noticing), what=what, by=by, how=how)
     assert found == []
     assert ("flipped" if by == "flip" else "was cut from") in row["resolved"]["changed"]

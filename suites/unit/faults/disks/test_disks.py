@@ -1,4 +1,4 @@
-"""When power loss and failing disks have an effect, the evidence that they leave, and that they leave nothing broken."""
+"""When power loss and failing disks have an effect, the evidence of it, and that they leave nothing broken."""
 
 from __future__ import annotations
 
@@ -264,12 +264,12 @@ def test_the_last_words_of_a_broker_prove_that_its_disk_is_the_reason(cluster: S
     """The thread of the metadata log may get the error first; without that error the broker ended for another reason."""
     cluster.ends_by_itself, cluster.last_words = True, said
     rows = played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"}))
-    assert (doubts(rows) == []) is bitten
+    assert (doubts(rows) == []) is held
 
 
 def test_a_broker_that_still_runs_proves_nothing(cluster: Scripted) -> None:
     ((_, text),) = doubts(played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"})))
-    assert "runs on" in text
+    assert "still runs" in text
 
 
 def test_a_broker_that_ends_because_of_one_disk_of_two_proves_nothing(cluster: Scripted) -> None:
@@ -293,15 +293,15 @@ def test_a_freeze_that_is_too_short_cannot_stop_acks(cluster: Scripted, monkeypa
     assert cluster.state == {}  # and it is not frozen any more
 
 
-@pytest.mark.parametrize(("slows", "felt"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(("slows", "stalls"), [(True, True), (True, False), (False, True)])
 def test_a_slow_disk_that_stalls_acks_proves_the_effect(
-    cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, felt: bool
+    cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, stalls: bool
 ) -> None:
     cluster.slows = slows
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(felt, "acks"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(stalls, "acks"))
     monkeypatch.setattr("harness.faults.steps.step_runner.wait_for", lambda probe, **_: probe())
     (row,) = played(cluster, Step(do="disk_slow", name="s", args={"node": "broker(1)", "for_s": 0.1}))
-    assert row["effect"]["held"] is (slows and felt)
+    assert row["effect"]["held"] is (slows and stalls)
     assert row["resolved"]["flush_s"] == [0.01, 0.4 if slows else 0.01]
 
 

@@ -112,7 +112,9 @@ def the_event(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("levels", "level"), [({"metadata.version": 25}, 0), (ON, 1), ({}, None)])
-def test_the_event_has_the_log_end_that_was_kept_and_the_level_of_elr(data: Path, levels: dict[str, int], level: int | None) -> None:
+def test_the_event_has_the_log_end_that_was_kept_and_the_level_of_elr(
+    data: Path, levels: dict[str, int], level: int | None
+) -> None:
     cluster = Scripted(data, levels=levels)
     row, found = lost(cluster)
     assert found == []

@@ -112,7 +112,9 @@ def test_a_wait_takes_its_time_with_any_clock(tmp_path: Path, ahead_s: float, ra
     assert 0 <= late_s < 10
 
 
-def test_without_the_library_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_message_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clocks, "_FOLDERS", (str(tmp_path / "{}"),))
     assert "clock" not in choosing.able("processes")
     reported = Clock.lacks(choosing.able("containers"))
@@ -146,7 +148,9 @@ IT = '{{ do = "clock", node = "leader(plain/0)", {}, name = "it" }}'
         ("rate = 0", "clock = true", "give a number from 0.1 to 10"),
     ],
 )
-def test_clocks_that_cannot_be_set_or_could_not_prove_an_effect_are_refused(arguments: str, shape: str, reported: str) -> None:
+def test_clocks_that_cannot_be_set_or_could_not_prove_an_effect_are_refused(
+    arguments: str, shape: str, reported: str
+) -> None:
     assert reported in refused(with_steps(IT.format(arguments), shape=shape))
 
 

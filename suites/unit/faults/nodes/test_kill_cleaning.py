@@ -113,7 +113,9 @@ def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str
 
 
 @pytest.mark.parametrize("name", [CLEANED, SWAP])
-def test_the_unfinished_files_of_a_cleaner_prove_the_effect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unfinished_files_of_a_cleaner_prove_the_effect(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Scripted(tmp_path, written=(name,))
     row, doubt = killed(cluster, monkeypatch)
     # The cleaner is slow until the broker dies, and not after its restart.
@@ -175,7 +177,9 @@ def test_producer_state_has_expired_when_the_leader_says_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("known", "seen"), [({}, "no broker answers"), ({("t", 0): 2}, "2 known")])
-def test_producer_state_has_not_expired_without_an_answer(known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path) -> None:
+def test_producer_state_has_not_expired_without_an_answer(
+    known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path
+) -> None:
     assert seen in waited(tmp_path, known)["error"]
 
 

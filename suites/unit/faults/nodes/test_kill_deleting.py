@@ -92,9 +92,7 @@ def killed(
     return row, "; ".join(text for _, text in doubts([row]))
 
 
-def test_renamed_segments_prove_the_effect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renamed_segments_prove_the_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row, doubt = killed(Scripted(tmp_path, to_delete=(1, 2)), monkeypatch, before=(0,))
     assert (doubt, row["resolved"]) == ("", {"nodes": [1], "renamed": [1, 2], "left": [3, 4]})
     assert row["effect"]["because"].startswith("broker 1 was about to delete segments [1, 2] of t/0; led t/0 with acks")

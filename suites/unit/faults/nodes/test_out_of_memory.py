@@ -116,9 +116,7 @@ def test_a_leader_that_ends_because_of_its_heap_under_load_proves_the_effect(clu
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_another_reason_or_no_load_proves_nothing(
-    cluster: Scripted, what: dict[str, Any], because: str
-) -> None:
+def test_another_reason_or_no_load_proves_nothing(cluster: Scripted, what: dict[str, Any], because: str) -> None:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "out_of_memory")

@@ -38,7 +38,7 @@ class Scripted:
     known: dict[str, int] = field(
         default_factory=lambda: {"metadata.version": 30, "group.version": 1, "kraft.version": 1}
     )
-    rejects_disk: Mapping[str, str] = field(default_factory=lambda: {"down": REFUSAL})
+    refuses: Mapping[str, str] = field(default_factory=lambda: {"down": REFUSAL})
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101, 102, 103)
@@ -122,9 +122,9 @@ class Scripted:
         return dict(self.known)
 
     def update_features(self, levels: Mapping[str, int], direction: str) -> str | None:
-        if direction not in self.rejects_disk:
+        if direction not in self.refuses:
             self.levels |= levels
-        return self.rejects_disk.get(direction)
+        return self.refuses.get(direction)
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +155,9 @@ def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[
 
 
 @pytest.mark.parametrize(("node", "nodes"), [("brokers", [1, 2, 3]), ("controllers", [101, 102, 103])])
-def test_nodes_whose_absence_was_noticed_and_that_log_another_version_prove_the_effect(cluster: Scripted, node: str, nodes: list[int]) -> None:
+def test_nodes_whose_absence_was_noticed_and_that_log_another_version_prove_the_effect(
+    cluster: Scripted, node: str, nodes: list[int]
+) -> None:
     row, found = played(cluster, ("roll", {"node": node}))
     assert found == []
     assert row["resolved"] == {"nodes": nodes, "to": "4.3.1"}
@@ -211,7 +213,9 @@ def test_levels_that_rise_under_load_prove_the_effect(cluster: Scripted) -> None
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_levels_that_do_not_rise_under_load_prove_nothing(cluster: Scripted, what: dict[str, Any], because: str) -> None:
+def test_levels_that_do_not_rise_under_load_prove_nothing(
+    cluster: Scripted, what: dict[str, Any], because: str
+) -> None:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, ("raise_features", {}))

@@ -48,13 +48,19 @@ MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
             "give either `topic` or `node`",
         ),
         ('do = "reconfigure", topic = "plain"', "names no setting"),
-        ('do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }', "retention.ms changes what Kafka promises"),
+        (
+            'do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }',
+            "retention.ms changes what Kafka promises",
+        ),
         (
             'do = "reconfigure", node = "brokers", config = { "log.retention.ms" = 1 }',
             "log.retention.ms changes what Kafka promises",
         ),
         ('do = "reconfigure", node = "controller", config = { "num.io.threads" = 1 }', "takes brokers only"),
-        ('do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }', "as the topic declares it"),
+        (
+            'do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }',
+            "as the topic declares it",
+        ),
         ('do = "move_log_dirs", node = "broker(1)"', "set log_dirs = 2 in [shape]"),
         ('do = "recreate_topic", topic = "plain"', "grouped reads plain in a group"),
         ('do = "recreate_topic", topic = "held"', 'no producer with when = "always" writes to held'),
@@ -212,7 +218,9 @@ def test_a_reassignment_is_over_when_it_is_not_listed_and_all_are_in_sync() -> N
     assert "adding [3]" in run_steps(context_of(copies), [step])[0]["error"]
 
 
-@pytest.mark.parametrize(("acks", "reported"), [(True, "with acks on t/0"), (False, "no partition had acks in the last second")])
+@pytest.mark.parametrize(
+    ("acks", "reported"), [(True, "with acks on t/0"), (False, "no partition had acks in the last second")]
+)
 def test_settings_change_under_load_and_are_reverted_at_the_end(
     monkeypatch: pytest.MonkeyPatch, acks: bool, reported: str
 ) -> None:

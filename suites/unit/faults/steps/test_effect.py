@@ -90,7 +90,9 @@ def context(world: World) -> StepContext:
     )
 
 
-def test_newer_epochs_of_all_partitions_that_it_led_prove_the_loss_of_a_leader(context: StepContext, world: World) -> None:
+def test_newer_epochs_of_all_partitions_that_it_led_prove_the_loss_of_a_leader(
+    context: StepContext, world: World
+) -> None:
     probe = leaders_moved(context, await_recent_acks(context, lambda s: s.leader in (1, 2)))
     assert not probe().held
     world.states = [state(0, 3, 6), state(1, 2, 5)]

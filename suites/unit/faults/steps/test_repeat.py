@@ -23,13 +23,13 @@ def test_each_break_is_healed_before_the_next() -> None:
         events.append("off")
 
     repeat = Repeat(doing, "it was done")
-    probe = repeat.proof(lambda: EffectProof(True, "it was felt", {"by": 1}), "done")
+    probe = repeat.proof(lambda: EffectProof(True, "it had an effect", {"by": 1}), "done")
     assert not probe().held
     with repeat.running():
         wait_for(lambda: repeat.times, until=lambda times: times >= TIMES_MIN, deadline_s=10, what="the second time")
     effect = probe()
     assert effect.held
-    assert effect.because == f"it was felt; it was done {repeat.times} times"
+    assert effect.because == f"it had an effect; it was done {repeat.times} times"
     assert effect.seen == {"by": 1, "done": repeat.times}
     assert events == ["on", "off"] * repeat.times
 

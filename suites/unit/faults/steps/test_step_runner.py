@@ -160,8 +160,8 @@ def test_healing_waits_for_the_effect_until_the_deadline() -> None:
 
 
 def test_a_step_can_wait_for_an_effect_and_leave_the_fault_active() -> None:
-    bitten = Step(do="wait_effect", name="bitten", args={"fault": "a"})
-    rows = run_steps(context_of(), [breaking("a", asks=4), bitten, ACT, healing("a")])
+    affected = Step(do="wait_effect", name="affected", args={"fault": "a"})
+    rows = run_steps(context_of(), [breaking("a", asks=4), affected, ACT, healing("a")])
     assert CALLS == ["break a", "act", "heal a"]
     assert rows[0]["effect"]["because"] == "asked 4 times"
 

@@ -65,7 +65,10 @@ def test_an_order_that_no_storage_followed_has_no_effect(context: Any, tmp_path:
     with ordered(context, "after", ("copy",), "") as order:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
         effect = done_by(context, order, {"held": "held after"})()
-        assert (effect.held, effect.because) == (False, "no broker has asked the remote tier for such an operation since then")
+        assert (effect.held, effect.because) == (
+            False,
+            "no broker has asked the remote tier for such an operation since then",
+        )
 
 
 @pytest.mark.parametrize(("kept", "what"), [(False, "full"), (True, "full_kept")])
@@ -116,9 +119,7 @@ def test_only_a_tier_with_the_faulty_storage_takes_orders(step: dict[str, Any]) 
     check_steps(scenario(step, tier="local", tier_faults=True))
     with pytest.raises(BadInput, match=f'{step["do"]} needs a remote tier; set tier = "local"'):
         check_steps(scenario(step))
-    with pytest.raises(
-        BadInput, match=rf"{step['do']} needs the faulty storage; set tier_faults = true in \[shape"
-    ):
+    with pytest.raises(BadInput, match=rf"{step['do']} needs the faulty storage; set tier_faults = true in \[shape"):
         check_steps(scenario(step, tier="local"))
     with pytest.raises(BadInput, match="topic near is not in the remote tier"):
         check_steps(scenario({**step, "of": "near/0"}, tier="local", tier_faults=True))

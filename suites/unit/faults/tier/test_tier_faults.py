@@ -264,13 +264,13 @@ def test_an_empty_folder_takes_the_place_of_the_tier(context: Any, tmp_path: Pat
 
 
 def test_the_folder_of_a_server_cannot_be_swapped() -> None:
-    with pytest.raises(BadInput, match='tier_swapped is about a folder that brokers share: say tier = "local"'):
+    with pytest.raises(BadInput, match='tier_swapped needs a folder that brokers share; set tier = "local"'):
         check_steps(scenario({"do": "tier_swapped"}, tier="s3"))
 
 
 def test_only_a_tier_with_a_server_can_be_cut_off() -> None:
     check_steps(scenario({"do": "tier_cut"}, tier="s3"))
-    with pytest.raises(BadInput, match='tier_cut is about a server: say tier = "s3"'):
+    with pytest.raises(BadInput, match='tier_cut needs a tier with a server: set tier = "s3"'):
         check_steps(scenario({"do": "tier_cut"}))
     with pytest.raises(BadInput, match='tier_cut needs a remote tier; set tier = "local"'):
         check_steps(scenario({"do": "tier_cut"}, tier=""))

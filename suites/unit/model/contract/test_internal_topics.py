@@ -74,11 +74,11 @@ def test_a_step_has_the_partition_in_place_of_the_group() -> None:
         ('do = "wait_isr_alone", on = ["__transaction_state/7"]', "has 5 partitions, counted from 0"),
         (
             'do = "wait_acks", on = ["offsets(readers)"]',
-            "no producer writes to __consumer_offsets, which this step needs; name a topic of yours",
+            "this step needs a producer, and none writes to __consumer_offsets",
         ),
-        ('do = "produce", producer = "held", to = "__consumer_offsets/0", records = 1', "name a topic of yours"),
-        ('do = "reconfigure", topic = "__consumer_offsets", config = {}', "name a topic of yours"),
-        ('do = "delete_group", group = "readers"', 'first give { do = "reader_away"'),
+        ('do = "produce", producer = "held", to = "__consumer_offsets/0", records = 1', "name a topic of the scenario"),
+        ('do = "reconfigure", topic = "__consumer_offsets", config = {}', "name a topic of the scenario"),
+        ('do = "delete_group", group = "readers"', 'add a step before this one: { do = "reader_away"'),
     ],
 )
 def test_what_is_no_place_or_needs_load_is_refused(step: str, reported: str) -> None:

@@ -194,7 +194,7 @@ def stage(load: Load) -> Any:
 def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> None:
     played = stage(Load(between={("t", 0): (5, 7)}))
     with ReaderDies(group="g", records=2).active(played) as injected:
-        assert injected.probe().because == "group g died with 2 offsets between commit and processing"
+        assert injected.probe().because == "the member of g died with 2 offsets between commit and processing"
     assert played.events == [
         {"kind": "reader_died", "topic": "t", "partition": 0, "group": "g", "from_offset": 5, "before_offset": 7}
     ]
@@ -203,7 +203,7 @@ def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> N
 
 def test_who_lives_has_not_been_bitten() -> None:
     for load, said in (
-        (Load(held=cast(Any, [1])), "group g was given 1 of 2 records"),
+        (Load(held=cast(Any, [1])), "group g received 1 of 2 records"),
         (Load(refused=True), "what group g was to commit before it died was not acknowledged"),
     ):
         played = stage(load)
@@ -214,7 +214,7 @@ def test_who_lives_has_not_been_bitten() -> None:
 
 def test_a_group_that_has_not_read_everything_is_waited_for() -> None:
     WaitRead(group="g", deadline_s=1).perform(stage(Load(between={("t", 0): (5, 7)})))
-    with pytest.raises(HarnessTimeout, match="group g to be given what was acknowledged"):
+    with pytest.raises(HarnessTimeout, match="group g to receive all acknowledged records"):
         WaitRead(group="g", deadline_s=0.01).perform(stage(Load()))
 
 
@@ -229,5 +229,5 @@ def test_one_of_several_members_is_refused() -> None:
         readers=readers,
         steps=(Step(do="reader_dies", name="it", args={"group": "g"}),),
     )
-    with pytest.raises(BadInput, match="a, b are in g, and one of them alone would not be missed"):
+    with pytest.raises(BadInput, match="g has several members, a, b, and this step needs the only one"):
         check_steps(scenario)

@@ -63,10 +63,10 @@ def test_a_processor_is_promised_what_it_declares() -> None:
             "commits = 'auto'; it is one of transaction, after, before",
         ),
         ("b = { partitions = 1 }", 'b = { config = { "cleanup.policy" = "compact" } }', "b is compacted"),
-        ('group = "w", at', 'group = "g", at', "g is no group of a processor; let a reader die by reader_dies"),
+        ('group = "w", at', 'group = "g", at', "g is no group of a processor; for a reader use reader_dies"),
         ('group = "w", at', 'group = "v", at', "no group of a reader 'v'"),
         ('at = "produced"', 'at = "made"', "unknown value 'made'"),
-        ('at = "produced"', 'at = "commit", zombie = true', 'one that dies at "commit" has no transaction open'),
+        ('at = "produced"', 'at = "commit", zombie = true', 'at "commit" the processor has no open transaction'),
     ],
 )
 def test_what_cannot_be_is_refused(old: str, new: str, reported: str) -> None:
@@ -112,7 +112,7 @@ DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}
 
 def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
     held, because, events = bitten(Load(**DIED), at="offsets")
-    assert (held, because) == (True, "the processor of w died with 2 records in work")
+    assert (held, because) == (True, "the processor of w died while it worked on 2 records")
     assert events == [
         {
             "kind": "processor_died",
@@ -129,12 +129,12 @@ def test_it_has_bitten_when_it_is_dead_and_says_what_it_worked_on() -> None:
 @pytest.mark.parametrize(
     ("load", "held", "reported"),
     [
-        (Load(held=1), False, "the processor of w was given 1 of 2 records"),
-        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 records were in a log"),
-        (Load(**DIED), False, "the zombie of w was not fenced: it was told None"),
+        (Load(held=1), False, "the processor of w received 1 of 2 records"),
+        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 of its outputs were in a log"),
+        (Load(**DIED), False, "the zombie of w was not fenced: it got None"),
         (Load(**DIED, fenced=""), False, "the zombie of w was not fenced: it could commit"),
-        (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it was told _TIMED_OUT"),
-        (Load(**DIED, fenced="_FENCED"), True, "died with 2 records in work, and its zombie was fenced (_FENCED)"),
+        (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it got _TIMED_OUT"),
+        (Load(**DIED, fenced="_FENCED"), True, "died while it worked on 2 records, and its zombie was fenced (_FENCED)"),
     ],
 )
 def test_a_zombie_has_to_be_fenced(load: Load, held: bool, reported: str) -> None:
