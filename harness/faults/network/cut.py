@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, ISOLATED, PartiesExpr, between, broken, parties
+from harness.faults.network.links import CLIENT, ISOLATED, LinkFault, between, broken, parties
 from harness.faults.steps.effect import (
     Probe,
     acks_stalled,
@@ -20,7 +20,7 @@ from harness.faults.steps.effect import (
     isr_lost,
     leaders_moved,
 )
-from harness.faults.steps.step import Fault, Injection, NodesExpr, PartitionExpr
+from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
@@ -29,7 +29,7 @@ from harness.model.link import CutMode, Direction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut(Fault):
+class Cut(LinkFault):
     """`direction`: both ways, or only requests or answers of a silent cut."""
 
     do: ClassVar[str] = "cut"
@@ -42,20 +42,12 @@ class Cut(Fault):
         "that the source led rose"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
-    src: PartiesExpr
-    dst: NodesExpr
     mode: CutMode = "silent"
     direction: Direction = "both"
 
     def __post_init__(self) -> None:
         if self.mode == "refusing" and self.direction != "both":
             raise BadInput(f"a refusing cut closes both directions; leave out direction = {self.direction!r}")
-
-    def victims(self) -> str:
-        return self.dst
-
-    def validate(self, plan: StepValidation) -> None:
-        plan.linked(self.src, self.dst)
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:

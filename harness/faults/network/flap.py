@@ -15,7 +15,7 @@ from harness.faults.steps.step import Injection
 from harness.faults.steps.step_context import StepContext
 from harness.model.scenario.scenario import Deadline
 
-CAME_BACK: Final = "the links came back"
+HEALED_AGAIN: Final = "the links were healed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Flap(Cut):
         def cut(src: str, dst: str) -> None:
             cluster.links.cut(src, dst, self.mode, self.direction)
 
-        flapping = Repeat(lambda: broken(cluster.links, links, cut), CAME_BACK, self.down_s, self.up_s)
+        flapping = Repeat(lambda: broken(cluster.links, links, cut), HEALED_AGAIN, self.down_s, self.up_s)
         probe = flapping.proof(self._effect_probe(context, targets), "flaps")
         with flapping.running():
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from harness.clusters.base import Links, party
+from harness.faults.steps.step import Fault, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.model.errors import BadInput
 from harness.model.link import Break
 from harness.model.scenario.toml import hint
+
+if TYPE_CHECKING:
+    from harness.faults.steps.step_validation import StepValidation
 
 PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "isolated_client"
 Link = tuple[str, str]  # the party that opens the connection, and the party that it connects to
@@ -19,6 +24,20 @@ CLIENT = "client"
 ISOLATED = "isolated_client"  # clients with a listener of their own
 CLIENTS = (CLIENT, ISOLATED)
 SIDES = ("brokers", "controllers", "clients")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkFault(Fault):
+    """Base of faults on the links by which `src` connects to `dst`."""
+
+    src: PartiesExpr
+    dst: NodesExpr
+
+    def victims(self) -> str:
+        return self.dst
+
+    def validate(self, plan: StepValidation) -> None:
+        plan.linked(self.src, self.dst)
 
 
 def between(sources: Iterable[str], targets: Iterable[str]) -> list[Link]:

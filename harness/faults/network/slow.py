@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, CLIENTS, ISOLATED, PartiesExpr, between, broken, parties
+from harness.faults.network.links import CLIENT, CLIENTS, ISOLATED, LinkFault, between, broken, parties
 from harness.faults.steps.effect import (
     Probe,
     StickyProbe,
@@ -22,9 +22,8 @@ from harness.faults.steps.effect import (
     isr_lost,
     metadata_late,
 )
-from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, Place
+from harness.faults.steps.step import EffectProof, Injection, Place
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.link import Direction
@@ -36,7 +35,7 @@ Milliseconds = Annotated[int, Range(0, 3_600_000)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slow(Fault):
+class Slow(LinkFault):
     """The delay applies to each chosen direction."""
 
     do: ClassVar[str] = "slow"
@@ -48,8 +47,6 @@ class Slow(Fault):
         "were retried; of controllers, the source lagged behind the metadata log at each look"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
-    src: PartiesExpr
-    dst: NodesExpr
     latency_ms: Milliseconds = 0
     jitter_ms: Milliseconds = 0
     rate_kb_s: Annotated[int | None, Range(1, MANY)] = None
@@ -58,12 +55,6 @@ class Slow(Fault):
     def __post_init__(self) -> None:
         if not self.latency_ms and not self.jitter_ms and self.rate_kb_s is None:
             raise BadInput("this slows nothing; give latency_ms, jitter_ms or rate_kb_s")
-
-    def victims(self) -> str:
-        return self.dst
-
-    def validate(self, plan: StepValidation) -> None:
-        plan.linked(self.src, self.dst)
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from harness.clusters.base import party
 from harness.faults.network import shapes
-from harness.faults.network.flap import CAME_BACK
+from harness.faults.network.flap import HEALED_AGAIN
 from harness.faults.network.links import Link, between, broken
 from harness.faults.network.shapes import MACHINES_MIN, Among, Into, Machine, Shape
 from harness.faults.network.slow import Milliseconds
@@ -117,7 +117,7 @@ class Split(Fault):
             with self._broken(context, lost):
                 yield Injection(resolved=resolved, probe=probe, nodes=nodes, deadline_s=DEADLINE_S)
             return
-        flapping = Repeat(lambda: self._broken(context, lost), CAME_BACK, self.down_s, self.up_s)
+        flapping = Repeat(lambda: self._broken(context, lost), HEALED_AGAIN, self.down_s, self.up_s)
         again = flapping.proof(probe, "flaps")
         with flapping.running():
             yield Injection(resolved=resolved, probe=again, nodes=nodes, deadline_s=DEADLINE_S)

@@ -1,6 +1,6 @@
 """Proof that a split had an effect: each side lost a leader, an in-sync follower or the records of a leader.
 
-Of a split among controllers: they lost their leader, or some lag behind its log.
+After a split among controllers they lost their leader, or some lag behind its log.
 """
 
 from __future__ import annotations

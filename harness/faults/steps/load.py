@@ -1,4 +1,4 @@
-"""What steps ask of the running load.
+"""The interface of the running load, as steps use it.
 
 `harness.workload.load.Load` implements this interface. Faults may not import the workload, so the interface stands
 here; mypy compares the two where a run hands its load to the steps.
@@ -15,7 +15,7 @@ from harness.model.entities import MetadataEntity, Operation
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.scenario.scenario import GroupProtocol, Moment, Reader
 
-# Of each partition the offsets [from, to) that a dead application had committed and not processed, or the reverse.
+# By partition: the offsets [from, to) that a dead application had committed and not processed, or the reverse.
 Spans = Mapping[Place, tuple[int, int]]
 
 

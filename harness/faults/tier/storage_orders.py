@@ -67,7 +67,7 @@ def ordered(context: StepContext, what: str, ops: Collection[Op], of: str, **mor
 
 
 def acts_of(context: StepContext, order: Path) -> list[StorageAct]:
-    """What the storage of all brokers did because of this order so far, in each broker's own sequence."""
+    """The operations that the storage of all brokers changed by this order so far, in each broker's own sequence."""
     return [
         StorageAct(int(file.stem), int(at_ms), op, did, topic, int(partition), segment, int(base))
         for file in sorted((store_of(context) / TOLD).glob("*.tsv"))

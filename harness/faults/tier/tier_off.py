@@ -135,7 +135,8 @@ def _left_tier(context: StepContext, topic: str, before: Replicas) -> Probe:
         busy = with_recent_acks(context, had)
         if not busy:
             return EffectProof(
-                False, f"no partition whose first records only the tier has had acks in the last second: {named(had)}"
+                False,
+                f"{named(had)} had no acks in the last second, and no other partition has records only in the tier",
             )
         now = _replicas(context, topic)
         starts = {f"{t}/{p}": {b: r.log_start for b, r in now.get((t, p), {}).items()} for t, p in sorted(busy)}

@@ -9,6 +9,7 @@ import pytest
 
 from harness import scenarios
 from harness.faults.clients.hanging_transaction import AbortTransaction, WaitTransactionEnded
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step import Done
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin import markers
@@ -153,7 +154,7 @@ def test_a_last_stable_offset_that_does_not_advance_is_reported() -> None:
 def test_a_partition_that_the_producer_does_not_write_to_is_refused() -> None:
     scenario = scenarios.load("contract_transaction_end_unclean")
     with pytest.raises(BadInput, match="unclean does not write to clean; name a partition that it writes to"):
-        patched(scenario, {"steps.mended.on": "clean/0"}, scenarios.check_steps)
+        patched(scenario, {"steps.mended.on": "clean/0"}, check_steps)
 
 
 @pytest.mark.parametrize(("before", "asked"), [(4, 4), (-1, 0)])

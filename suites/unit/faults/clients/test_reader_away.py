@@ -78,11 +78,11 @@ def test_a_member_that_leaves_closes_and_another_one_returns(monkeypatch: pytest
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     absence = reader.leave()
     absence.over.set()
-    assert reader._current(cast(Any, first)) is second  # type: ignore[comparison-overlap]
+    assert reader._current(cast(Any, first)) is second
     assert first.closed
     assert absence.left_ns is not None
     assert reader.places == frozenset()
-    assert reader._current(cast(Any, second)) is second  # type: ignore[comparison-overlap]
+    assert reader._current(cast(Any, second)) is second
 
 
 def test_a_transactional_id_has_expired_when_no_coordinator_reports_it() -> None:

@@ -65,16 +65,21 @@ def test_another_member_takes_its_place_and_continues_at_the_committed_offset(
 ) -> None:
     reader, first, second = member(), Coordinator(), Coordinator(committed)
     begun: list[Any] = []
-    monkeypatch.setattr(live_readers, "Consumer", lambda settings: begun.append(settings["group.protocol"]) or second)
+
+    def begin(settings: dict[str, Any]) -> Coordinator:
+        begun.append(settings["group.protocol"])
+        return second
+
+    monkeypatch.setattr(live_readers, "Consumer", begin)
     monkeypatch.setattr(reader, "_begin", lambda consumer: None)
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     ordered = reader.restart("consumer", at_end=at_end)
     assert not ordered.begun
-    assert reader._current(cast(Any, first)) is second  # type: ignore[comparison-overlap]
+    assert reader._current(cast(Any, first)) is second
     assert (ordered.begun, first.closed, begun, reader.protocol) == (True, True, ["consumer"], "consumer")
     assert reader.places == frozenset()
     reader._assigned(cast(Any, second), [TopicPartition("t", 0)])
-    assert (second.starts, reader.places) == ([start], {("t", 0)})
+    assert (second.starts, reader.places) == ([start], frozenset({("t", 0)}))
 
 
 class Member:

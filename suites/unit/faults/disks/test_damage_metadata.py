@@ -15,6 +15,7 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage_metadata
 from harness.faults.disks.damage_metadata import REFUSED, SAYS
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import METADATA_LOG
@@ -196,11 +197,11 @@ def test_without_a_file_to_damage_nothing_is_proven(data: Path, what: str, gone:
 def test_impossible_arguments_are_refused(step: dict[str, Any], words: str) -> None:
     scenario = scenarios.load("metadata_damaged")
     with pytest.raises(BadInput, match=words):
-        patched(scenario, {"steps.+": [{"do": "damage_metadata", **step}]}, scenarios.check_steps)
+        patched(scenario, {"steps.+": [{"do": "damage_metadata", **step}]}, check_steps)
 
 
 def test_one_controller_has_no_majority_left() -> None:
     scenario = scenarios.load("calm")
     step = {"do": "damage_metadata", "what": "log_flip", "node": "controller"}
     with pytest.raises(BadInput, match="there is no majority left"):
-        patched(scenario, {"steps.+": [step]}, scenarios.check_steps)
+        patched(scenario, {"steps.+": [step]}, check_steps)

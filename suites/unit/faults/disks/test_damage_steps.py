@@ -14,6 +14,7 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage
 from harness.faults.disks.damage import CHECKPOINTS, NOTICED, Damage
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
@@ -247,7 +248,7 @@ class AloneInSync(Scripted):
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         leader = -1 if self.down else 2
-        place = {"topic": "t", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": 4}
+        place: dict[str, Any] = {"topic": "t", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": 4}
         return [PartitionState(**place, isr=(2,), replicas=(1, 2, 3))]
 
 
@@ -385,4 +386,4 @@ def test_changes_that_no_broker_notices_are_refused() -> None:
         Damage(node="broker(2)", what="index", of="t/0", by="flip", how="cleanly")
     step = {"do": "damage", "what": "leader_epoch_checkpoint", "by": "cut", "of": "plain/0", "node": "broker(2)"}
     with pytest.raises(BadInput, match="leave out log_dirs"):
-        patched(scenarios.load("disk_damaged"), {"shape.log_dirs": 2, "steps.+": [step]}, scenarios.check_steps)
+        patched(scenarios.load("disk_damaged"), {"shape.log_dirs": 2, "steps.+": [step]}, check_steps)

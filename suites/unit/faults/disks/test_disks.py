@@ -17,7 +17,7 @@ from harness.faults.nodes import power_loss
 from harness.faults.nodes.process import injection
 from harness.faults.steps import effect
 from harness.faults.steps.registry import build_step
-from harness.faults.steps.step import Injection
+from harness.faults.steps.step import EffectProof, Injection
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
@@ -237,7 +237,7 @@ def test_an_interrupt_leaves_no_disk_broken(cluster: Scripted, monkeypatch: pyte
     assert cluster.did == ["pause (1,)", "kill (1,)", "mount b1/data"]
 
 
-FAILING = [
+FAILING: list[tuple[str, dict[str, Any], str]] = [
     ("disk_failed", {}, "ended"),
     ("disk_read_only", {}, "ended"),
     ("disk_filled", {}, "ended"),
@@ -261,7 +261,7 @@ BOTH = (
 
 @pytest.mark.parametrize(("said", "held"), [(BOTH, True), (BOTH.split("\n")[1], False), ("INFO bye\n", False)])
 def test_the_last_words_of_a_broker_prove_that_its_disk_is_the_reason(cluster: Scripted, said: str, held: bool) -> None:
-    """The thread of the metadata log may get the error first; without that error the broker ended for another reason."""
+    """The thread of the metadata log may get the error first; without that error there was another reason."""
     cluster.ends_by_itself, cluster.last_words = True, said
     rows = played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"}))
     assert (doubts(rows) == []) is held
@@ -280,7 +280,7 @@ def test_a_broker_that_ends_because_of_one_disk_of_two_proves_nothing(cluster: S
 
 
 def test_a_freeze_that_is_too_short_cannot_stop_acks(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(True, "acks stopped"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: EffectProof(True, "acks stopped"))
     step = Step(do="disk_stalled", name="s", args={"node": "broker(1)", "freeze_s": 0.01, "thaw_s": 0.01, "for_s": 0.3})
     with monkeypatch.context() as soon:
         soon.setattr(disk_stalled, "Injection", partial(Injection, deadline_s=1.0))
@@ -298,7 +298,7 @@ def test_a_slow_disk_that_stalls_acks_proves_the_effect(
     cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, stalls: bool
 ) -> None:
     cluster.slows = slows
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(stalls, "acks"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: EffectProof(stalls, "acks"))
     monkeypatch.setattr("harness.faults.steps.step_runner.wait_for", lambda probe, **_: probe())
     (row,) = played(cluster, Step(do="disk_slow", name="s", args={"node": "broker(1)", "for_s": 0.1}))
     assert row["effect"]["held"] is (slows and stalls)

@@ -1,4 +1,4 @@
-"""When the lost tail of a last replica has an effect, and each near miss. The cluster is scripted, its disk is files."""
+"""When the lost tail of a last replica has an effect, and near misses. The cluster is scripted, its disk is files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from harness import scenarios
 from harness.faults.disks import lose_tail
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
@@ -153,4 +154,4 @@ def test_an_only_replica_is_refused() -> None:
     scenario = scenarios.load("kafka_20734")
     step = {"do": "lose_tail", "of": "half/0", "tail_bytes": 10}
     with pytest.raises(BadInput, match="has only one replica"):
-        patched(scenario, {"steps.+": [step]}, scenarios.check_steps)
+        patched(scenario, {"steps.+": [step]}, check_steps)

@@ -9,6 +9,7 @@ import pytest
 from harness import scenarios
 from harness.clusters.network.frame_proxy import HeldFrame
 from harness.faults.network.hold_frames import HoldFrames, effect_of
+from harness.faults.steps.registry import check_steps
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml import patched
@@ -17,7 +18,7 @@ HOLD = {"do": "hold_frames", "node": "broker(1)"}
 
 
 def held(**times: Any) -> HeldFrame:
-    whole = {"left_ns": 2, "again_ns": 3, "released_ns": 4, "answered_ns": 5, "errors": ()}
+    whole: dict[str, Any] = {"left_ns": 2, "again_ns": 3, "released_ns": 4, "answered_ns": 5, "errors": ()}
     return HeldFrame(link="client > b1", api="EndTxn", version=1, client="held-1", held_ns=1, **(whole | times))
 
 
@@ -52,7 +53,7 @@ def test_a_client_that_still_waits_counts_when_the_frame_need_not_be_late() -> N
 
 
 def with_step(name: str, **step: Any) -> Scenario:
-    return patched(scenarios.load(name), {"steps.+": [{**HOLD, **step}]}, scenarios.check_steps)
+    return patched(scenarios.load(name), {"steps.+": [{**HOLD, **step}]}, check_steps)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_requests_that_no_client_would_send_are_refused(name: str, step: dict[st
 )
 def test_an_end_that_brokers_could_take_for_another_transaction_s_is_refused(patch: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        patched(scenarios.load("late_end_txn"), patch, scenarios.check_steps)
+        patched(scenarios.load("late_end_txn"), patch, check_steps)
 
 
 AMID = {"apis": ["EndTxn"], "amid": True, "producer": "held", "name": "amid"}
@@ -99,7 +100,7 @@ def test_an_end_may_arrive_amid_a_transaction_only_while_one_is_open() -> None:
     filled = {"do": "produce", "producer": "held", "to": "held/0", "records": 1, "name": "filled"}
 
     def play(*steps: dict[str, Any]) -> Scenario:
-        return patched(scenarios.load("late_end_txn"), {"steps.+": list(steps)}, scenarios.check_steps)
+        return patched(scenarios.load("late_end_txn"), {"steps.+": list(steps)}, check_steps)
 
     play(filled, *more, {**filled, "name": "filled_next"}, heal)
     with pytest.raises(BadInput, match="EndTxn would arrive while no transaction of held is open"):

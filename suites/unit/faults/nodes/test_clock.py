@@ -50,6 +50,9 @@ def test_a_process_follows_its_file_within_a_second(tmp_path: Path) -> None:
     file.set(0)
     right = time.time() - time.clock_gettime(7)
 
+    def near(wanted_s: float) -> Callable[[float], bool]:
+        return lambda s: abs(s - wanted_s) < 1
+
     def shift(process: subprocess.Popen[str], until: Callable[[float], bool]) -> float:
         give_up_at, seen = time.monotonic() + 20, 0.0
         assert process.stdin is not None
@@ -69,7 +72,7 @@ def test_a_process_follows_its_file_within_a_second(tmp_path: Path) -> None:
             assert abs(shift(process, lambda s: True)) < 1
             for jump_s in (600.0, -600.0):
                 file.set(jump_s)
-                assert shift(process, lambda s, jump_s=jump_s: abs(s - jump_s) < 1)
+                assert shift(process, near(jump_s))
             file.set(0)
             assert shift(process, lambda s: abs(s) < 0.3)
         finally:

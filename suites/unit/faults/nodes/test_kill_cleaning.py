@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.faults.nodes import kill_cleaning
+from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.topic_operations import cleaned
@@ -144,7 +145,6 @@ def test_a_cleaner_that_has_finished_is_waited_for_again(tmp_path: Path, monkeyp
 
 
 def test_a_death_without_consequences_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    injection = kill_cleaning.injection
     monkeypatch.setattr(kill_cleaning, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, written=(CLEANED,), moves=False), monkeypatch)
     assert "of the compaction of t/0; " in doubt

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from harness.faults.nodes import kill_deleting
+from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
+from harness.kafka.storage.log_directory import deleted_segments
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
@@ -76,7 +78,7 @@ def killed(
     folder.mkdir()
     for base in range(5):
         (folder / (f"{base:020}.log" + (".deleted" if base in before else ""))).touch()
-    looks = kill_deleting.deleted_segments
+    looks = deleted_segments
     asked: list[int] = []
 
     def look(replica: Path) -> set[int]:
@@ -109,7 +111,6 @@ def test_a_deletion_that_did_not_begin_or_is_complete_was_not_interrupted(
 
 
 def test_a_death_without_consequences_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    injection = kill_deleting.injection
     monkeypatch.setattr(kill_deleting, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, to_delete=(1,), moves=False), monkeypatch)
     assert "was about to delete segments [1] of t/0; " in doubt

@@ -153,7 +153,7 @@ def test_processes_say_why_their_memory_cannot_be_limited() -> None:
     assert OutOfMemory.lacks(CAPABILITIES["processes"]) is None
 
 
-# --- what fills a heap ---
+# --- filling a heap ---
 
 
 def test_each_connection_announces_a_request_and_does_not_send_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.faults.disks import move_log_dirs
-from harness.faults.operations import reconfigure, throttle
+from harness.faults.operations import reconfigure
 from harness.faults.operations.reconfigure import Reconfigure
 from harness.faults.operations.recreate_topic import RecreateTopic
 from harness.faults.operations.throttle import held_back, lists_of
@@ -134,7 +135,8 @@ class Copies:
     """An admin of partition t/0, led by 1, to which broker 3 is being added; the test sets the log end offsets."""
 
     def __init__(self) -> None:
-        self.leader, self.copy, self.isr = 1000, 0, (1, 2)
+        self.leader, self.copy = 1000, 0
+        self.isr: tuple[int, ...] = (1, 2)
         self.moves: dict[tuple[str, int], Reassignment] = {}
         self.settings: list[Mapping[str, str | None]] = []
 
@@ -164,7 +166,7 @@ def context_of(admin: Any, *, acks: bool = True) -> StepContext:
 
 def test_a_replica_that_does_not_get_nearer_proves_the_throttle(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     copies = Copies()
     probe = held_back(context_of(copies), [("t", 0)])
     assert not probe().held
@@ -176,7 +178,7 @@ def test_a_replica_that_does_not_get_nearer_proves_the_throttle(monkeypatch: pyt
 
 def test_the_time_starts_again_when_a_replica_gets_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     copies = Copies()
     probe = held_back(context_of(copies), [("t", 0)])
     for at_s in range(10):

@@ -1,4 +1,4 @@
-"""A context for tests of faults, on a cluster that does what a test has it do."""
+"""A context for tests of faults, on a cluster that a test scripts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ TOPIC: Final = Topic(name="t", partitions=1)
 
 
 def context_on(cluster: Any, *, admin: Any = None, topic: Topic = TOPIC, **load: Any) -> StepContext:
-    """The cluster answers as the admin, too, where there is no other.
+    """The scripted cluster also answers as the admin, unless there is another one.
 
-    The last acks of the load were `acks_ago_s` ago, as the cluster has it; `load` is what else it answers.
+    The last acks of the load were `cluster.acks_ago_s` ago; `load` has its other answers. The fakes are duck-typed:
+    this is the one place that casts them.
     """
 
     def last_ack_ns(topic: str, partition: int) -> int:

@@ -133,7 +133,10 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
     [
         ({"step": 'do = "wait_operations", admin = "op"'}, "admin: no admin 'op'; did you mean 'ops'?"),
         ({"step": 'do = "corrupt_metadata", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
-        ({"step": 'do = "corrupt_metadata", admin = "ops", what = "configs", how = "invent"'}, "no configs can be invented"),
+        (
+            {"step": 'do = "corrupt_metadata", admin = "ops", what = "configs", how = "invent"'},
+            "no configs can be invented",
+        ),
         (
             {"step": 'do = "corrupt_metadata", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
             "what: ops does no acls; add it to `does`",

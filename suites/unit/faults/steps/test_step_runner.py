@@ -13,6 +13,7 @@ import pytest
 
 from harness.faults.steps import registry
 from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
@@ -254,7 +255,7 @@ def test_a_probe_without_an_answer_proves_nothing_and_does_not_fail(monkeypatch:
     def silent() -> EffectProof:
         raise HarnessTimeout("nobody answers")
 
-    held = step_runner.StickyProbe(silent)
+    held = StickyProbe(silent)
     assert held.ask() == EffectProof(False, "nobody answers")
     monkeypatch.setattr(held, "probe", lambda: EffectProof(True, "now"))
     assert held.ask().held

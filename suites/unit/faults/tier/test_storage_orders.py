@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.faults.steps.registry import build_step, check_steps
-from harness.faults.tier.storage_orders import acts_of, done_by, ordered
+from harness.faults.tier.storage_orders import Op, acts_of, done_by, ordered
 from harness.faults.tier.tier_full import TierFull
 from harness.kafka.settings.tier_settings import ORDERS, TOLD
 from harness.kafka.storage.local_tier import ROOT
@@ -17,6 +17,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
 
 FAR = Topic(name="far", partitions=1, config={"remote.storage.enable": "true"})
+COPY: tuple[Op, ...] = ("copy",)
 NEAR = Topic(name="near", partitions=1)
 
 
@@ -42,16 +43,16 @@ def test_an_order_is_a_file_that_is_removed_afterwards(context: Any, tmp_path: P
         ]
         assert list((tmp_path / ORDERS).iterdir()) == [order]
     assert list((tmp_path / ORDERS).iterdir()) == []
-    with ordered(context, "slow", ("copy",), "") as order:
+    with ordered(context, "slow", COPY, "") as order:
         assert order.read_text().splitlines() == ["what=slow", "ops=copy"]
 
 
 def test_only_complete_lines_about_this_order_count(context: Any, tmp_path: Path) -> None:
-    with ordered(context, "fail", ("copy",), "") as order:
+    with ordered(context, "fail", COPY, "") as order:
         reported = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
         (tmp_path / TOLD / "2.tsv").write_text(reported + line(order, "failed")[:-9])
         found = acts_of(context, order)
-        assert [(deed.broker, deed.partition, deed.base_offset, deed.did) for deed in found] == [
+        assert [(act.broker, act.partition, act.base_offset, act.did) for act in found] == [
             (2, 0, 12, "failed"),
             (2, 1, 12, "failed"),
         ]
@@ -62,7 +63,7 @@ def test_only_complete_lines_about_this_order_count(context: Any, tmp_path: Path
 
 
 def test_an_order_that_no_storage_followed_has_no_effect(context: Any, tmp_path: Path) -> None:
-    with ordered(context, "after", ("copy",), "") as order:
+    with ordered(context, "after", COPY, "") as order:
         (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
         effect = done_by(context, order, {"held": "held after"})()
         assert (effect.held, effect.because) == (

@@ -204,7 +204,7 @@ def test_it_has_bitten_when_the_reader_is_dead_and_says_what_lies_between() -> N
 def test_who_lives_has_not_been_bitten() -> None:
     for load, said in (
         (Load(held=cast(Any, [1])), "group g received 1 of 2 records"),
-        (Load(refused=True), "what group g was to commit before it died was not acknowledged"),
+        (Load(refused=True), "the commit of group g before its death was not acknowledged"),
     ):
         played = stage(load)
         with ReaderDies(group="g", records=2).active(played) as injected:
