@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults.steps import step_runner as step_runner
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
@@ -210,7 +210,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
     _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
     record.tiered(tier.filled(SEGMENTS_BEFORE))
     tier.look("loaded")
-    stage = Stage(
+    stage = StepContext(
         cluster=record.cluster,
         admin=admin,
         load=load,

@@ -38,6 +38,8 @@ WORDS: Final[Mapping[str, str]] = {
     "wait_forgotten": "wait_producer_expired",
     "wait_id_forgotten": "wait_transactional_id_expired",
     "wait_bite": "wait_effect",
+    "meddle": "corrupt_metadata",
+    "wait_ended": "wait_transaction_ended",
     "displaced": "wrong_ack_offset",
     "no_bite": "no_effect",
     "unread": "not_read",

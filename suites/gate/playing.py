@@ -15,7 +15,7 @@ from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.faults.steps.effect import with_recent_acks
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
@@ -40,7 +40,7 @@ WHOLE = {"do": "wait_healthy"}
 class Play:
     """Performs steps on a cluster under load and returns their rows of steps.json."""
 
-    stage: Stage
+    stage: StepContext
     scenario: Scenario
     cluster: Cluster
     load: Load
@@ -113,7 +113,7 @@ def playing(
         load = _load(scenario, cluster, admin, bundle)
         try:
             load.wait_flowing(60)
-            stage = Stage(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
+            stage = StepContext(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
             stage.internal = internal_topics(cluster.shape)
             yield Play(stage, scenario, cluster, load)
         finally:

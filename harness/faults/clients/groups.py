@@ -1,4 +1,4 @@
-"""Groups that nobody is in for a while, and what may be done to one then."""
+"""Consumer groups whose members leave or pause for a while, and the deletion of a group without members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, GroupRef, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import DELETE_GROUP, READER_AWAY
@@ -19,53 +19,50 @@ from harness.model.waiting import wait_for
 
 LEAVE_DEADLINE_S: Final = 30.0
 BACK_DEADLINE_S: Final = 60.0
-# What a coordinator says of a group without members: that it is empty, or nothing once it has forgotten it.
+# The states of a group without members; "" when the coordinator no longer knows the group.
 _NOBODY: Final = ("Empty", "Dead", "")
 
 
-def _of_readers(plan: StepValidation, group: str) -> None:
-    """BadInput for a group that no reader of the scenario is in, or that commits nothing."""
+def _require_readers(plan: StepValidation, group: str) -> None:
+    """BadInput for a group without a reader, or one that commits no offsets."""
     if not any(reader.group == group for reader in plan.scenario.readers):
-        raise BadInput(f"group: no reader is in {group}; name the group of one")
+        raise BadInput(f"group: no reader is in {group}; name the group of a reader")
     if group in plan.scenario.share_groups:
-        raise BadInput(f"group: {group} is a share group, which commits no offsets; name one that does")
+        raise BadInput(f"group: {group} is a share group, which commits no offsets; name a consumer group")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderAway(Fault):
-    """Lets every member of a group commit, leave, and stay away until healed, as applications that are stopped.
-
-    The step is over when they have left. An event `group_away` tells when they were to leave, when they had, and when
-    they were to come back.
+    """The step is done when all have left. An event `group_away` records when they had to leave, when they had left,
+    and when they were allowed to return.
     """
 
     do: ClassVar[str] = READER_AWAY
+    summary: ClassVar[str] = (
+        "Makes every member of a group commit, leave, and stay away until it is healed, like stopped applications."
+    )
+    proof: ClassVar[str] = "every member left, and the group's coordinator reports a group without members"
     group: GroupRef
 
-    def victims(self) -> str:
-        """Nobody that a process of the cluster runs for."""
-        return ""
-
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        _of_readers(plan, self.group)
+        _require_readers(plan, self.group)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        members, from_ns = stage.load.members(self.group), now_ns()
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        members, from_ns = context.load.members(self.group), now_ns()
         absences = {name: member.leave() for name, member in members.items()}
 
         def probe() -> EffectProof:
-            reported = stage.admin.group_state(stage.group_id(self.group))
+            reported = context.admin.group_state(context.group_id(self.group))
             seen = {"members": sorted(members), "state": reported}
             if reported not in _NOBODY:
-                return EffectProof(False, f"the coordinator says that group {self.group} is {reported}", seen)
-            return EffectProof(True, f"{', '.join(sorted(members))} left, and nobody is in group {self.group}", seen)
+                return EffectProof(False, f"the coordinator reports that group {self.group} is {reported}", seen)
+            return EffectProof(True, f"{', '.join(sorted(members))} left, and group {self.group} has no members", seen)
 
         try:
             wait_for(
                 lambda: sorted(name for name, absence in absences.items() if absence.left_ns is None),
-                until=lambda here: not here,
+                until=lambda left: not left,
                 deadline_s=LEAVE_DEADLINE_S,
                 what=f"every member of group {self.group} to leave",
             )
@@ -77,7 +74,7 @@ class ReaderAway(Fault):
             left = [absence.left_ns for absence in absences.values()]
             if None not in left:
                 left_ns = max(at for at in left if at is not None)
-                stage.record_event("group_away", group=self.group, from_ns=from_ns, left_ns=left_ns, to_ns=back_ns)
+                context.record_event("group_away", group=self.group, from_ns=from_ns, left_ns=left_ns, to_ns=back_ns)
         wait_for(
             lambda: sorted(name for name, member in members.items() if not member.settled),
             until=lambda idle: len(idle) < len(members),
@@ -88,41 +85,36 @@ class ReaderAway(Fault):
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderPaused(Fault):
-    """Lets every member of a group commit and pause its partitions: it goes on polling, and is given nothing.
-
-    Healing resumes them where they stopped, without a rebalance.
-    """
+    """A member keeps polling, and receives nothing. It resumes where it stopped, without a rebalance."""
 
     do: ClassVar[str] = "reader_paused"
+    summary: ClassVar[str] = (
+        "Makes every member of a group commit and pause its partitions; healing resumes them where they stopped."
+    )
+    proof: ClassVar[str] = "every member paused, and none had to join its group again"
     group: GroupRef
 
-    def victims(self) -> str:
-        """Nobody that a process of the cluster runs for."""
-        return ""
-
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        _of_readers(plan, self.group)
+        _require_readers(plan, self.group)
         if own := [r.name for r in plan.scenario.readers if r.group == self.group and r.client == JAVA]:
-            raise BadInput(f"group: {own[0]} is the release's own client, which is not paused; leave out its client")
+            raise BadInput(
+                f"group: {own[0]} uses the release's own client, which cannot be paused; leave out its client"
+            )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        members = stage.load.members(self.group)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        members = context.load.members(self.group)
         rebalances = {name: member.rebalances for name, member in members.items()}
         pauses = {name: member.pause() for name, member in members.items()}
 
         def probe() -> EffectProof:
-            reported = stage.admin.group_state(stage.group_id(self.group))
+            reported = context.admin.group_state(context.group_id(self.group))
             seen = {"members": sorted(members), "state": reported}
             moved = sorted(name for name, member in members.items() if member.rebalances != rebalances[name])
             if moved or reported in _NOBODY:
-                gone = (
-                    f"{', '.join(moved)} had to join again"
-                    if moved
-                    else f"group {self.group} is {reported or 'unknown'}"
-                )
-                return EffectProof(False, f"it did not stay as it was: {gone}", seen)
+                rejoined = f"{', '.join(moved)} had to join again"
+                changed = rejoined if moved else f"group {self.group} is {reported or 'unknown'}"
+                return EffectProof(False, f"the group changed: {changed}", seen)
             return EffectProof(True, f"{', '.join(sorted(members))} paused, and stayed in group {self.group}", seen)
 
         try:
@@ -146,24 +138,27 @@ class ReaderPaused(Fault):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteGroup(Action):
-    """Deletes a group that nobody is in, and with it every offset that it committed (KIP-229)."""
+    """The group must have no members. An event `group_deleted` records the outcome."""
 
     do: ClassVar[str] = DELETE_GROUP
+    summary: ClassVar[str] = "Deletes a group without members, and with it all offsets that it committed (KIP-229)."
     group: GroupRef
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         away = [kind for kind in plan.earlier.values() if isinstance(kind, ReaderAway) and kind.group == self.group]
         if not away:
-            raise BadInput(f'group: somebody is in {self.group}; first give {{ do = "reader_away", group = "..." }}')
+            raise BadInput(
+                f"group: {self.group} has members; add a step before this one: "
+                f'{{ do = "reader_away", group = "{self.group}" }}'
+            )
 
-    def perform(self, stage: Stage) -> Done:
+    def perform(self, context: StepContext) -> Done:
         asked_ns, outcome = now_ns(), Outcome.ACKED
         try:
-            stage.admin.delete_group(stage.group_id(self.group))
+            context.admin.delete_group(context.group_id(self.group))
         except HarnessTimeout:
             outcome = Outcome.UNKNOWN
             raise
         finally:
-            stage.record_event("group_deleted", group=self.group, outcome=outcome.value, asked_ns=asked_ns)
+            context.record_event("group_deleted", group=self.group, outcome=outcome.value, asked_ns=asked_ns)
         return Done(resolved={"group": self.group})

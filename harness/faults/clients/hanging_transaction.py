@@ -1,4 +1,4 @@
-"""Transactions that nobody would end any more, and what an operator does about one (KIP-664)."""
+"""Hanging transactions, which no coordinator will end, and how an operator aborts one (KIP-664)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, Place, ProducerRef
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
@@ -19,68 +19,70 @@ from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 
-# What a coordinator says of a transaction whose markers every partition has acknowledged.
+# The states of a transaction whose markers every partition has acknowledged.
 ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitEnded(Action):
-    """Waits until the last transaction of a producer is over for its coordinator: every partition has its marker.
+class WaitTransactionEnded(Action):
+    """The coordinator answers a commit earlier, as soon as it is decided (KIP-98)."""
 
-    A commit is answered before that, once the coordinator will write them (KIP-98).
-    """
-
-    do: ClassVar[str] = "wait_ended"
+    do: ClassVar[str] = "wait_transaction_ended"
+    summary: ClassVar[str] = "Waits until the last transaction of a producer has ended: every partition has its marker."
     producer: ProducerRef
     deadline_s: Deadline = 30.0
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         transactional(plan, self.producer)
 
-    def perform(self, stage: Stage) -> Done:
-        reported = _await_ended(stage, self.producer, self.deadline_s)
+    def perform(self, context: StepContext) -> Done:
+        reported = _await_ended(context, self.producer, self.deadline_s)
         return Done(resolved={"state": reported.state, "producer_id": reported.producer_id})
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbortTransaction(Action):
-    """Aborts what hangs of a producer's transaction on a partition, as kafka-transactions.sh abort does (KIP-664).
-
-    It hangs where its coordinator is done with it and the partition's leader has it open, so that nobody reads past it
-    as read_committed. An event `transaction_aborted` tells whose it was, where it began, and when it was ended.
+    """A transaction hangs when its coordinator has ended it and the partition's leader still has it open: no
+    read_committed consumer can read past it. An event `transaction_aborted` records its producer, its start offset and
+    when it was aborted.
     """
 
     do: ClassVar[str] = ABORT_TRANSACTION
+    summary: ClassVar[str] = (
+        "Aborts a hanging transaction of a producer on a partition, as kafka-transactions.sh abort does (KIP-664)."
+    )
+    proof: ClassVar[str] = (
+        "the last stable offset was at the start of the hanging transaction, below the high watermark, and moved on"
+    )
     disturbs: ClassVar[bool] = True
     producer: ProducerRef
     on: PartitionExpr
     deadline_s: Deadline = 30.0
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         transactional(plan, self.producer)
         topic, _ = place_of(self.on)
         if topic not in plan.producer(self.producer).topics:
             raise BadInput(f"on: {self.producer} does not write to {topic}; name a partition that it writes to")
 
-    def perform(self, stage: Stage) -> Done:
+    def perform(self, context: StepContext) -> Done:
         place = place_of(self.on)
-        reported = _await_ended(stage, self.producer, self.deadline_s)
-        high, stable = self._marks(stage, place)
-        state = stage.partition(place)
-        known = stage.admin.producers([place[0]])
+        reported = _await_ended(context, self.producer, self.deadline_s)
+        high, stable = self._marks(context, place)
+        state = context.partition(place)
+        known = context.admin.producers([place[0]])
         mine = [p for p in known if (p.topic, p.partition, p.producer_id) == (*place, reported.producer_id)]
         hanging = next((p for p in mine if p.txn_start_offset is not None), None)
         if hanging is None:
             seen = {"high_watermark": high, "last_stable_offset": stable, "coordinator": reported.state}
-            return Done(effect=EffectProof(False, f"nothing of {self.producer} hangs on {self.on}", seen))
-        self._abort(stage, state.leader, state.topic_id, reported, hanging)
+            because = f"no transaction of {self.producer} hangs on {self.on}"
+            return Done(effect=EffectProof(False, because, seen))
+        self._abort(context, state.leader, state.topic_id, reported, hanging)
         after = wait_for(
-            lambda: self._marks(stage, place),
+            lambda: self._marks(context, place),
             until=lambda marks: marks[1] >= high,
             deadline_s=self.deadline_s,
-            what=f"the last stable offset of {self.on} to move on",
+            what=f"the last stable offset of {self.on} to advance",
         )
         seen = {
             "began": hanging.txn_start_offset,
@@ -88,22 +90,24 @@ class AbortTransaction(Action):
             "after": {"high_watermark": after[0], "last_stable_offset": after[1]},
         }
         stood = stable == hanging.txn_start_offset and stable < high
-        because = f"the last stable offset of {self.on} stood at {stable} of {high} and is {after[1]} now"
+        because = f"the last stable offset of {self.on} was {stable} of {high} and is {after[1]} now"
         return Done(resolved=seen, effect=EffectProof(stood, because, seen))
 
     def _abort(
-        self, stage: Stage, leader: int, topic_id: str, reported: TransactionState, hanging: ProducerOnPartition
+        self, context: StepContext, leader: int, topic_id: str, reported: TransactionState, hanging: ProducerOnPartition
     ) -> None:
         asked_ns, outcome = now_ns(), Outcome.UNKNOWN
         try:
-            error = stage.admin.abort_on(leader, hanging)
+            error = context.admin.abort_on(leader, hanging)
             if error is not None:
-                raise HarnessTimeout(f"broker {leader} does not abort what hangs on {self.on}: {error}")
+                raise HarnessTimeout(f"broker {leader} does not abort the hanging transaction on {self.on}: {error}")
             outcome = Outcome.ACKED
         except Unanswered as silent:
-            raise HarnessTimeout(f"waited for broker {leader} to abort what hangs on {self.on}: {silent}") from silent
+            raise HarnessTimeout(
+                f"waited for broker {leader} to abort the hanging transaction on {self.on}: {silent}"
+            ) from silent
         finally:
-            stage.record_event(
+            context.record_event(
                 "transaction_aborted",
                 topic=hanging.topic,
                 topic_id=topic_id,
@@ -118,26 +122,26 @@ class AbortTransaction(Action):
                 asked_ns=asked_ns,
             )
 
-    def _marks(self, stage: Stage, place: Place) -> tuple[int, int]:
-        """High watermark and last stable offset, once the leader tells them."""
+    def _marks(self, context: StepContext, place: Place) -> tuple[int, int]:
+        """Waits for the leader to report the (high watermark, last stable offset) of the partition."""
         marks = wait_for(
-            lambda: stage.admin.watermarks([place[0]]).get(place),
+            lambda: context.admin.watermarks([place[0]]).get(place),
             until=lambda reported: reported is not None,
             deadline_s=self.deadline_s,
-            what=f"the leader of {self.on} to tell its offsets",
+            what=f"the leader of {self.on} to report its offsets",
         )
         assert marks is not None
         return marks
 
 
-def _await_ended(stage: Stage, producer: str, deadline_s: float) -> TransactionState:
-    """What a coordinator says of a producer's last transaction, once that is over for it."""
-    asked = stage.transactional_id(producer)
+def _await_ended(context: StepContext, producer: str, deadline_s: float) -> TransactionState:
+    """Waits until a coordinator reports that a producer's last transaction has ended; returns its state."""
+    asked = context.transactional_id(producer)
     reported: TransactionState | None = wait_for(
-        lambda: stage.admin.transactions([asked]).get(asked),
+        lambda: context.admin.transactions([asked]).get(asked),
         until=lambda reported: reported is not None and reported.state in ENDED,
         deadline_s=deadline_s,
-        what=f"the last transaction of {producer} to be over",
+        what=f"the last transaction of {producer} to end",
     )
     assert reported is not None
     return reported

@@ -1,4 +1,4 @@
-"""An application is restarted: it closes in order, and another one takes its place in the group."""
+"""A consumer that restarts: it closes cleanly, and another one takes its place in the group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from harness.faults.steps.load import Member
 from harness.faults.steps.step import Action, Done, EffectProof, Place, ReaderRef
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Deadline
@@ -16,14 +17,21 @@ from harness.model.waiting import wait_for
 
 @dataclass(frozen=True, kw_only=True)
 class RestartReader(Action):
-    """Restarts a member of a group, from then on by `protocol` if that is said, and waits until it commits again.
+    """protocol: the group protocol after the restart; "" = as before.
+    at_end, for negative controls: the member ignores the committed offsets and skips records of the time between.
 
-    A static member that keeps its protocol has to come back to the very partitions that it had, and no other member may
-    be given or lose any (KIP-345). With `at_end` it does not go by what was committed, and leaves out what came while
-    it was away: for negative controls.
+    A static member that keeps its protocol must get the same partitions again, and no other member may gain or lose any
+    (KIP-345).
     """
 
     do: ClassVar[str] = "restart_reader"
+    summary: ClassVar[str] = (
+        "Restarts a member of a group, with another `protocol` if it says so, and waits until it commits again."
+    )
+    proof: ClassVar[str] = (
+        "a static member got its partitions again, and no other member gained or lost any; of another member, the "
+        "coordinator has a group of the protocol that its members make it"
+    )
     disturbs: ClassVar[bool] = True
     reader: ReaderRef
     protocol: Literal["", "classic", "consumer"] = ""
@@ -31,15 +39,16 @@ class RestartReader(Action):
     deadline_s: Deadline = 60.0
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         spec = next(r for r in plan.scenario.readers if r.name == self.reader)
         if spec.group is None:
-            raise BadInput(f"reader: {self.reader} is in no group, and would begin anew")
+            raise BadInput(f"reader: {self.reader} is in no group, and has no committed offsets; name one in a group")
         if spec.shares:
-            raise BadInput(f"reader: {self.reader} is in a share group, which hands out no partitions; see reader_dies")
+            raise BadInput(
+                f"reader: {self.reader} is in a share group, whose members own no partitions; use reader_dies"
+            )
 
-    def perform(self, stage: Stage) -> Done:
-        members = stage.load.other_members(self.reader)
+    def perform(self, context: StepContext) -> Done:
+        members = context.load.other_members(self.reader)
         me, others = members[self.reader], {n: m for n, m in members.items() if n != self.reader}
         wait_for(
             lambda: sorted(name for name, member in members.items() if not member.places),
@@ -47,13 +56,13 @@ class RestartReader(Action):
             deadline_s=self.deadline_s,
             what=f"each member of group {me.spec.group} to have partitions",
         )
-        before, protocol, had = _standing(others), me.protocol, me.places
+        before, protocol, had = _assignments(others), me.protocol, me.places
         ordered = me.restart(self.protocol or None, at_end=self.at_end)
         wait_for(
             lambda: (ordered.begun, sorted(me.places)),
             until=lambda seen: seen[0] and bool(seen[1]),
             deadline_s=self.deadline_s,
-            what=f"{self.reader} to be given partitions again",
+            what=f"{self.reader} to get partitions again",
         )
         commits = me.acked_commits
         wait_for(
@@ -64,34 +73,35 @@ class RestartReader(Action):
         )
         seen = {"had": _texts(had), "has": _texts(me.places), "protocol": me.protocol}
         if me.protocol != protocol or not me.spec.static:
-            effect = _of_protocol(stage.admin.group_type(me.spec.group), members, seen)
+            effect = _protocol_proof(context.admin.group_type(me.spec.group or ""), members, seen)
         else:
-            moved = [name for name, stands in _standing(others).items() if stands != before[name]]
-            effect = _in_its_place(me.places == had, moved, seen)
+            moved = [name for name, assignment in _assignments(others).items() if assignment != before[name]]
+            effect = _static_proof(me.places == had, moved, seen)
         return Done(resolved={"group": me.spec.group, "protocol": me.protocol}, effect=effect)
 
 
-def _standing(members: Mapping[str, Any]) -> dict[str, tuple[int, frozenset[Place]]]:
+def _assignments(members: Mapping[str, Member]) -> dict[str, tuple[int, frozenset[Place]]]:
     return {name: (member.rebalances, member.places) for name, member in members.items()}
 
 
-def _of_protocol(reported: str, members: Mapping[str, Any], seen: dict[str, Any]) -> EffectProof:
-    """A group goes by the newer protocol as long as one of its members does (KIP-848)."""
+def _protocol_proof(reported: str, members: Mapping[str, Member], seen: dict[str, Any]) -> EffectProof:
+    """Proof: the group uses the newer protocol exactly while one of its members does (KIP-848)."""
     wanted = "consumer" if any(member.protocol == "consumer" for member in members.values()) else "classic"
     seen = {**seen, "group_type": reported}
-    if reported not in (wanted, ""):  # before 3.8 nobody tells
-        return EffectProof(
-            False, f"the coordinator has a {reported} group, and its members make it a {wanted} one", seen
-        )
+    if reported not in (wanted, ""):  # releases before 3.8 do not report the type
+        because = f"the coordinator has a {reported} group, and its members make it a {wanted} group"
+        return EffectProof(False, because, seen)
     return EffectProof(True, f"it commits again, in a {reported or wanted} group", seen)
 
 
-def _in_its_place(same: bool, moved: Sequence[str], seen: dict[str, Any]) -> EffectProof:
+def _static_proof(same: bool, moved: Sequence[str], seen: dict[str, Any]) -> EffectProof:
+    """Proof: the static member has the same partitions as before, and no other member has a new assignment."""
     if moved:
-        return EffectProof(False, f"the group was rebalanced: {', '.join(sorted(moved))} got or lost partitions", seen)
+        because = f"the group was rebalanced: {', '.join(sorted(moved))} gained or lost partitions"
+        return EffectProof(False, because, seen)
     if not same:
-        return EffectProof(False, "it came back to other partitions than it had", seen)
-    return EffectProof(True, "it took its own place again, and nobody else was given or lost a partition", seen)
+        return EffectProof(False, "it got other partitions than it had before", seen)
+    return EffectProof(True, "it got its partitions again, and no other member gained or lost one", seen)
 
 
 def _texts(places: Iterable[Place]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A controller that votes no more, and votes again: the quorum changes under load (KIP-853)."""
+"""A change of the voters under load: a controller is removed from the quorum and added again (KIP-853)."""
 
 from __future__ import annotations
 
@@ -9,64 +9,71 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from harness.faults.controllers import common as controllers
-from harness.faults.disks.common import LogSince, the_only
+from harness.faults.disks.common import LogSince, only_node
 from harness.faults.steps.effect import IDLE, Probe, under_load
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneControllerExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.kafka.admin.client import Quorum
 from harness.model.errors import BadInput
 
 CHANGED_DEADLINE_S: Final = 30.0
-FELT_DEADLINE_S: Final = 20.0
-# KRaftControlRecordStateMachine, of voters that a controller has read from the log; all releases from 3.9 on.
+EFFECT_DEADLINE_S: Final = 20.0
+# KRaftControlRecordStateMachine prints the voters that it reads from the log; all releases from 3.9 on.
 _VOTERS: Final = re.compile(r"Latest set of voters is VoterSet\((.*)\) at offset (\d+)")
 _VOTER: Final = re.compile(r"ReplicaKey\(id=(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveVoter(Fault):
-    """Takes a controller, which runs on, out of the voters of a quorum; healing makes it one again, by adding it."""
+    """The controller itself keeps running."""
 
     do: ClassVar[str] = "remove_voter"
+    summary: ClassVar[str] = (
+        "Removes a running controller from the voters of the metadata quorum; healing adds it again (KIP-853)."
+    )
+    proof: ClassVar[str] = (
+        "every controller has read the voters without it, another controller leads if it was active, and the voters "
+        "commit"
+    )
     node: OneControllerExpr = "controller"
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         if plan.scenario.shape.voters != "dynamic":
-            raise BadInput('voters are those of the settings and cannot change; set voters = "dynamic" in [shape]')
+            raise BadInput('static voters cannot change; set voters = "dynamic" in [shape]')
         controllers.validate(plan)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node = the_only(stage.nodes(self.node), stage.cluster.controllers, "remove_voter")
-        busy = bool(under_load(stage))
-        before = stage.admin.quorum()
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node = only_node(context.nodes(self.node), context.cluster.controllers, "remove_voter")
+        busy = bool(under_load(context))
+        before = context.admin.quorum()
         directory = before.directories[node]
-        since = {c: LogSince(stage.cluster.server_log(c)) for c in _running(stage)}
+        since = {c: LogSince(context.cluster.server_log(c)) for c in _running(context)}
         try:
-            stage.admin.remove_voter(node, directory, CHANGED_DEADLINE_S)
+            context.admin.remove_voter(node, directory, CHANGED_DEADLINE_S)
             yield Injection(
                 resolved={"nodes": [node], "directory": directory, "voters": sorted(before.voters)},
-                probe=_removed(stage, node, before, since, busy),
+                probe=_removed(context, node, before, since, busy),
                 nodes=(node,),
-                deadline_s=FELT_DEADLINE_S,
+                deadline_s=EFFECT_DEADLINE_S,
             )
         finally:
-            controllers.rejoin(stage, node)
+            controllers.rejoin(context, node)
 
 
-def _running(stage: Stage) -> list[int]:
-    return [c for c in stage.cluster.controllers if stage.cluster.running(c)]
+def _running(context: StepContext) -> list[int]:
+    return [c for c in context.cluster.controllers if context.cluster.running(c)]
 
 
-def _removed(stage: Stage, node: int, before: Any, since: Mapping[int, LogSince], busy: bool) -> Probe:
-    """Each controller has read of voters without it, none but they lead, and they commit."""
+def _removed(context: StepContext, node: int, before: Quorum, since: Mapping[int, LogSince], busy: bool) -> Probe:
+    """Proof: each controller has read the voters without it, one of those leads, and they commit."""
     mark = max(before.high_watermark, *before.voters.values())
 
     def probe() -> EffectProof:
         if not busy:
             return EffectProof(False, IDLE)
-        now = stage.admin.quorum()
+        now = context.admin.quorum()
         reported = {controller: _last_voters(log) for controller, log in since.items()}
         seen: dict[str, Any] = {
             "voters": [sorted(before.voters), sorted(now.voters)],
@@ -76,17 +83,16 @@ def _removed(stage: Stage, node: int, before: Any, since: Mapping[int, LogSince]
         }
         if node in now.voters or now.leader == node:
             return EffectProof(
-                False, f"controller {now.leader} leads {sorted(now.voters)}: {node} is still among them", seen
+                False, f"{node} still counts: controller {now.leader} leads, the voters are {sorted(now.voters)}", seen
             )
         ignorant = [controller for controller, voters in reported.items() if voters != sorted(now.voters)]
         if ignorant:
-            return EffectProof(False, f"{ignorant} have not read of voters {sorted(now.voters)}", seen)
+            return EffectProof(False, f"{ignorant} have not read that the voters are {sorted(now.voters)}", seen)
         if now.high_watermark <= mark:
-            return EffectProof(False, f"nothing was committed without {node}", seen)
+            return EffectProof(False, f"the voters committed nothing without {node}", seen)
         led = f"; {now.leader} leads in place of {node}" if before.leader == node else ""
-        return EffectProof(
-            True, f"voters are {sorted(now.voters)} to each of {sorted(reported)}, and they commit{led}", seen
-        )
+        because = f"each of {sorted(reported)} read that the voters are {sorted(now.voters)}, and they commit{led}"
+        return EffectProof(True, because, seen)
 
     return probe
 

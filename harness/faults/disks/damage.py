@@ -1,10 +1,10 @@
-"""A disk that changes while its broker is down: what recovery has to find, and replication to make good.
+"""Damage to the disk of a broker that is down: recovery must find it, and replication must repair it.
 
-What is expected is what Kafka does by design, with other replicas in sync. After an unclean stop recovery reads every
-batch from the recovery point on, checks it, cuts the log off before the first that is wrong, and builds indexes and
-producer state anew (LogLoader, LogSegment.recover); the replica fetches the rest again. After a clean stop nothing is
-read: a flipped bit is served as it is, and only files that are gone or do not parse are noticed. A replica whose log
-start is forgotten learns it from its leader (KIP-107).
+The step expects what Kafka does by design while other replicas are in sync. After an unclean stop, recovery reads and
+checks every batch from the recovery point on, truncates the log before the first invalid one, and rebuilds indexes and
+producer state (LogLoader, LogSegment.recover); the replica fetches the rest from its leader. After a clean stop a
+broker reads nothing: it serves a flipped bit as it is, and notices only files that are missing or that it cannot
+parse. A replica that lost its log start offset gets it from its leader (KIP-107).
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
 from harness.faults.disks.common import (
-    HOPELESS_DEADLINE_S,
+    NO_EFFECT_DEADLINE_S,
     LogSince,
-    await_done_without,
-    not_whole,
-    refuses,
+    await_not_needed,
+    not_recovered,
+    only_node,
+    rejects_disk,
     replica_folder,
-    the_only,
 )
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
-from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr, PartitionView, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr, Place
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
+from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage import damage as disk
 from harness.kafka.storage.log_directory import (
     LEADER_EPOCHS,
@@ -54,7 +55,8 @@ What = Literal[
 By = Literal["flip", "cut"]
 
 BOTH: Final = frozenset({"killed", "cleanly"})
-# After which stop a broker notices. Of an index that a clean stop left behind only its absence (so it is deleted then).
+# After which kind of stop a broker notices the damage. After a clean stop it notices only that an index is missing, so
+# the index is deleted then.
 NOTICED: Final[Mapping[str, frozenset[str]]] = {
     "flip": frozenset({"killed"}),
     "torn_tail": BOTH,
@@ -65,9 +67,9 @@ NOTICED: Final[Mapping[str, frozenset[str]]] = {
     "producer_snapshot": BOTH,
     "wiped": BOTH,
 }
-# The same of files that have one bit flipped, or half of them cut off. An index that is shorter after a clean stop is
-# gone by as it is: whoever reads begins further back. A checkpoint that does not parse is an I/O error of its log
-# directory (CheckpointFileWithFailureHandler), and a broker that has no other does not start.
+# The same for files with one flipped bit, or with only their first half. After a clean stop a broker uses a shorter
+# index as it is: reads start further back. A checkpoint that it cannot parse is an I/O error of its log directory
+# (CheckpointFileWithFailureHandler), and a broker without another log directory does not start.
 NOTICED_BY: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("index", "flip"): frozenset({"killed"}),
     ("index", "cut"): BOTH,
@@ -81,19 +83,19 @@ NOTICED_BY: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("producer_snapshot", "cut"): BOTH,
 }
 CHECKPOINTS: Final = frozenset({"leader_epoch_checkpoint", "start_offset_checkpoint"})
-# What is of the disk as a whole, and not of one partition.
+# Damage that concerns the whole disk, and not one partition.
 OF_THE_DISK: Final = frozenset({"start_offset_checkpoint", "wiped"})
-# What chooses among the segments of a log.
+# Damage that accepts `segment`.
 OF_SEGMENTS: Final = frozenset({"flip", "index", "time_index"})
 TAIL_BYTES: Final = 1000
-WHOLE_DEADLINE_S: Final = 60.0
+RECOVERED_DEADLINE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
-    """What there was before the change; `replica` None = the broker has none of that partition.
+class _Before:
+    """The broker's disk before the change; `replica` None = it has none of that partition.
 
-    ends: where its copies ended; starts: of those that were to start within a segment.
+    ends: the log end offsets of its replicas. starts: the log start offsets of those that start within a segment.
     """
 
     node: int
@@ -106,18 +108,22 @@ class _Scene:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage(Fault):
-    """Stops a broker, damages what is on its disk (`what`), and lets it return; bitten once its copy is whole again.
-
-    `of` is the partition whose files change; wiped has none, and start_offset_checkpoint is one file of the disk, which
-    must have an entry of that partition. `segment` chooses among those that recovery reads. `by` has one bit of an
-    index, a checkpoint or a snapshot flipped, or half of it cut off, where it else is overwritten, emptied or deleted;
-    a checkpoint that does not parse is put right by healing. `unnoticed` is for negative controls: a bit that flips
-    after a clean stop, which no broker looks for. `alone`: what is nowhere else, or nowhere else in sync, is lost
-    with a disk that is wiped; with start_offset_checkpoint, which is for negative controls, where a log
-    began that nobody else has.
+    """of: the partition whose files change. `wiped` has none; `start_offset_checkpoint` is one file of the disk, which
+    must have an entry of that partition.
+    segment: which of the segments that recovery reads; the active one, unless it is "oldest".
+    by: flips one bit of an index, a checkpoint or a snapshot, or cuts off half of it; else the file is overwritten,
+    emptied or deleted. Healing restores a checkpoint that cannot be parsed.
+    unnoticed, for negative controls: a bit that flips after a clean stop, which no broker notices.
+    alone: records may be lost that are on no other disk, or on no other in-sync replica. With
+    `start_offset_checkpoint`, for negative controls: a log start offset that no other replica has.
     """
 
     do: ClassVar[str] = "damage"
+    summary: ClassVar[str] = "Stops a broker and damages its disk (`what`); healing starts it, so that it must recover."
+    proof: ClassVar[str] = (
+        "it left the ISR under load, its files changed, its log or its files show that it noticed, and its replicas "
+        "are in sync and as long as before"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart", "disk.read", "disk.write"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr
@@ -132,23 +138,23 @@ class Damage(Fault):
 
     def __post_init__(self) -> None:
         if bool(self.of) == (self.what == "wiped"):
-            raise BadInput(f"{self.what} {'is all of the disk: leave out' if self.of else 'needs'} `of`")
+            raise BadInput(f"{self.what} {'concerns the whole disk: leave out' if self.of else 'needs'} `of`")
         if self.by is not None and (self.what, self.by) not in NOTICED_BY:
-            raise BadInput(f"by: {self.what} is changed in one way only; leave it out")
+            raise BadInput(f"by: there is only one way to do {self.what}; leave it out")
         self._check_noticed()
         if self.alone and self.what not in OF_THE_DISK:
-            raise BadInput(f"alone: {self.what} leaves the rest of the disk; leave it out")
+            raise BadInput(f"alone: {self.what} does not concern the whole disk; leave it out")
         if self.segment is not None and self.what not in OF_SEGMENTS:
-            raise BadInput(f"segment: {self.what} chooses no segment; leave it out")
+            raise BadInput(f"segment: {self.what} concerns no segment; leave it out")
         if self.tail_bytes is not None and self.what != "torn_tail":
             raise BadInput(f"tail_bytes: {self.what} tears no tail; leave it out")
 
     def _check_noticed(self) -> None:
         noticed = NOTICED_BY[self.what, self.by] if self.by else NOTICED[self.what]
         if self.unnoticed and self.what != "flip":
-            raise BadInput(f"unnoticed: {self.what} cannot be unnoticed, only flip can; leave it out")
+            raise BadInput(f"unnoticed: brokers notice {self.what}, only a flip can stay unnoticed; leave it out")
         if self.unnoticed and self.how in noticed:
-            raise BadInput(f"unnoticed: after how = {self.how!r} the broker does notice it; leave out unnoticed")
+            raise BadInput(f"unnoticed: after how = {self.how!r} the broker notices it; leave out unnoticed")
         if not self.unnoticed and self.how not in noticed:
             raise BadInput(
                 f"how: by design no broker that was stopped with how = {self.how!r} notices {self.what}; "
@@ -157,84 +163,89 @@ class Damage(Fault):
 
     @property
     def _refused(self) -> bool:
-        """Whether the broker does not come back before the file is put right."""
+        """Whether the broker does not start until the file is restored."""
         return self.by is not None and self.what in CHECKPOINTS
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         if self._refused and plan.scenario.shape.log_dirs > 1:
-            raise BadInput("by: with another log directory the broker comes up without this one; leave out log_dirs")
+            raise BadInput("by: with another log directory the broker starts without this one; leave out log_dirs")
         if not self.of:
-            self._foresee_disk(plan)
+            self._validate_disk(plan)
             return
         place = place_of(self.of)
         topic = plan.topic(place[0])
         if topic.replicas == 1 and not self.alone:
-            raise BadInput(f"of: {topic.name} has one replica, and none to make it good from; give it 2 or more")
+            raise BadInput(f"of: {topic.name} has one replica, and none to recover from; give it replicas = 2 or more")
         if not any(topic.name in producer.topics for producer in plan.scenario.producers):
             raise BadInput(
-                f"of: nobody writes to {topic.name}, and so nothing is missed; add it to a producer's topics"
+                f"of: no producer writes to {topic.name}, so the fault has no effect; add it to a producer's topics"
             )
         if not plan.may_hold(self.node, place):
             holders = ", ".join(map(str, sorted(plan.holders(place) or ())))
             raise BadInput(f"node: {self.node} has no replica of {self.of}; name one of {holders}")
 
-    def _foresee_disk(self, plan: StepValidation) -> None:
+    def _validate_disk(self, plan: StepValidation) -> None:
         named = plan.reach(self.node).brokers
         permitted = {(loss.topic, loss.partition) for loss in plan.scenario.allowed_anomalies.exact_losses}
         for topic in plan.scenario.topics:
             places = [(topic.name, p) for p in range(topic.partitions) if topic.replicas == 1]
             only = {place for place in places if named & (plan.holders(place) or frozenset())}
             if (only and not self.alone) or plan.scenario.shape.brokers == 1:
-                raise BadInput(f"node: {self.node} may have the only replica of {topic.name}; give it 2 or more")
+                raise BadInput(
+                    f"node: {self.node} may have the only replica of {topic.name}; give it replicas = 2 or more"
+                )
             if self.alone and set(places) - permitted:
                 raise BadInput(
-                    f"alone: how many records of {topic.name} go with it? say so in allowed_anomalies.exact_losses"
+                    f"alone: records of {topic.name} are lost with the disk; "
+                    "state how many in allowed_anomalies.exact_losses"
                 )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node = the_only(stage.nodes(self.node), stage.cluster.brokers, "damage")
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node = only_node(context.nodes(self.node), context.cluster.brokers, "damage")
         place = place_of(self.of) if self.of else None
         concerned = None if self.what in OF_THE_DISK else place
-        missed = isr_lost(stage, [node], await_recent_acks(stage, lambda s: node in s.isr and _concerns(concerned, s)))
-        only = _only_ones(stage, node) if self.alone else {}
+        missed = isr_lost(
+            context, [node], await_recent_acks(context, lambda s: node in s.isr and _concerns(concerned, s))
+        )
+        only = _only_copies(context, node) if self.alone else {}
         change: disk.Change | None = None
         try:
-            stop(stage, node, self.how)
-            await_done_without(stage, node, concerned, only)
-            felt = missed()
-            scene = _scene(stage, node, place)
-            change = self._change(stage, scene)
-            scene = _gone(stage, scene, only) if change is not None and self.what == "wiped" else scene
+            stop(context, node, self.how)
+            await_not_needed(context, node, concerned, only)
+            absence = missed()
+            before = _before(context, node, place)
+            change = self._change(context, before)
+            before = _lost(context, before, only) if change is not None and self.what == "wiped" else before
             reported = change.reported if change else "there was nothing on it to damage"
-            refused = self._refused and change is not None and refuses(stage, node, scene.since, _not_read(change))
-            # Nobody need wait for a bite that cannot come.
-            hopeless = self.unnoticed or change is None or not felt.held or refused != self._refused
-            injected = injection(stage, (node,), self._probe(stage, felt, scene, change, refused=refused))
+            refused = (
+                self._refused and change is not None and rejects_disk(context, node, before.since, _not_read(change))
+            )
+            no_effect = self.unnoticed or change is None or not absence.held or refused != self._refused
+            injected = injection(context, (node,), self._probe(context, absence, before, change, refused=refused))
             yield replace(
                 injected,
                 resolved={**injected.resolved, "changed": reported},
                 after_heal=True,
-                deadline_s=HOPELESS_DEADLINE_S if hopeless else WHOLE_DEADLINE_S,
+                deadline_s=NO_EFFECT_DEADLINE_S if no_effect else RECOVERED_DEADLINE_S,
             )
         finally:
             if self._refused and change is not None:
-                stage.cluster.kill(node)
+                context.cluster.kill(node)
                 change.undo()
-            restart(stage, (node,))
+            restart(context, (node,))
 
-    def _change(self, stage: Stage, scene: _Scene) -> disk.Change | None:
+    def _change(self, context: StepContext, before: _Before) -> disk.Change | None:
         if self.what == "wiped":
-            return _swapped(stage, scene)
-        return None if scene.replica is None else self._change_replica(stage, scene, scene.replica)
+            return _wiped(context, before)
+        return None if before.replica is None else self._change_replica(context, before, before.replica)
 
-    def _change_replica(self, stage: Stage, scene: _Scene, replica: Path) -> disk.Change | None:
+    def _change_replica(self, context: StepContext, before: _Before, replica: Path) -> disk.Change | None:
         killed, oldest = self.how == "killed", self.segment == "oldest"
-        points = offset_checkpoint(scene.directory, RECOVERY_POINTS) if killed else {}
+        points = offset_checkpoint(before.directory, RECOVERY_POINTS) if killed else {}
         point = points.get(place_of(self.of), 0)
         if self.what == "flip":
-            return disk.flip(replica, stage.rng, recovery_point=point, oldest=oldest)
+            return disk.flip(replica, context.rng, recovery_point=point, oldest=oldest)
         if self.what == "torn_tail":
             return disk.tear(replica, self.tail_bytes or TAIL_BYTES, without_indexes=not killed)
         if self.what == "index" and not killed and self.by is None:
@@ -242,7 +253,7 @@ class Damage(Fault):
         if self.what in ("index", "time_index"):
             suffix = disk.INDEX if self.what == "index" else disk.TIME_INDEX
             if self.by is None:
-                return disk.garble(replica, suffix, stage.rng, recovery_point=point, oldest=oldest)
+                return disk.garble(replica, suffix, context.rng, recovery_point=point, oldest=oldest)
             return self._changed(disk.beside(replica, suffix, recovery_point=point, oldest=oldest))
         if self.what == "leader_epoch_checkpoint":
             if self.by is None:
@@ -250,8 +261,8 @@ class Damage(Fault):
             return self._changed(replica / LEADER_EPOCHS if leader_epochs(replica) else None)
         if self.what == "start_offset_checkpoint":
             if self.by is None:
-                return disk.empty_log_starts(scene.directory, place_of(self.of))
-            return self._changed(scene.directory / LOG_STARTS if place_of(self.of) in scene.starts else None)
+                return disk.empty_log_starts(before.directory, place_of(self.of))
+            return self._changed(before.directory / LOG_STARTS if place_of(self.of) in before.starts else None)
         return disk.spoil_snapshot(replica, recovery_point=point if killed else None, cut_off=self.by == "cut")
 
     def _changed(self, path: Path | None) -> disk.Change | None:
@@ -260,101 +271,108 @@ class Damage(Fault):
         return disk.flip_first(path) if self.by == "flip" else disk.cut(path)
 
     def _probe(
-        self, stage: Stage, felt: EffectProof, scene: _Scene, change: disk.Change | None, *, refused: bool = False
+        self,
+        context: StepContext,
+        absence: EffectProof,
+        before: _Before,
+        change: disk.Change | None,
+        *,
+        refused: bool = False,
     ) -> Probe:
-        """Its going was missed, its disk did change, it noticed, and its copies are whole again."""
+        """Proof: the absence was noticed, the disk changed, the broker noticed that, and its replicas recovered."""
 
         def asked() -> EffectProof:
-            if not felt.held or change is None:
-                return felt if change else EffectProof(False, "there was nothing on the disk to damage", felt.seen)
-            seen = {**felt.seen, "changed": change.reported, "file": change.path.name}
-            noticed = ("it did not start" if refused else "") if self._refused else self._noticed(scene, change)
+            if not absence.held or change is None:
+                nothing = EffectProof(False, "there was nothing on the disk to damage", absence.seen)
+                return absence if change else nothing
+            seen = {**absence.seen, "changed": change.reported, "file": change.path.name}
+            noticed = ("it did not start" if refused else "") if self._refused else self._noticed(before, change)
             if not noticed:
                 return EffectProof(
-                    False, f"{change.reported}, and nothing shows that broker {scene.node} noticed", seen
+                    False, f"{change.reported}, and nothing shows that broker {before.node} noticed it", seen
                 )
-            if behind := not_whole(stage, scene.node, scene.ends):
-                return EffectProof(False, f"{change.reported}; {noticed}; not whole again: {behind}", seen)
-            return EffectProof(True, f"{change.reported}; {noticed}; its copy is whole again", seen)
+            if behind := not_recovered(context, before.node, before.ends):
+                return EffectProof(False, f"{change.reported}; {noticed}; not recovered: {behind}", seen)
+            return EffectProof(True, f"{change.reported}; {noticed}; its replicas have recovered", seen)
 
         return asked
 
-    def _noticed(self, scene: _Scene, change: disk.Change) -> str:
-        """What shows that the broker noticed; "" while nothing does."""
-        since, replica = scene.since, scene.replica
+    def _noticed(self, before: _Before, change: disk.Change) -> str:
+        """The text that says how the broker noticed the damage; "" while nothing shows it."""
+        since, replica = before.since, before.replica
         if self.what == "wiped":
-            said = since.says("No logs found to be loaded in", str(scene.directory))
+            said = since.says("No logs found to be loaded in", str(before.directory))
             return "the broker found no logs" if said else ""
         assert replica is not None
         loaded = since.loaded(replica)
         if self.what in ("flip", "torn_tail"):
-            end = scene.ends[place_of(self.of)]
+            end = before.ends[place_of(self.of)]
             return f"it loaded a log that ends at {loaded[1]}, not at {end}" if loaded and loaded[1] < end else ""
         if self.what == "start_offset_checkpoint":
-            start = scene.starts.get(place_of(self.of), 0)
+            start = before.starts.get(place_of(self.of), 0)
             return f"it loaded a log that starts at {loaded[0]}, not at {start}" if loaded and loaded[0] < start else ""
         if self.what == "producer_snapshot":
             said = since.says("Failed to load producer snapshot from", change.path.name)
-            return "the broker did not believe it" if said else ""
+            return "the broker rejected the snapshot" if said else ""
         if self.by == "cut" and self.what in OF_SEGMENTS and self.how == "cleanly":
-            whole = loaded is not None and loaded[1] >= scene.ends[place_of(self.of)]
-            return "it went by it, and its log ends where it did" if whole else ""
+            complete = loaded is not None and loaded[1] >= before.ends[place_of(self.of)]
+            return "it used the index, and its log ends where it did before" if complete else ""
         if self.what == "index" and self.how == "cleanly":
             log = str(change.path.with_suffix(".log"))
-            return "the broker missed it" if since.says("Could not find offset index file", log) else ""
-        anew = not change.stands and (self.what != "leader_epoch_checkpoint" or bool(leader_epochs(replica)))
-        return "the broker wrote it anew" if anew else ""
+            return "the broker found it missing" if since.says("Could not find offset index file", log) else ""
+        rewritten = not change.stands and (self.what != "leader_epoch_checkpoint" or bool(leader_epochs(replica)))
+        return "the broker rewrote it" if rewritten else ""
 
 
 def _not_read(change: disk.Change) -> tuple[str, ...]:
     return ("Error while reading checkpoint file", str(change.path))
 
 
-def _concerns(place: Place | None, state: PartitionView) -> bool:
+def _concerns(place: Place | None, state: PartitionState) -> bool:
     return place in (None, (state.topic, state.partition))
 
 
-def _scene(stage: Stage, node: int, place: Place | None) -> _Scene:
-    directories = stage.cluster.log_directories(node)
-    concerned = [place] if place else stage.places(())
+def _before(context: StepContext, node: int, place: Place | None) -> _Before:
+    directories = context.cluster.log_directories(node)
+    concerned = [place] if place else context.places(())
     folders = {p: folder for p in concerned if (folder := replica_folder(directories, p)) is not None}
     directory = folders[place].parent if place in folders else directories[0]
-    return _Scene(
+    return _Before(
         node=node,
         directory=directory,
         replica=folders.get(place) if place else None,
         ends={p: disk.log_end(folder) for p, folder in folders.items()},
         starts=offset_checkpoint(directory, LOG_STARTS),
-        since=LogSince(stage.cluster.server_log(node)),
+        since=LogSince(context.cluster.server_log(node)),
     )
 
 
-def _swapped(stage: Stage, scene: _Scene) -> disk.Change | None:
-    """An empty disk in the place of the broker's; None when there was not one record of the scenario's on it."""
-    if not any(scene.ends.values()):
+def _wiped(context: StepContext, before: _Before) -> disk.Change | None:
+    """Replaces the broker's disk by an empty one; None when it had no record of the scenario's topics."""
+    if not any(before.ends.values()):
         return None
-    stage.cluster.wipe(scene.node)
-    return disk.Change(scene.directory, f"the disk of broker {scene.node} was swapped for an empty one", None)
+    context.cluster.wipe(before.node)
+    return disk.Change(before.directory, f"an empty disk replaced that of broker {before.node}", None)
 
 
-def _only_ones(stage: Stage, node: int) -> dict[Place, PartitionView]:
-    """Partitions that nobody else has a replica of, or none that is in sync."""
+def _only_copies(context: StepContext, node: int) -> dict[Place, PartitionState]:
+    """Partitions of which no other broker has a replica, or an in-sync one."""
     alone = (node,)
-    return {p: state for p, state in stage.all_states().items() if alone in (tuple(state.replicas), tuple(state.isr))}
+    return {p: state for p, state in context.all_states().items() if alone in (tuple(state.replicas), tuple(state.isr))}
 
 
-def _gone(stage: Stage, scene: _Scene, only: Mapping[Place, PartitionView]) -> _Scene:
-    """The scene without partitions that are nowhere any more; an event tells of each."""
-    for topic, partition in sorted(only & scene.ends.keys()):
-        end = scene.ends[topic, partition]
+def _lost(context: StepContext, before: _Before, only: Mapping[Place, PartitionState]) -> _Before:
+    """`before` without the partitions that are lost with the disk; an event `only_disk_lost` records each."""
+    for topic, partition in sorted(only & before.ends.keys()):
+        end = before.ends[topic, partition]
         state = only[topic, partition]
-        stage.record_event(
+        context.record_event(
             "only_disk_lost",
             topic=topic,
             partition=partition,
-            broker=scene.node,
+            broker=before.node,
             log_end=end,
             isr=list(state.isr),
             leader_epoch=state.leader_epoch,
         )
-    return replace(scene, ends={place: end for place, end in scene.ends.items() if place not in only})
+    return replace(before, ends={place: end for place, end in before.ends.items() if place not in only})

@@ -1,7 +1,8 @@
-"""A disk that dies under a running broker: whatever it asks of it ends in EIO.
+"""A disk that fails under a running broker: every operation on it returns EIO.
 
-A broker gives up a log directory that fails. With another one left it stays up, tells the controllers which replicas
-it has lost (KIP-858), and their leadership moves; with the last of them, or that of the metadata log, it ends.
+A broker takes a failed log directory offline. While it has another one it keeps running, reports the lost replicas to
+the controllers (KIP-858), and their leadership moves. It ends when it has no other, or has lost that of the metadata
+log.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from harness.clusters.base import Disks
 from harness.faults.disks.common import (
     LogSince,
     disks_of,
-    ended_of_disk,
-    foresee_own_disks,
-    mend,
+    ended_by_disk,
+    only_node,
+    remount_and_start,
     replica_folder,
-    the_only,
+    require_own_disks,
 )
-from harness.faults.nodes.process import felt, injection
+from harness.faults.nodes.process import absence_proof, injection
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.steps.step import DisksView, EffectProof, Fault, Injection, OneBrokerExpr, PartitionView, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, Place
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import LOG_DIRS_MAX, Range
 
@@ -34,69 +37,76 @@ DEADLINE_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class DiskFailed(Fault):
-    """Fails the disk of a log directory while its broker runs (EIO); healing mounts it again and starts the broker.
-
-    `log_dir` counts from 1, which also holds the metadata log: without that one a broker ends, without another it
-    stays up. What had not been flushed is gone when the disk is back.
+    """`log_dir` counts from 1, which also has the metadata log: a broker ends when it loses that one, and keeps running
+    when it loses another. Data that was not flushed is lost.
     """
 
     do: ClassVar[str] = "disk_failed"
+    summary: ClassVar[str] = (
+        "Fails the disk of a log directory while its broker runs (EIO); healing mounts it again and starts the broker."
+    )
+    proof: ClassVar[str] = (
+        "as of `disk_full`; with several log directories, the broker still runs and logged that it took this one "
+        "offline, and the partitions that it led there have a newer leader epoch"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "kill", "restart"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr
     log_dir: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_own_disks(plan, self.do)
+        require_own_disks(plan, self.do)
         there = plan.scenario.shape.log_dirs
         if self.log_dir > there:
-            raise BadInput(f"log_dir: {self.log_dir} of {there}; set log_dirs = {self.log_dir} in [shape]")
+            raise BadInput(
+                f"log_dir: brokers have {there} log directories; set log_dirs = {self.log_dir} in [shape] for this one"
+            )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
-        directory = stage.cluster.log_directories(node)[self.log_dir - 1]
-        since = LogSince(stage.cluster.server_log(node))
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node, disks = only_node(context.nodes(self.node), context.cluster.brokers, self.do), disks_of(context)
+        directory = context.cluster.log_directories(node)[self.log_dir - 1]
+        since = LogSince(context.cluster.server_log(node))
         if self.log_dir == 1:
-            probe = ended_of_disk(stage, node, since, felt(stage, (node,)))
+            probe = ended_by_disk(context, node, since, absence_proof(context, (node,)))
         else:
-            probe = _lives_on(stage, node, directory, since)
+            probe = _still_runs(context, node, directory, since)
         try:
             if self.log_dir == 1:
-                stage.cluster.let_end(node)
+                context.cluster.let_end(node)
             self._break(disks, directory)
-            injected = injection(stage, (node,), probe)
+            injected = injection(context, (node,), probe)
             yield replace(injected, resolved={**injected.resolved, "log_dir": directory.name}, deadline_s=DEADLINE_S)
         finally:
-            mend(stage, (node,))
+            remount_and_start(context, (node,))
 
-    def _break(self, disks: DisksView, directory: Path) -> None:
+    def _break(self, disks: Disks, directory: Path) -> None:
         disks.shut_down(directory)
 
 
-def _followed(stage: Stage, node: int, there: Callable[[PartitionView], bool]) -> dict[Place, PartitionView]:
-    return await_recent_acks(stage, lambda s: node in s.isr and there(s))
+def _followed(context: StepContext, node: int, there: Callable[[PartitionState], bool]) -> dict[Place, PartitionState]:
+    return await_recent_acks(context, lambda s: node in s.isr and there(s))
 
 
-def _lives_on(stage: Stage, node: int, directory: Path, since: LogSince) -> Probe:
-    """The broker runs, said that it gave the directory up, and the replicas that it had there were missed."""
+def _still_runs(context: StepContext, node: int, directory: Path, since: LogSince) -> Probe:
+    """Proof: the broker runs, logged that the directory is offline, and its replicas there left leadership or ISR."""
 
-    def there(state: PartitionView) -> bool:
+    def there(state: PartitionState) -> bool:
         return replica_folder([directory], (state.topic, state.partition)) is not None
 
-    led = await_recent_acks(stage, lambda s: s.leader == node and there(s))
-    missed = leaders_moved(stage, led) if led else isr_lost(stage, [node], _followed(stage, node, there))
+    led = await_recent_acks(context, lambda s: s.leader == node and there(s))
+    missed = leaders_moved(context, led) if led else isr_lost(context, [node], _followed(context, node, there))
 
     def asked() -> EffectProof:
         effect = missed()
-        runs = stage.cluster.running(node)
+        runs = context.cluster.running(node)
         said = since.says("Stopping serving logs in dir", str(directory)) or since.says(str(directory), "is offline")
         seen = {**effect.seen, "runs": runs, "said_why": said}
         if not runs:
             return EffectProof(False, f"broker {node} ended, though only one of its log directories failed", seen)
         if not said:
-            return EffectProof(False, f"broker {node} has not given {directory.name} up", seen)
-        return EffectProof(effect.held, f"broker {node} gave {directory.name} up and runs on; {effect.because}", seen)
+            return EffectProof(False, f"broker {node} has not taken {directory.name} offline", seen)
+        because = f"broker {node} took {directory.name} offline and still runs; {effect.because}"
+        return EffectProof(effect.held, because, seen)
 
     return asked

@@ -1,4 +1,4 @@
-"""A disk that is full: no file of a broker can grow, it gives its log directory up and ends, and the others serve."""
+"""A limit on the size of files: no file of a broker can grow, its log directory goes offline, and it ends."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
-from harness.faults.disks.common import LogSince, ended_of_disk, the_only
-from harness.faults.nodes.process import felt, injection, restart
+from harness.faults.disks.common import LogSince, ended_by_disk, only_node
+from harness.faults.nodes.process import absence_proof, injection, restart
 from harness.faults.steps.step import Fault, Injection, OneBrokerExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.scenario.scenario import Range
 
-# A log has to grow by as much first, which takes a slow load its time.
+# The log must first grow by `spare_kb`, which takes time under a slow load.
 DEADLINE_S: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskFull(Fault):
-    """Lets no file of a broker grow any more (RLIMIT_FSIZE), until it ends of that; healing starts it without a limit.
-
-    The limit is the size of its own server log and `spare_kb` on top, so that it can still say why it ends.
-    """
+    """The limit is `spare_kb` above the size of its server log, so that it can still log why it ends."""
 
     do: ClassVar[str] = "disk_full"
+    summary: ClassVar[str] = (
+        "Limits the size of a broker's files (RLIMIT_FSIZE), until it ends; healing starts it without a limit."
+    )
+    proof: ClassVar[str] = "it ended, its log says that its log directory failed, and its absence shows as of `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.full", "restart"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr
-    spare_kb: Annotated[int, Range(1, 1 << 20)] = 256  # the broker needs some to say why it ends
+    spare_kb: Annotated[int, Range(1, 1 << 20)] = 256  # the broker needs some to log why it ends
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node = the_only(stage.nodes(self.node), stage.cluster.brokers, "disk_full")
-        missed = felt(stage, (node,))
-        log = stage.cluster.server_log(node)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node = only_node(context.nodes(self.node), context.cluster.brokers, "disk_full")
+        missed = absence_proof(context, (node,))
+        log = context.cluster.server_log(node)
         limit = (log.stat().st_size if log.exists() else 0) + self.spare_kb * 1024
         since = LogSince(log)
         try:
-            stage.cluster.limit_file_size(node, limit)
-            injected = injection(stage, (node,), ended_of_disk(stage, node, since, missed))
+            context.cluster.limit_file_size(node, limit)
+            injected = injection(context, (node,), ended_by_disk(context, node, since, missed))
             yield replace(injected, resolved={**injected.resolved, "limit_bytes": limit}, deadline_s=DEADLINE_S)
         finally:
             try:
-                stage.cluster.limit_file_size(node, None)
+                context.cluster.limit_file_size(node, None)
             finally:
-                restart(stage, (node,))
+                restart(context, (node,))

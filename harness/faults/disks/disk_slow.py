@@ -1,6 +1,6 @@
-"""A disk that takes its time: who writes goes on, for the page cache takes it, and who waits for a flush waits long.
+"""A slow disk: writes to the page cache are as fast as before, and flushes take long.
 
-With the default flush settings an acknowledgement waits for no disk, so that only topics that flush at once feel it.
+With the default flush settings an acknowledgement waits for no flush, so only topics that flush each record notice it.
 """
 
 from __future__ import annotations
@@ -10,60 +10,63 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
-from harness.faults.disks.common import disks_of, foresee_own_disks, the_only
-from harness.faults.disks.disk_stalled import felt_waiting
+from harness.faults.disks.common import disks_of, only_node, require_own_disks
+from harness.faults.disks.disk_stalled import stall_proof
 from harness.faults.nodes.power_loss import AT_ONCE
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
 
-SLOW_S: Final = 0.1  # of a flush that takes milliseconds on a disk that is well
+SLOW_S: Final = 0.1  # a flush takes milliseconds on a fast disk
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskSlow(Fault):
-    """Lets the disks of a broker take `writes_per_s` writes a second: a flush waits long, and other writes do not."""
+    """Only flushes wait; other writes go to the page cache."""
 
     do: ClassVar[str] = "disk_slow"
+    summary: ClassVar[str] = (
+        "Limits the disks of a broker to `writes_per_s` writes a second, so that flushes take long."
+    )
+    proof: ClassVar[str] = (
+        "flushing a small file took much longer than before, and the stall shows as of `disk_stalled`"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "disk.slow"})
     node: OneBrokerExpr
     writes_per_s: Annotated[int, Range(1, 1000)] = 3
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_own_disks(plan, self.do)
+        require_own_disks(plan, self.do)
         settings = [plan.scenario.shape.config.get("log.flush.interval.messages")]
         if AT_ONCE not in [*settings, *(topic.config.get("flush.messages") for topic in plan.scenario.topics)]:
             raise BadInput('node: no acknowledgement waits for a flush; give a topic config = { "flush.messages" = 1 }')
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
-        directories = stage.cluster.log_directories(node)
-        felt, usual_s = felt_waiting(stage, node), disks.flush_s(directories[0])
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node, disks = only_node(context.nodes(self.node), context.cluster.brokers, self.do), disks_of(context)
+        directories = context.cluster.log_directories(node)
+        stalled, usual_s = stall_proof(context, node), disks.flush_s(directories[0])
         try:
             for directory in directories:
                 disks.slow(directory, self.writes_per_s)
             flush_s = disks.flush_s(directories[0])
             resolved = {"nodes": [node], "flush_s": [round(usual_s, 4), round(flush_s, 4)]}
-            yield Injection(resolved=resolved, probe=_waited(felt, usual_s, flush_s), nodes=(node,))
+            yield Injection(resolved=resolved, probe=_slowed(stalled, usual_s, flush_s), nodes=(node,))
         finally:
             for directory in directories:
                 disks.slow(directory, None)
 
 
-def _waited(felt: Probe, usual_s: float, flush_s: float) -> Probe:
-    """A flush took much longer than before, and it was felt."""
+def _slowed(stalled: Probe, usual_s: float, flush_s: float) -> Probe:
+    """Proof: a flush took much longer than before, and the broker stalled."""
 
     def asked() -> EffectProof:
-        effect = felt()
-        reported = f"a flush took {flush_s:.3f} s, and {usual_s:.3f} s before"
+        effect = stalled()
+        because = f"a flush took {flush_s:.3f} s, and {usual_s:.3f} s before; {effect.because}"
         slow = flush_s >= max(SLOW_S, 2 * usual_s)
-        return EffectProof(
-            effect.held and slow, f"{reported}; {effect.because}", {**effect.seen, "flush_s": [usual_s, flush_s]}
-        )
+        return EffectProof(effect.held and slow, because, {**effect.seen, "flush_s": [usual_s, flush_s]})
 
     return asked

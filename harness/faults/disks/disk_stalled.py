@@ -1,4 +1,4 @@
-"""A disk that stalls: what is written or flushed waits, again and again, and nothing fails."""
+"""A disk that stalls: writes and flushes wait, repeatedly, and none fails."""
 
 from __future__ import annotations
 
@@ -8,41 +8,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.faults.disks.common import disks_of, foresee_own_disks, the_only
+from harness.clusters.base import Disks
+from harness.faults.disks.common import disks_of, only_node, require_own_disks
 from harness.faults.steps.effect import STALL_S, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.steps.repeat import Again
-from harness.faults.steps.step import DisksView, EffectProof, Fault, Injection, OneBrokerExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.repeat import Repeat
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.scenario.scenario import Deadline
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskStalled(Fault):
-    """Lets the disks of a broker stand still for freeze_s (FIFREEZE) and go on for thaw_s, in turn, until healed."""
+    """All disks of the broker are frozen together."""
 
     do: ClassVar[str] = "disk_stalled"
+    summary: ClassVar[str] = (
+        "Freezes the disks of a broker for freeze_s (FIFREEZE) and thaws them for thaw_s, in turn, until it is healed."
+    )
+    proof: ClassVar[str] = (
+        "acks stopped, or the broker left an ISR or lost the leadership, and the disks were thawed at least twice"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own"})
     node: OneBrokerExpr
     freeze_s: Deadline = 2.0
     thaw_s: Deadline = 0.5
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_own_disks(plan, self.do)
+        require_own_disks(plan, self.do)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node, disks = the_only(stage.nodes(self.node), stage.cluster.brokers, self.do), disks_of(stage)
-        directories = stage.cluster.log_directories(node)
-        stalling = Again(lambda: _frozen(disks, directories), "the disk stood still", self.freeze_s, self.thaw_s)
-        probe = stalling.felt(felt_waiting(stage, node, self.freeze_s), "stalls")
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node, disks = only_node(context.nodes(self.node), context.cluster.brokers, self.do), disks_of(context)
+        directories = context.cluster.log_directories(node)
+        stalling = Repeat(lambda: _frozen(disks, directories), "the disk was frozen", self.freeze_s, self.thaw_s)
+        probe = stalling.proof(stall_proof(context, node, self.freeze_s), "stalls")
         with stalling.running():
             yield Injection(resolved={"nodes": [node]}, probe=probe, nodes=(node,))
 
 
 @contextmanager
-def _frozen(disks: DisksView, directories: Sequence[Path]) -> Iterator[None]:
+def _frozen(disks: Disks, directories: Sequence[Path]) -> Iterator[None]:
     try:
         for directory in directories:
             disks.freeze(directory)
@@ -52,17 +58,17 @@ def _frozen(disks: DisksView, directories: Sequence[Path]) -> Iterator[None]:
             disks.thaw(directory)
 
 
-def felt_waiting(stage: Stage, node: int, freeze_s: float = STALL_S) -> Probe:
-    """Acks stood still where its replicas are in sync, or it left the ISR, or the leadership.
+def stall_proof(context: StepContext, node: int, freeze_s: float = STALL_S) -> Probe:
+    """Proof: acks stopped on partitions with the broker in the ISR, or it left an ISR, or it lost the leadership.
 
-    A pause in acks that no freeze lasts as long as has other reasons.
+    A freeze that is shorter than the time after which acks count as stopped cannot be the reason for stopped acks.
     """
-    concerned = await_recent_acks(stage, lambda s: node in s.isr)
+    concerned = await_recent_acks(context, lambda s: node in s.isr)
     led = {place: state for place, state in concerned.items() if state.leader == node}
-    moved = [leaders_moved(stage, led)] if led else []
-    paused = acks_stalled(stage, tuple(concerned)) if freeze_s >= STALL_S else _too_short(freeze_s)
-    return any_of(paused, isr_lost(stage, [node], concerned), *moved)
+    moved = [leaders_moved(context, led)] if led else []
+    paused = acks_stalled(context, tuple(concerned)) if freeze_s >= STALL_S else _too_short(freeze_s)
+    return any_of(paused, isr_lost(context, [node], concerned), *moved)
 
 
 def _too_short(freeze_s: float) -> Probe:
-    return lambda: EffectProof(False, f"acks do not stop for as little as {freeze_s:g} s")
+    return lambda: EffectProof(False, f"a freeze of {freeze_s:g} s is too short to stop acks visibly")

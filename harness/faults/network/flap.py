@@ -1,4 +1,4 @@
-"""A link that comes and goes faster than anybody gives it up."""
+"""Links that fail and recover in turn, faster than a timeout of any client or broker."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from typing import ClassVar, Final
 from harness.clusters.base import party
 from harness.faults.network.cut import Cut
 from harness.faults.network.links import between, broken, parties
-from harness.faults.steps.repeat import Again
+from harness.faults.steps.repeat import Repeat
 from harness.faults.steps.step import Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.scenario.scenario import Deadline
 
-CAME_BACK: Final = "the links came back"
+HEALED_AGAIN: Final = "the links were healed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flap(Cut):
-    """Cuts links for down_s and mends them for up_s, again and again, until healed; otherwise as `cut`."""
+    """`src`, `dst`, `mode` and `direction` are those of `cut`."""
 
     do: ClassVar[str] = "flap"
+    summary: ClassVar[str] = "Cuts links as `cut` does for down_s and heals them for up_s, in turn, until it is healed."
+    proof: ClassVar[str] = "as of `cut`, and the links were healed at least twice"
     down_s: Deadline = 1.0
     up_s: Deadline = 1.0
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        targets, cluster = stage.nodes(self.dst), stage.cluster
-        links = between(parties(stage, self.src), [party(node) for node in targets])
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        targets, cluster = context.nodes(self.dst), context.cluster
+        links = between(parties(context, self.src), [party(node) for node in targets])
 
         def cut(src: str, dst: str) -> None:
             cluster.links.cut(src, dst, self.mode, self.direction)
 
-        flapping = Again(lambda: broken(cluster.links, links, cut), CAME_BACK, self.down_s, self.up_s)
-        probe = flapping.felt(self._felt(stage, targets), "flaps")
+        flapping = Repeat(lambda: broken(cluster.links, links, cut), HEALED_AGAIN, self.down_s, self.up_s)
+        probe = flapping.proof(self._effect_probe(context, targets), "flaps")
         with flapping.running():
             yield Injection(resolved={"links": [list(link) for link in links]}, probe=probe, nodes=targets)

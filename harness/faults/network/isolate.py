@@ -1,4 +1,4 @@
-"""A broker that is up and cannot reach some sides: other brokers, controllers, clients."""
+"""Brokers that run, but that other brokers, controllers or clients cannot reach, and the reverse."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ from harness.faults.steps.effect import (
     leaders_moved,
 )
 from harness.faults.steps.step import BrokersExpr, Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.link import CutMode
 
 
 @dataclass(frozen=True, kw_only=True)
 class Isolate(Fault):
-    """Cuts a node off from "brokers", "controllers", "clients" or several of them, both ways."""
+    """`away_from` names the sides to cut the links with."""
 
     do: ClassVar[str] = "isolate"
+    summary: ClassVar[str] = 'Cuts brokers off from "brokers", "controllers", "clients" or several of them, both ways.'
+    proof: ClassVar[str] = (
+        "the partitions that it led have a newer leader epoch, or an ISR shrank; of clients only, acks stopped or "
+        "records were retried"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr
     away_from: tuple[str, ...]
@@ -36,22 +41,22 @@ class Isolate(Fault):
         check_sides(self.away_from)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        victims = stage.nodes(self.node)
-        cluster = stage.cluster
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        victims = context.nodes(self.node)
+        cluster = context.cluster
         links = [
             link for node in victims for link in isolation(node, self.away_from, cluster.brokers, cluster.controllers)
         ]
-        probe = self._felt(stage, victims)
+        probe = self._effect_probe(context, victims)
         with broken(cluster.links, links, lambda a, b: cluster.links.cut(a, b, self.mode)):
             resolved = {"nodes": list(victims), "links": [list(link) for link in links]}
             yield Injection(resolved=resolved, probe=probe, nodes=victims)
 
-    def _felt(self, stage: Stage, victims: tuple[int, ...]) -> Probe:
-        led = await_recent_acks(stage, lambda s: s.leader in victims)
+    def _effect_probe(self, context: StepContext, victims: tuple[int, ...]) -> Probe:
+        led = await_recent_acks(context, lambda s: s.leader in victims)
         if set(self.away_from) == {"clients"}:
-            return any_of(acks_stalled(stage, tuple(led)), answers_missed(stage))
+            return any_of(acks_stalled(context, tuple(led)), answers_missed(context))
         if "controllers" in self.away_from and led:
-            return leaders_moved(stage, led)
-        followed = await_recent_acks(stage, lambda s: bool(set(s.isr) & set(victims)))
-        return any_of(leaders_moved(stage, led), isr_lost(stage, stage.cluster.brokers, followed))
+            return leaders_moved(context, led)
+        followed = await_recent_acks(context, lambda s: bool(set(s.isr) & set(victims)))
+        return any_of(leaders_moved(context, led), isr_lost(context, context.cluster.brokers, followed))

@@ -1,44 +1,62 @@
-"""Which links a fault on the network breaks: computed purely, applied and healed by one thin layer."""
+"""The links that a network fault breaks, computed from expressions, and how they are broken and healed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from harness.clusters.base import party
-from harness.faults.steps.step import LinksView
-from harness.faults.steps.step_context import Stage
+from harness.clusters.base import Links, party
+from harness.faults.steps.step import Fault, NodesExpr
+from harness.faults.steps.step_context import StepContext
 from harness.model.errors import BadInput
 from harness.model.link import Break
 from harness.model.scenario.toml import hint
 
+if TYPE_CHECKING:
+    from harness.faults.steps.step_validation import StepValidation
+
 PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "isolated_client"
-Link = tuple[str, str]  # who opens the connection, to whom
+Link = tuple[str, str]  # the party that opens the connection, and the party that it connects to
 
 CLIENT = "client"
-ISOLATED = "isolated_client"  # those clients that come in by a way of their own
+ISOLATED = "isolated_client"  # clients with a listener of their own
 CLIENTS = (CLIENT, ISOLATED)
 SIDES = ("brokers", "controllers", "clients")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkFault(Fault):
+    """Base of faults on the links by which `src` connects to `dst`."""
+
+    src: PartiesExpr
+    dst: NodesExpr
+
+    def victims(self) -> str:
+        return self.dst
+
+    def validate(self, plan: StepValidation) -> None:
+        plan.linked(self.src, self.dst)
+
+
 def between(sources: Iterable[str], targets: Iterable[str]) -> list[Link]:
-    """Every link from one of the sources to one of the targets; nobody has a link to himself."""
+    """Every link from one of the sources to one of the targets; no party has a link to itself."""
     targets = list(targets)
     return [(src, dst) for src in sources for dst in targets if src != dst]
 
 
 def check_sides(away_from: Sequence[str]) -> None:
-    """BadInput on a side that there is not, or on none at all."""
+    """BadInput for an unknown side, or for none."""
     if not away_from:
-        raise BadInput(f"away_from: names no side; there is {', '.join(SIDES)}")
+        raise BadInput(f"away_from: names no side; name some of {', '.join(SIDES)}")
     for side in away_from:
         if side not in SIDES:
             raise BadInput(f"away_from: unknown side {side!r}{hint(side, SIDES)}")
 
 
 def isolation(node: int, away_from: Sequence[str], brokers: Sequence[int], controllers: Sequence[int]) -> list[Link]:
-    """Links of a node to and from the named sides. Controllers open none to brokers, and clients are never called."""
+    """The links of a node to and from the named sides. Controllers connect to no broker, and no node to a client."""
     check_sides(away_from)
     me, links = party(node), []
     if "brokers" in away_from:
@@ -53,18 +71,18 @@ def isolation(node: int, away_from: Sequence[str], brokers: Sequence[int], contr
     return links
 
 
-def parties(stage: Stage, text: str) -> list[str]:
-    """The parties an expression names now."""
-    return [text] if text in CLIENTS else [party(node) for node in stage.nodes(text)]
+def parties(context: StepContext, text: str) -> list[str]:
+    """The parties that an expression names now."""
+    return [text] if text in CLIENTS else [party(node) for node in context.nodes(text)]
 
 
 @contextmanager
 def broken(
-    links: LinksView, which: Sequence[Link], breaking: Callable[[str, str], None], what: Break = "cut"
+    links: Links, which: Sequence[Link], breaking: Callable[[str, str], None], what: Break = "cut"
 ) -> Iterator[None]:
-    """Each link broken by `breaking`; healed of `what` on leaving, those that were never reached included.
+    """Breaks each link by `breaking`, and heals all of them on leaving, also when breaking failed half way.
 
-    A link may be cut by one fault and slowed by another: each heals its own.
+    One fault may cut a link and another slow it: each heals only its own kind of break, `what`.
     """
     try:
         for src, dst in which:

@@ -1,4 +1,4 @@
-"""Produce answers that never arrive: the records are in the log, the client does not know, and sends them again."""
+"""Lost answers to produce requests: the records are in the log, the client does not know it, and retries them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from harness.clusters.base import party
 from harness.faults.network.links import CLIENT, between, broken
 from harness.faults.steps.effect import answers_missed, await_recent_acks
 from harness.faults.steps.step import BrokersExpr, Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoseAnswers(Fault):
-    """Loses what brokers answer to clients; requests still arrive. Healing drops the connections, so clients retry."""
+    """Requests still arrive. Healing closes the connections, so that the clients retry at once."""
 
     do: ClassVar[str] = "lose_answers"
+    summary: ClassVar[str] = (
+        "Drops the answers of brokers to clients, while requests still arrive; healing closes the connections."
+    )
+    proof: ClassVar[str] = "clients retried records, or gave them up without an answer"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        victims = stage.nodes(self.node)
-        await_recent_acks(stage, lambda s: s.leader in victims)
-        probe = answers_missed(stage)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        victims = context.nodes(self.node)
+        await_recent_acks(context, lambda s: s.leader in victims)
+        probe = answers_missed(context)
         links = between([CLIENT], map(party, victims))
-        cut = stage.cluster.links.cut
-        with broken(stage.cluster.links, links, lambda a, b: cut(a, b, "silent", "answers")):
+        cut = context.cluster.links.cut
+        with broken(context.cluster.links, links, lambda a, b: cut(a, b, "silent", "answers")):
             yield Injection(resolved={"nodes": list(victims)}, probe=probe, nodes=victims, after_heal=True)

@@ -1,7 +1,7 @@
-"""How a network falls apart: who drops whose packets, by pure arithmetic over the machines (Jepsen's grudges).
+"""Shapes of a split network: which machine drops the packets of which other (the "grudges" of Jepsen).
 
-A machine is what shares a plug: broker 1 with controller 101, broker 2 with controller 102, and so on; or brokers alone
-or controllers alone, where only these are to be torn apart.
+A machine is a broker together with a controller: broker 1 with controller 101, broker 2 with controller 102, and so on;
+or only a broker, or only a controller, when the split is among brokers or among controllers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MACHINES_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """sides: those who have lost one another, each a set of machines. drops: by machine, those that it is deaf to."""
+    """sides: the sets of machines that have lost each other. drops: by machine, those whose packets it drops."""
 
     sides: tuple[tuple[Machine, ...], ...]
     drops: Mapping[Machine, frozenset[Machine]]
 
 
 def machines(brokers: Sequence[int], controllers: Sequence[int], among: Among) -> list[Machine]:
-    """In the order of their ids."""
+    """The machines in the order of their ids."""
     pairs = {
         "machines": zip_longest(brokers, controllers),
         "brokers": ((broker,) for broker in brokers),
@@ -42,9 +42,9 @@ def machines(brokers: Sequence[int], controllers: Sequence[int], among: Among) -
 
 
 def ring(of: Sequence[Machine]) -> Shape:
-    """Each hears a majority, and no two hear the same one: of five, each hears itself and both of its neighbours.
+    """Each machine hears a majority, and no two hear the same one: of five, each hears itself and its two neighbours.
 
-    Of three a majority is two, so that each hears one other and is heard by the third: every link is one-way.
+    Of three, a majority is two: each hears one other, and the third hears it, so every link is one-way.
     """
     size, whole = len(of) // 2 + 1, frozenset(of)
     windows = ([of[(first + step) % len(of)] for step in range(size)] for first in range(len(of)))
@@ -53,22 +53,24 @@ def ring(of: Sequence[Machine]) -> Shape:
 
 
 def minority(of: Sequence[Machine], few: Sequence[Machine]) -> Shape:
-    """A few and the majority, who hear nothing of each other. BadInput when the few are no minority."""
+    """A minority and a majority that hear nothing of each other. BadInput when the few are no minority."""
     if not 0 < len(few) * 2 < len(of):
-        raise BadInput(f"{len(few)} of {len(of)} {_names(few)} are no minority; name fewer nodes, or have more of them")
+        raise BadInput(
+            f"{len(few)} of {len(of)} machines ({_names(few)}) are no minority; name fewer nodes, or use more machines"
+        )
     many = tuple(machine for machine in of if machine not in few)
     return Shape(sides=(tuple(few), many), drops=_deaf((few, many)))
 
 
 def bridge(of: Sequence[Machine], middle: Machine) -> Shape:
-    """Two halves that hear nothing of each other, and one machine that hears both and is heard by both."""
+    """Two halves that hear nothing of each other, and one machine with intact links to both."""
     rest = [machine for machine in of if machine != middle]
     halves = (tuple(rest[: len(rest) // 2]), tuple(rest[len(rest) // 2 :]))
     return Shape(sides=halves, drops=_deaf(halves))
 
 
 def torn(links: Iterable[Link], shape: Shape, direction: Direction = "both") -> dict[Link, Direction]:
-    """What is lost on which links. `direction` chooses among what would be lost where neither end hears the other."""
+    """The direction that is lost on each broken link. Where neither end hears the other, it is `direction`."""
     drops = {
         (deaf, mute)
         for machine, others in shape.drops.items()
@@ -87,7 +89,7 @@ def torn(links: Iterable[Link], shape: Shape, direction: Direction = "both") -> 
 
 
 def one_way(count: int) -> bool:
-    """Whether a ring of so many machines has links on which one end still hears the other."""
+    """Whether a ring of `count` machines has links on which one end still hears the other."""
     drops = ring([frozenset({str(number)}) for number in range(count)]).drops
     return any(machine not in drops[other] for machine, others in drops.items() for other in others)
 

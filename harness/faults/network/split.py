@@ -1,4 +1,4 @@
-"""A network that falls apart in a shape of its own, so that who agrees with whom depends on who asks."""
+"""A split network, in shapes in which different nodes disagree about which other nodes are reachable."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from harness.clusters.base import party
 from harness.faults.network import shapes
-from harness.faults.network.flap import CAME_BACK
+from harness.faults.network.flap import HEALED_AGAIN
 from harness.faults.network.links import Link, between, broken
 from harness.faults.network.shapes import MACHINES_MIN, Among, Into, Machine, Shape
 from harness.faults.network.slow import Milliseconds
 from harness.faults.network.split_effect import split_effect
-from harness.faults.steps.repeat import Again
+from harness.faults.steps.repeat import Repeat
 from harness.faults.steps.step import Fault, Injection, NodesExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.model.errors import BadInput
 from harness.model.link import Break, Direction
@@ -28,13 +28,20 @@ DEADLINE_S: Final = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Fault):
-    """Tears the network apart: in a ring of neighbours, a minority from the others, or halves with a bridge.
+    """into: "ring", "minority" or "bridge"; `node` names the minority or the bridge.
 
-    `node` is who is the minority, or the bridge. mode: links swallow or refuse what they carry, or are slow by
-    latency_ms, jitter_ms and rate_kb_s; with down_s and up_s they break and mend in turn.
+    mode: links are silent or refusing, or slow by latency_ms, jitter_ms and rate_kb_s. With down_s and up_s they break
+    and heal in turn.
     """
 
     do: ClassVar[str] = "split"
+    summary: ClassVar[str] = (
+        "Splits the network: into a ring of neighbours, a minority and a majority, or two halves joined by a bridge."
+    )
+    proof: ClassVar[str] = (
+        "each side lost a leader, an in-sync follower or a leader's records under load; controllers lost their leader "
+        "or lag behind its log"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     into: Into
     node: NodesExpr = ""
@@ -49,13 +56,11 @@ class Split(Fault):
 
     def __post_init__(self) -> None:
         if (self.into == "ring") == bool(self.node):
-            words = (
-                "a ring has no node to be named: leave it out" if self.node else f"say which node is the {self.into}"
-            )
+            words = "a ring chooses no node; leave it out" if self.node else f"name the node that is the {self.into}"
             raise BadInput(f"node: {words}")
         slowness = bool(self.latency_ms or self.jitter_ms or self.rate_kb_s)
         if slowness != (self.mode == "slow"):
-            words = 'goes with mode = "slow" only' if slowness else "is missing"
+            words = 'need mode = "slow"; set it, or leave them out' if slowness else 'are missing for mode = "slow"'
             raise BadInput(f"latency_ms, jitter_ms or rate_kb_s {words}")
         if bool(self.down_s) != bool(self.up_s):
             raise BadInput("down_s and up_s belong together: links that flap do both")
@@ -63,74 +68,74 @@ class Split(Fault):
             raise BadInput(f"a refusing cut closes both directions: leave out direction = {self.direction!r}")
 
     def victims(self) -> str:
-        """See `Fault`."""
         return self.node
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         shape = plan.scenario.shape
         count = {"brokers": shape.brokers, "controllers": shape.controllers}.get(self.among, 0)
         count = count or max(shape.brokers, shape.controllers)
         if count < MACHINES_MIN:
-            raise BadInput(f"among: {count} {self.among} are too few to be split; set {_enough(self.among)} in [shape]")
+            raise BadInput(f"among: {count} {self.among} are too few to split; set {_enough(self.among)} in [shape]")
         if self.into == "ring":
-            self._foresee_ring(count)
+            self._validate_ring(count)
         else:
-            self._foresee_node(plan, count)
+            self._validate_node(plan, count)
         if self.among != "controllers" and all(topic.replicas == 1 for topic in plan.scenario.topics):
-            raise BadInput("no topic has followers that could lose their leader; give one replicas = 2 or more")
+            raise BadInput("no topic has followers that could lose their leader; give a topic replicas = 2 or more")
 
-    def _foresee_ring(self, count: int) -> None:
+    def _validate_ring(self, count: int) -> None:
         if shapes.one_way(count) and (self.mode == "refusing" or self.direction != "both"):
             raise BadInput(
-                f"a ring of {count} has one-way links, which can be no others: leave out mode and direction, "
-                "or have 4 or 5 machines"
+                f"a ring of {count} machines has only one-way links, which are silent: leave out mode and direction, "
+                "or use 4 or 5 machines"
             )
 
-    def _foresee_node(self, plan: StepValidation, count: int) -> None:
+    def _validate_node(self, plan: StepValidation, count: int) -> None:
         named = plan.reach(self.node)
         if self.among not in ("machines", named.role):
             raise BadInput(f"node: {self.node!r} names {named.role}, and the split is among {self.among}")
         if self.into == "bridge" and named.count > 1:
-            raise BadInput(f"node: {self.node!r} names {named.count} nodes, and a bridge is one")
+            raise BadInput(f"node: {self.node!r} names {named.count} nodes, and a bridge is one; name one node")
         if self.into == "minority" and named.count * 2 >= count:
-            raise BadInput(f"node: {self.node!r} names {named.count} of {count}, which is no minority; name fewer")
+            raise BadInput(
+                f"node: {self.node!r} names {named.count} of {count} nodes, which is no minority; name fewer"
+            )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        cluster = stage.cluster
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        cluster = context.cluster
         of = shapes.machines(cluster.brokers, cluster.controllers, self.among)
-        shape, chosen = self._shape(stage, of)
+        shape, chosen = self._shape(context, of)
         lost = shapes.torn(_links(cluster.brokers, cluster.controllers), shape, self.direction)
-        probe = split_effect(stage, shape, lost, self.latency_ms / 1000, control=self.among == "controllers")
+        probe = split_effect(context, shape, lost, self.latency_ms / 1000, control=self.among == "controllers")
         nodes = tuple(n for n in (*cluster.brokers, *cluster.controllers) if any(party(n) in m for m in chosen))
         resolved = {
             "sides": [["+".join(sorted(machine)) for machine in side] for side in shape.sides],
             "links": [[src, dst, way] for (src, dst), way in lost.items()],
         }
         if not (self.down_s and self.up_s):
-            with self._broken(stage, lost):
+            with self._broken(context, lost):
                 yield Injection(resolved=resolved, probe=probe, nodes=nodes, deadline_s=DEADLINE_S)
             return
-        flapping = Again(lambda: self._broken(stage, lost), CAME_BACK, self.down_s, self.up_s)
-        again = flapping.felt(probe, "flaps")
+        flapping = Repeat(lambda: self._broken(context, lost), HEALED_AGAIN, self.down_s, self.up_s)
+        again = flapping.proof(probe, "flaps")
         with flapping.running():
             yield Injection(resolved=resolved, probe=again, nodes=nodes, deadline_s=DEADLINE_S)
 
-    def _shape(self, stage: Stage, of: Sequence[Machine]) -> tuple[Shape, Sequence[Machine]]:
-        """And the machines that `node` chose."""
+    def _shape(self, context: StepContext, of: Sequence[Machine]) -> tuple[Shape, Sequence[Machine]]:
+        """The shape, and the machines that `node` chose."""
         if self.into == "ring":
             return shapes.ring(of), ()
-        named = {party(node) for node in stage.nodes(self.node)}
+        named = {party(node) for node in context.nodes(self.node)}
         chosen = [machine for machine in of if machine & named]
         if self.into == "minority":
             return shapes.minority(of, chosen), chosen
         if len(chosen) != 1:
-            raise BadInput(f"node: {self.node!r} names {len(chosen)} machines, and a bridge is one")
+            raise BadInput(f"node: {self.node!r} names {len(chosen)} machines, and a bridge is one; name one node")
         return shapes.bridge(of, chosen[0]), chosen
 
-    def _broken(self, stage: Stage, lost: Mapping[Link, Direction]) -> AbstractContextManager[None]:
-        links, mode = stage.cluster.links, self.mode
+    def _broken(self, context: StepContext, lost: Mapping[Link, Direction]) -> AbstractContextManager[None]:
+        links, mode = context.cluster.links, self.mode
         what: Break = "slow" if mode == "slow" else "cut"
 
         def tear(src: str, dst: str) -> None:
@@ -143,7 +148,7 @@ class Split(Fault):
 
 
 def _links(brokers: Sequence[int], controllers: Sequence[int]) -> list[Link]:
-    """All between nodes; a controller calls no broker."""
+    """All links between nodes; a controller connects to no broker."""
     of, to = [party(b) for b in brokers], [party(c) for c in controllers]
     return between(of, [*of, *to]) + between(to, to)
 

@@ -1,4 +1,7 @@
-"""What each side of a split lost: a leader, a follower in sync, a leader's records; or the controllers their leader."""
+"""Proof that a split had an effect: each side lost a leader, an in-sync follower or the records of a leader.
+
+After a split among controllers they lost their leader, or some lag behind its log.
+"""
 
 from __future__ import annotations
 
@@ -12,47 +15,48 @@ from harness.faults.network.links import Link
 from harness.faults.network.shapes import Shape
 from harness.faults.network.slow import replicated_late
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, metadata_late, named, under_load
-from harness.faults.steps.step import EffectProof, PartitionView, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step import EffectProof, Place
+from harness.faults.steps.step_context import StepContext
+from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessTimeout
 from harness.model.link import Direction
 
 NO_LEADER_S: Final = 4.0
-# Longer than the controllers need to take a follower out of the ISR or to replace a leader: where they can, that shows.
+# Longer than the controllers need to shrink an ISR or to replace a leader: where they can do that, it shows first.
 STILL_S: Final = 4.0
 Ends = Mapping[tuple[str, int, int], int]
 
 
 def split_effect(
-    stage: Stage, shape: Shape, lost: Mapping[Link, Direction], latency_s: float, *, control: bool
+    context: StepContext, shape: Shape, lost: Mapping[Link, Direction], latency_s: float, *, control: bool
 ) -> Probe:
-    """Every side has lost something under load. Taken before the split. `control` = it is among controllers."""
+    """Proof: each side lost something under load. Call it before the split. `control`: the split is of controllers."""
     apart = frozenset(frozenset(link) for link in lost)
     if control:
-        return _of_controllers(stage, apart)
-    busy = await_recent_acks(stage, lambda s: any(_apart(apart, s.leader, b) for b in s.replicas))
-    return _Sides(stage, shape, apart, busy, latency_s).probe
+        return _of_controllers(context, apart)
+    busy = await_recent_acks(context, lambda s: any(_apart(apart, s.leader, b) for b in s.replicas))
+    return _Sides(context, shape, apart, busy, latency_s).probe
 
 
 @dataclass(slots=True)
 class _Sides:
-    """Remembers what was lost, by side: links that flap let it be seen for moments only."""
+    """Remembers the loss of each side, because flapping links show it only for moments."""
 
-    stage: Stage
+    context: StepContext
     shape: Shape
     apart: Collection[frozenset[str]]
-    busy: Mapping[Place, PartitionView]
+    busy: Mapping[Place, PartitionState]
     latency_s: float
-    found: dict[int, dict[str, str]] = field(default_factory=dict)  # side -> partition -> what it lost there
-    still: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)  # log end, and since when
+    found: dict[int, dict[str, str]] = field(default_factory=dict)  # side -> partition -> what it lost of it
+    still: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)  # log end offset, and since when
 
     def probe(self) -> EffectProof:
-        """Looks at all that is torn at once."""
+        """Looks at every pair of a leader and a follower that the split separates."""
         if not self.busy:
-            return EffectProof(False, "no partition with acks in the last second has its replicas on several sides")
-        stage, places = self.stage, list(self.busy)
-        now = stage.states(places)
-        offsets = stage.admin.replica_offsets(sorted({topic for topic, _ in places}))
+            return EffectProof(False, "no partition with acks in the last second has replicas on several sides")
+        context, places = self.context, list(self.busy)
+        now = context.states(places)
+        offsets = context.admin.replica_offsets(sorted({topic for topic, _ in places}))
         ends = {key: end for key, (_, end) in offsets.items()}
         self._keep(ends)
         for place, before, follower in self._pairs():
@@ -63,15 +67,15 @@ class _Sides:
                 self._note(place, before.leader, follower, what or self._late(place, before, follower))
         return self._effect()
 
-    def _pairs(self) -> Iterable[tuple[Place, PartitionView, int]]:
-        """Followers that have lost their leader, and leaders that have lost them."""
+    def _pairs(self) -> Iterable[tuple[Place, PartitionState, int]]:
+        """(partition, state before the split, follower) of followers that the split separates from their leader."""
         for place, state in sorted(self.busy.items()):
             for follower in state.replicas:
                 if _apart(self.apart, state.leader, follower):
                     yield place, state, follower
 
     def _open(self, *nodes: int) -> bool:
-        """Whether a side of one of the nodes still has to show something."""
+        """Whether a side with one of the nodes has shown no loss yet."""
         return any(side not in self.found for node in nodes for side in self._sides_of(node))
 
     def _sides_of(self, node: int) -> list[int]:
@@ -93,12 +97,12 @@ class _Sides:
         mine, goal = self.still.get((*place, follower)), self.still.get((*place, leader), (-1, 0.0))[0]
         if mine is None or mine[0] >= goal or time.monotonic() - mine[1] < STILL_S:
             return None
-        return f"the log of {follower} stands still at {mine[0]} of {named([place])}, its leader's ends at {goal}"
+        return f"the log of {named([place])} on {follower} stays at {mine[0]}, its leader's ends at {goal}"
 
-    def _late(self, place: Place, before: PartitionView, follower: int) -> str | None:
+    def _late(self, place: Place, before: PartitionState, follower: int) -> str | None:
         if self.latency_s <= 0:
             return None
-        effect = replicated_late(self.stage, [follower], {place: before}, self.latency_s)()
+        effect = replicated_late(self.context, [follower], {place: before}, self.latency_s)()
         return effect.because if effect.held else None
 
     def _effect(self) -> EffectProof:
@@ -106,43 +110,43 @@ class _Sides:
         seen: dict[str, Any] = {names[side]: what for side, what in sorted(self.found.items())}
         spared = [name for side, name in enumerate(names) if side not in self.found]
         if spared:
-            return EffectProof(False, f"{', '.join(spared)} lost nothing yet on {named(self.busy)}", seen)
+            return EffectProof(False, f"{', '.join(spared)} lost nothing on {named(self.busy)}", seen)
         first = "; ".join(f"{name}: {next(iter(what.values()))}" for name, what in seen.items())
         return EffectProof(True, f"each side lost something: {first}", seen)
 
 
-def _replaced(place: Place, before: PartitionView, now: PartitionView | None, follower: int) -> str | None:
-    """What the controllers made of a leader and a follower that cannot reach each other; None = nothing yet."""
+def _replaced(place: Place, before: PartitionState, now: PartitionState | None, follower: int) -> str | None:
+    """The decision of the controllers on a leader and a follower that cannot reach each other; None = none yet."""
     where, leader = named([place]), before.leader
     if now is not None and now.leader_epoch > before.leader_epoch and now.leader != leader:
-        return f"{leader} leads {where} no more, in epoch {now.leader_epoch} {now.leader} does"
+        return f"{now.leader} leads {where} in epoch {now.leader_epoch}, in place of {leader}"
     if now is not None and follower in before.isr and follower not in now.isr:
         return f"{follower} left the ISR of {where}"
     return None
 
 
-def _of_controllers(stage: Stage, apart: Collection[frozenset[str]]) -> Probe:
-    """Under load: another controller leads, or in another epoch, or none, or some lag all the while."""
-    busy = under_load(stage)
-    before = stage.admin.quorum()
-    deaf = [node for node in stage.cluster.controllers if _apart(apart, before.leader, node)]
-    lagging = metadata_late(stage, deaf)
+def _of_controllers(context: StepContext, apart: Collection[frozenset[str]]) -> Probe:
+    """Proof, under load: another controller leads, or the epoch is newer, or none leads, or some lag at each look."""
+    busy = under_load(context)
+    before = context.admin.quorum()
+    deaf = [node for node in context.cluster.controllers if _apart(apart, before.leader, node)]
+    lagging = metadata_late(context, deaf)
 
     def asked() -> EffectProof:
         if not busy:
             return EffectProof(False, IDLE)
         if not deaf:
-            return EffectProof(False, f"no controller has lost the active one, {before.leader}")
+            return EffectProof(False, f"every controller still reaches the active one, {before.leader}")
         try:
-            now = stage.admin.quorum(NO_LEADER_S)
+            now = context.admin.quorum(NO_LEADER_S)
         except HarnessTimeout:
             return EffectProof(
-                True, f"{before.leader} led the controllers, and for {NO_LEADER_S:g} s none says that it does"
+                True, f"{before.leader} was the active controller, and for {NO_LEADER_S:g} s there is none"
             )
         seen = {"active_controller": [before.leader, now.leader], "epoch": [before.leader_epoch, now.leader_epoch]}
         if now.leader_epoch > before.leader_epoch:
             return EffectProof(
-                True, f"controller {now.leader} leads in epoch {now.leader_epoch}, {before.leader} did", seen
+                True, f"controller {now.leader} leads in epoch {now.leader_epoch}, {before.leader} led before", seen
             )
         late = lagging()
         return EffectProof(late.held, late.because, {**seen, **late.seen})

@@ -1,4 +1,4 @@
-"""Partitions that are waited for: who led them meanwhile, with whom in sync, and which of them gave nothing."""
+"""Finds partitions that got no ack although their leader and their ISR did not change."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.faults.steps.step import Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 
 LOOK_EACH_S: Final = 1.0
-# Who leads in which epoch, and who is in sync.
+# Leader, leader epoch, ISR.
 _State = tuple[int, int, frozenset[int]]
 
 
 @dataclass(slots=True)
-class Watched:
-    """Their states as long as they stay one and the same; None = they did not, or nobody answered."""
+class StateWatch:
+    """The state of each partition while it stays the same; None = it changed, or no broker answered."""
 
-    stage: Stage
+    context: StepContext
     places: Sequence[Place]
     states: dict[Place, _State | None] = field(default_factory=dict)
     looked_s: float = 0.0
 
     def look(self) -> None:
-        """Asks for their states, now and then."""
+        """Asks for the states, at most once a second."""
         if time.monotonic() - self.looked_s < LOOK_EACH_S:
             return
-        seen = self.stage.states(self.places)
+        seen = self.context.states(self.places)
         for place in self.places:
             one = seen.get(place)
             state = None if one is None else (one.leader, one.leader_epoch, frozenset(one.isr))
             self.states[place] = state if self.states.get(place, state) == state else None
         self.looked_s = time.monotonic()
 
-    def tell_silent(self, acks: Mapping[Place, int], wanted: int, since_ns: int) -> bool:
-        """Whether all that gave too little gave nothing, though each one's leader and all in sync stood as they were
-        and run; an event tells of each."""
+    def record_silent(self, acks: Mapping[Place, int], wanted: int, since_ns: int) -> bool:
+        """Records an event `no_acks` for each partition below `wanted` acks, and returns True, when all of them are
+        silent: without any ack, with an unchanged leader and ISR, and with all nodes of the ISR running."""
         short = [place for place in self.places if acks[place] < wanted]
-        if any(acks[place] or not self._stood(place) for place in short):
+        if any(acks[place] or not self._unchanged(place) for place in short):
             return False
         for topic, partition in short:
             state = self.states[topic, partition]
@@ -49,7 +49,7 @@ class Watched:
                 for t, p in self.places
                 if acks[t, p] >= wanted and _served(self.states[t, p]) == _served(state)
             }
-            self.stage.record_event(
+            self.context.record_event(
                 "no_acks",
                 topic=topic,
                 partition=partition,
@@ -60,11 +60,11 @@ class Watched:
             )
         return True
 
-    def _stood(self, place: Place) -> bool:
+    def _unchanged(self, place: Place) -> bool:
         state = self.states.get(place)
-        return state is not None and state[0] >= 0 and all(self.stage.cluster.running(node) for node in state[2])
+        return state is not None and state[0] >= 0 and all(self.context.cluster.running(node) for node in state[2])
 
 
 def _served(state: _State | None) -> tuple[int, frozenset[int]] | None:
-    """By whom, and by whose followers."""
+    """The leader and the ISR, without the epoch."""
     return None if state is None else (state[0], state[2])

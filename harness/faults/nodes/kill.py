@@ -1,38 +1,22 @@
-"""SIGKILL: the process is gone at once; what it had in the page cache is still there when it returns."""
+"""SIGKILL. The process ends at once; the page cache survives, so the node finds all that it wrote when it restarts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.nodes import process
-from harness.faults.nodes.process import felt, injection, restart
-from harness.faults.steps.step import Fault, Injection, NodesExpr
-from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import StepValidation
+from harness.faults.nodes.process import ABSENCE, ProcessFault
+from harness.faults.steps.step_context import StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kill(Fault):
-    """SIGKILL of nodes; healing starts them again on the same disk."""
+class Kill(ProcessFault):
+    """All nodes are killed at the same moment."""
 
     do: ClassVar[str] = "kill"
+    summary: ClassVar[str] = "Kills nodes with SIGKILL; healing starts them again on the same disk."
+    proof: ClassVar[str] = ABSENCE
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
-    stops: ClassVar[bool] = True
-    node: NodesExpr
 
-    def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        process.validate(plan, self.node)
-
-    @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        victims = stage.nodes(self.node)
-        probe = felt(stage, victims)
-        try:
-            stage.cluster.kill(*victims)
-            yield injection(stage, victims, probe)
-        finally:
-            restart(stage, victims)
+    def _stop(self, context: StepContext, victims: tuple[int, ...]) -> None:
+        context.cluster.kill(*victims)

@@ -1,4 +1,4 @@
-"""A node that runs out of memory: of the heap that its JVM gives it, or of what its container may take."""
+"""A node that runs out of memory: out of the heap of its JVM, or out of the memory of its container."""
 
 from __future__ import annotations
 
@@ -7,88 +7,98 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from harness.faults.disks.common import LogSince, the_only
+from harness.faults.disks.common import LogSince, only_node
 from harness.faults.nodes import process
-from harness.faults.nodes.process import felt, injection, restart
+from harness.faults.nodes.process import absence_proof, injection, restart
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.settings.heap_filler import filled_heap
 from harness.model.errors import BadInput
 
-# What -XX:+ExitOnOutOfMemoryError has the JVM print, before it ends with code 3.
+# With -XX:+ExitOnOutOfMemoryError the JVM prints this and ends with code 3.
 ENDED: Final = r"Terminating due to java\.lang\.OutOfMemoryError"
-# How the engine tells of a process that the kernel ended for it.
+# The words of `how_it_ended` for a process that the kernel killed for its memory.
 KILLED: Final = "out of the memory that its container may take"
 DEADLINE_S: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfMemory(Fault):
-    """Fills the heap of a running node until its JVM ends of OutOfMemoryError; healing starts it with an empty one."""
+    """Large requests, announced and not sent in full, fill the heap."""
 
     do: ClassVar[str] = "out_of_memory"
+    summary: ClassVar[str] = (
+        "Fills the heap of a running node until its JVM ends with OutOfMemoryError; healing starts it again."
+    )
+    proof: ClassVar[str] = "it ended, its JVM named OutOfMemoryError as the reason, and its absence shows as of `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"restart"})
     stops: ClassVar[bool] = True
     node: NodesExpr
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         process.validate(plan, self.node)
         if plan.reach(self.node).count > 1:
-            raise BadInput(f"node: {self.node!r} names several nodes, and this fills the heap of one; name it")
+            raise BadInput(f"node: {self.node!r} names several nodes, and this step fills the heap of one; name one")
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        node = the_only(stage.nodes(self.node), (*stage.cluster.brokers, *stage.cluster.controllers), self.do)
-        missed = felt(stage, (node,))
-        since = LogSince(stage.cluster.console_log(node))
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        node = only_node(context.nodes(self.node), (*context.cluster.brokers, *context.cluster.controllers), self.do)
+        missed = absence_proof(context, (node,))
+        since = LogSince(context.cluster.console_log(node))
         try:
-            stage.cluster.let_end(node)
-            with self._scarce(stage, node) as resolved, filled_heap(stage.cluster.direct_address(node)):
-                injected = injection(stage, (node,), self._ended(stage, node, since, missed))
+            context.cluster.let_end(node)
+            with self._scarce(context, node) as resolved, filled_heap(context.cluster.direct_address(node)):
+                injected = injection(context, (node,), self._ended(context, node, since, missed))
                 yield replace(injected, resolved={**injected.resolved, **resolved}, deadline_s=DEADLINE_S)
         finally:
-            restart(stage, (node,))
+            restart(context, (node,))
 
     @contextmanager
-    def _scarce(self, stage: Stage, node: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - for who has more to do
+    def _scarce(self, context: StepContext, node: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - OomKilled needs it
         yield {}
 
-    def _ended(self, stage: Stage, node: int, since: LogSince, missed: Probe) -> Probe:
-        """The node is gone, said why, and was missed."""
+    def _ended(self, context: StepContext, node: int, since: LogSince, missed: Probe) -> Probe:
+        """Proof: the node ended for lack of memory, and the cluster noticed its absence."""
 
         def asked() -> EffectProof:
-            how = stage.cluster.how_it_ended(node)
+            how = context.cluster.how_it_ended(node)
             because = self._of_memory(how, since)
             seen = {"ended": how, "of_memory": because is not None}
             if not how:
-                return EffectProof(False, f"node {node} runs on: it finds memory for all that is announced", seen)
+                return EffectProof(False, f"node {node} still runs: it has memory for all announced requests", seen)
             if because is None:
-                return EffectProof(False, f"node {node} ended ({how}), and not for want of memory", seen)
+                return EffectProof(False, f"node {node} ended ({how}), but not for lack of memory", seen)
             effect = missed()
             return EffectProof(effect.held, f"node {node} {because}; {effect.because}", {**effect.seen, **seen})
 
         return asked
 
-    def _of_memory(self, how: str, since: LogSince) -> str | None:  # noqa: ARG002 - for who asks otherwise
-        return "ended of OutOfMemoryError" if since.find(ENDED) else None
+    def _of_memory(self, how: str, since: LogSince) -> str | None:  # noqa: ARG002 - OomKilled reads `how`
+        return "ended with OutOfMemoryError" if since.find(ENDED) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OomKilled(OutOfMemory):
-    """Leaves a node's container no more memory than it has, until the kernel kills it; healing gives it back."""
+    """The limit of the container is lowered to the memory in use, and the heap grows until the kernel kills it."""
 
     do: ClassVar[str] = "oom_killed"
+    summary: ClassVar[str] = (
+        "Limits the memory of a node's container to what it uses, until the kernel kills the node; "
+        "healing restores the limit and starts it again."
+    )
+    proof: ClassVar[str] = (
+        "the container engine reports that the kernel killed it for its memory, and its absence shows as of `kill`"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"memory.limit", "restart"})
 
     @contextmanager
-    def _scarce(self, stage: Stage, node: int) -> Iterator[dict[str, Any]]:
+    def _scarce(self, context: StepContext, node: int) -> Iterator[dict[str, Any]]:
         try:
-            yield {"limit_bytes": stage.cluster.squeeze_memory(node)}
+            yield {"limit_bytes": context.cluster.squeeze_memory(node)}
         finally:
-            stage.cluster.release_memory(node)
+            context.cluster.release_memory(node)
 
-    def _of_memory(self, how: str, since: LogSince) -> str | None:  # noqa: ARG002 - the kernel leaves it no last word
-        return "was killed by the kernel, out of its container's memory" if KILLED in how else None
+    def _of_memory(self, how: str, since: LogSince) -> str | None:  # noqa: ARG002 - the kernel gives the JVM no time to log
+        return "was killed by the kernel for the memory of its container" if KILLED in how else None

@@ -1,40 +1,28 @@
-"""SIGSTOP: the process answers nobody, keeps its connections, and goes on later as if nothing had been."""
+"""SIGSTOP. The process answers no request, keeps its connections, and later continues as if no time had passed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.nodes import process
-from harness.faults.nodes.process import felt, injection
-from harness.faults.steps.step import Fault, Injection, NodesExpr
-from harness.faults.steps.step_context import Stage
-from harness.faults.steps.step_validation import StepValidation
+from harness.faults.nodes.process import ProcessFault
+from harness.faults.steps.step_context import StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause(Fault):
-    """SIGSTOP of nodes, as a long garbage collection or a frozen machine; healing is SIGCONT."""
+class Pause(ProcessFault):
+    """As in a long garbage collection, or on a virtual machine that is frozen."""
 
     do: ClassVar[str] = "pause"
+    summary: ClassVar[str] = "Freezes nodes with SIGSTOP, as a long garbage collection does; healing sends SIGCONT."
+    proof: ClassVar[str] = "as of `kill`; of a follower also that acks stopped"
     needs: ClassVar[frozenset[str]] = frozenset({"pause"})
-    stops: ClassVar[bool] = True
-    node: NodesExpr
+    brief: ClassVar[bool] = True
 
-    def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        process.validate(plan, self.node)
+    def _stop(self, context: StepContext, victims: tuple[int, ...]) -> None:
+        context.cluster.pause(*victims)
+        context.admin.leave_alone(victims)
 
-    @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        victims = stage.nodes(self.node)
-        probe = felt(stage, victims, brief=True)
-        try:
-            stage.cluster.pause(*victims)
-            stage.admin.leave_alone(victims)
-            yield injection(stage, victims, probe)
-        finally:
-            stage.cluster.resume(*victims)
-            stage.admin.ask_again(victims)
+    def _heal(self, context: StepContext, victims: tuple[int, ...]) -> None:
+        context.cluster.resume(*victims)
+        context.admin.ask_again(victims)

@@ -1,7 +1,7 @@
-"""A rolling upgrade, or the way back: one node after the other goes down and comes back on another release.
+"""A rolling upgrade or downgrade: nodes restart one after the other on another release.
 
-Kafka's upgrade notes restart nodes one at a time, and its system tests (kraft_upgrade_test.py) controllers first. The
-way back is open for as long as no feature level was raised (KIP-584, KIP-778).
+Kafka's upgrade notes restart nodes one at a time; its system tests (kraft_upgrade_test.py) restart controllers first.
+A downgrade is possible until a feature level is raised (KIP-584, KIP-778).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
 from harness.faults.steps.effect import IDLE, under_load
 from harness.faults.steps.step import Action, Done, EffectProof, NodesExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.faults.steps.waits import WaitHealthy
 from harness.model.clock import now_ns
@@ -30,90 +30,96 @@ _VERSION: Final = r"Kafka version: (\S+)"  # AppInfoParser, of every node and cl
 
 @dataclass(frozen=True, kw_only=True)
 class Roll(Action):
-    """Restarts nodes one by one on release `to`, "tested" or "start", waiting for every ISR to be full in between."""
+    """`to`: the release under test, or the one that the cluster starts on (`starts_on` in [shape])."""
 
     do: ClassVar[str] = "roll"
+    summary: ClassVar[str] = (
+        'Restarts nodes one by one on the release `to`, "tested" or "start", and waits for full ISRs in between.'
+    )
+    proof: ClassVar[str] = (
+        "the absence of each broker shows as of `terminate`, the other controllers committed without each controller, "
+        "and each node's own log names the other release"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart"})
     disturbs: ClassVar[bool] = True
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         if plan.scenario.shape.starts_on is None:
-            raise BadInput('there is one release only; set starts_on = "3.9.1", or another version, in [shape]')
+            raise BadInput('the cluster has only one release; set starts_on = "3.9.1", or another version, in [shape]')
         if plan.reach(self.node).role == CONTROLLERS:
             controllers.validate(plan)
         raised = [name for name, kind in plan.earlier.items() if kind.do == "raise_features"]
         if self.to == START and raised:
             raise BadInput(
-                f"to: step {raised[0]!r} has raised feature levels, and {START!r} may not know them; leave it"
+                f"to: step {raised[0]!r} raises feature levels that {START!r} may not know; remove one of the two steps"
             )
 
-    def perform(self, stage: Stage) -> Done:
-        bites: dict[int, EffectProof] = {}
-        for node in stage.nodes(self.node):
-            swap = _swap_controller if node in stage.cluster.controllers else _swap_broker
-            before = stage.cluster.release_of(node).version
-            bites[node] = _reported(stage, node, before, swap(stage, node, self.to))
-            stage.log(f"node {node}: {bites[node].because}")
-        idle = [node for node, effect in bites.items() if not effect.held]
-        version = stage.cluster.releases[self.to].version
-        because = f"each of {list(bites)} was missed while away and came back on {version}"
+    def perform(self, context: StepContext) -> Done:
+        effects: dict[int, EffectProof] = {}
+        for node in context.nodes(self.node):
+            swap = _swap_controller if node in context.cluster.controllers else _swap_broker
+            before = context.cluster.release_of(node).version
+            effects[node] = _swap_proof(context, node, before, swap(context, node, self.to))
+            context.log(f"node {node}: {effects[node].because}")
+        idle = [node for node, effect in effects.items() if not effect.held]
+        version = context.cluster.releases[self.to].version
+        because = f"the absence of each of {list(effects)} was noticed, and each restarted on {version}"
         if idle:
-            because = f"{idle[0]}: {bites[idle[0]].because}"
-        seen: dict[str, Any] = {str(node): effect.as_dict() for node, effect in bites.items()}
-        return Done(resolved={"nodes": list(bites), "to": version}, effect=EffectProof(not idle, because, seen))
+            because = f"{idle[0]}: {effects[idle[0]].because}"
+        seen: dict[str, Any] = {str(node): effect.as_dict() for node, effect in effects.items()}
+        return Done(resolved={"nodes": list(effects), "to": version}, effect=EffectProof(not idle, because, seen))
 
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
-    """missed: that its going was felt. since: what its log says from then on."""
+    """missed: the proof that the absence was noticed. since: the node's log from the restart on."""
 
     missed: EffectProof
     since: LogSince
 
 
-def _swap_broker(stage: Stage, node: int, to: str) -> _Swapped:
-    with Terminate(node=f"broker({node})").active(stage) as injection:
+def _swap_broker(context: StepContext, node: int, to: str) -> _Swapped:
+    with Terminate(node=f"broker({node})").active(context) as injection:
         missed = effect_of(injection.probe)
-        since = LogSince(stage.cluster.server_log(node))
-        stage.cluster.use_release(node, to)
-    WaitHealthy().perform(stage)
+        since = LogSince(context.cluster.server_log(node))
+        context.cluster.use_release(node, to)
+    WaitHealthy().perform(context)
     return _Swapped(missed, since)
 
 
-def _swap_controller(stage: Stage, node: int, to: str) -> _Swapped:
-    """Whether it leads or follows, the others commit without it, and it has all of that before the next one goes."""
-    busy = bool(under_load(stage))
-    before = stage.admin.quorum()
+def _swap_controller(context: StepContext, node: int, to: str) -> _Swapped:
+    """Active or not: the others commit without it, and it catches up with that before the next node is restarted."""
+    busy = bool(under_load(context))
+    before = context.admin.quorum()
     try:
-        stage.cluster.terminate(node)
-        mark = controllers.committed_without(stage, node, before, "which is given another release")
-        since = LogSince(stage.cluster.server_log(node))
-        stage.cluster.use_release(node, to)
+        context.cluster.terminate(node)
+        mark = controllers.committed_without(context, node, before, "which gets another release")
+        since = LogSince(context.cluster.server_log(node))
+        context.cluster.use_release(node, to)
     finally:
-        restart(stage, (node,))
+        restart(context, (node,))
     missed = wait_for(
-        lambda: controllers.caught_up(stage, node, mark, "was away"),
+        lambda: controllers.caught_up(context, node, mark, "was away"),
         until=lambda effect: effect.held,
         deadline_s=CAUGHT_UP_DEADLINE_S,
-        what=f"controller {node} to have what was committed without it",
+        what=f"controller {node} to catch up with what was committed without it",
         interval_s=0.1,
     )
-    WaitHealthy().perform(stage)
+    WaitHealthy().perform(context)
     return _Swapped(missed if busy else EffectProof(False, IDLE), since)
 
 
-def _reported(stage: Stage, node: int, before: str, swapped: _Swapped) -> EffectProof:
-    """The bite of a node that was missed, and whose own log says that it now runs another release than before."""
+def _swap_proof(context: StepContext, node: int, before: str, swapped: _Swapped) -> EffectProof:
+    """Proof: the absence of the node was noticed, and its own log names another release than before."""
     said = swapped.since.find(_VERSION)
-    version, now = (said[1] if said else None), stage.cluster.release_of(node).version
+    version, now = (said[1] if said else None), context.cluster.release_of(node).version
     seen = {**swapped.missed.seen, "release": [before, version], "since_ns": now_ns()}
     if not swapped.missed.held:
         return replace(swapped.missed, seen=seen)
     if before == now:
-        return EffectProof(False, f"it ran {now} before, too", seen)
+        return EffectProof(False, f"it already ran {now} before", seen)
     if version != now:
-        return EffectProof(False, f"its log says that it runs {version}, after {before}, and not {now}", seen)
-    return EffectProof(True, f"{swapped.missed.because}; its log says that it runs {version}, after {before}", seen)
+        return EffectProof(False, f"its log says that it runs {version} after {before}, not {now}", seen)
+    return EffectProof(True, f"{swapped.missed.because}; its log says that it runs {version} after {before}", seen)

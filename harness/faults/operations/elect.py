@@ -1,4 +1,4 @@
-"""Elections that are asked for: of the preferred replica, and of one that was not in sync."""
+"""Elections by an operator: of the preferred replica, and of a replica that was not in sync (unclean)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr, PartitionView, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr, Place
+from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.waits import NO_ANSWER
+from harness.kafka.admin.client import PartitionState
 from harness.model.contract.contract import ELECT_UNCLEAN
 from harness.model.waiting import wait_for
 
@@ -17,62 +19,68 @@ DEADLINE_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ElectPreferred(Action):
-    """Moves the leadership of partitions back to the first of their replicas.
-
-    A release that does so by itself leaves nothing to elect. Then the changes of leaders that were recorded since the
-    first fault are the bite; without any the leaders never left, and the step is no disturbance.
+    """When the release already did it by itself, the leader changes since the first fault prove the effect. Without any
+    such change the leaders never moved, and the step disturbs nothing.
     """
 
     do: ClassVar[str] = "elect_preferred"
+    summary: ClassVar[str] = "Moves the leadership of partitions back to the first of their replicas."
+    proof: ClassVar[str] = (
+        "the leadership returned to the first replica; where it had never moved, the step counts as no fault"
+    )
     internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
-        before = stage.states(places)
-        stage.admin.elect_leaders("preferred", places)
-        after = await_leaders(stage, places, lambda s: s.leader == s.replicas[0], "the preferred replica to have led")
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
+        before = context.states(places)
+        context.admin.elect_leaders("preferred", places)
+        after = await_leaders(context, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
         moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
             return Done(
-                resolved=seen, effect=EffectProof(True, f"{named(moved)} went back to the preferred leader", seen)
+                resolved=seen, effect=EffectProof(True, f"{named(moved)} returned to the preferred leader", seen)
             )
-        if back := _went_back(stage, after):
+        if back := _went_back(context, after):
             seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in back.items()}
             return Done(
-                effect=EffectProof(True, f"{named(back)} went back to the preferred leader without being told", seen)
+                effect=EffectProof(True, f"{named(back)} returned to the preferred leader before the election", seen)
             )
         return Done(effect=EffectProof(False, f"{named(places)} already had their preferred leader"), idle=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElectUnclean(Action):
-    """Elects a leader that is not in sync, on partitions that have none; measures what survives before it does.
-
-    The log ends are asked of every live replica past all faults, so that the number of lost records is known.
+    """The log end offsets of all live replicas are read before, so that the number of lost records is known. An event
+    `unclean_election` records that of the new leader.
     """
 
     do: ClassVar[str] = ELECT_UNCLEAN
+    summary: ClassVar[str] = "Elects a leader that is not in sync, on partitions without a leader."
+    proof: ClassVar[str] = (
+        "a partition without a leader got one; the log end offset that survives was measured before the election"
+    )
     internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
-        before = stage.states(places)
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
+        before = context.states(places)
         orphans = [place for place in places if place in before and before[place].leader < 0]
-        ends = {key: end for key, (_, end) in stage.admin.replica_offsets(sorted({t for t, _ in places})).items()}
+        ends = {key: end for key, (_, end) in context.admin.replica_offsets(sorted({t for t, _ in places})).items()}
         if not orphans:
             leaders = {f"{t}/{p}": s.leader for (t, p), s in before.items()}
-            return Done(effect=EffectProof(False, f"{named(places)} have a leader, nothing to elect", leaders))
-        stage.admin.elect_leaders("unclean", orphans)
-        after = await_leaders(stage, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
+            because = f"{named(places)} have a leader, so there is nothing to elect"
+            return Done(effect=EffectProof(False, because, leaders))
+        context.admin.elect_leaders("unclean", orphans)
+        after = await_leaders(context, orphans, lambda s: s.leader >= 0, "a leader by an unclean election")
         seen = {}
         for (topic, partition), state in after.items():
             log_end = ends.get((topic, partition, state.leader))
-            stage.record_event(
+            context.record_event(
                 "unclean_election",
                 topic=topic,
                 topic_id=state.topic_id,
@@ -82,12 +90,12 @@ class ElectUnclean(Action):
                 log_end=log_end,
             )
             seen[f"{topic}/{partition}"] = {"leader": state.leader, "log_end": log_end}
-        return Done(resolved=seen, effect=EffectProof(True, f"{named(orphans)} had no leader and were given one", seen))
+        return Done(resolved=seen, effect=EffectProof(True, f"{named(orphans)} had no leader and got one", seen))
 
 
-def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Place, list[int]]:
-    """Partitions that were seen to return to the first of their replicas: the leader before, the leader then."""
-    changes = {(e["topic"], e["partition"]): [e["old_leader"], e["new_leader"]] for e in stage.leader_changes()}
+def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> dict[Place, list[int]]:
+    """Partitions whose leadership returned to the first replica since the first fault: [old leader, new leader]."""
+    changes = {(e["topic"], e["partition"]): [e["old_leader"], e["new_leader"]] for e in context.leader_changes()}
     return {
         place: [old, new]
         for place, (old, new) in changes.items()
@@ -96,19 +104,19 @@ def _went_back(stage: Stage, states: Mapping[Place, PartitionView]) -> dict[Plac
 
 
 def await_leaders(
-    stage: Stage, places: list[Place], done: Callable[[PartitionView], bool], what: str
-) -> dict[Place, PartitionView]:
-    """The first state of each partition that was as wanted, once all have been; HarnessTimeout otherwise.
+    context: StepContext, places: list[Place], done: Callable[[PartitionState], bool], what: str
+) -> dict[Place, PartitionState]:
+    """Waits until each partition was once in a state that `done` accepts; returns that state of each.
 
-    Not all at one look: a release may move a leader on at once, as long as it did what it was asked for.
+    Not all of them at the same look: a release may move a leader again at once, after it did what was asked.
     """
-    reached: dict[Place, PartitionView] = {}
+    reached: dict[Place, PartitionState] = {}
 
     def probe() -> dict[str, str]:
-        states = stage.states(places)
+        states = context.states(places)
         reached.update({p: s for p, s in states.items() if p not in reached and done(s)})
         left = [place for place in places if place not in reached]
-        return {f"{t}/{p}": f"leader {states[t, p].leader}" if (t, p) in states else "nobody answers" for t, p in left}
+        return {f"{t}/{p}": f"leader {states[t, p].leader}" if (t, p) in states else NO_ANSWER for t, p in left}
 
     wait_for(probe, until=lambda left: not left, deadline_s=DEADLINE_S, what=what, interval_s=0.1)
     return reached

@@ -1,4 +1,4 @@
-"""Leadership moved on purpose to a replica that neither leads nor is one that is to be left out."""
+"""Leadership that an operator moves to another in-sync replica, except to brokers that are left out."""
 
 from __future__ import annotations
 
@@ -8,46 +8,52 @@ from typing import ClassVar
 
 from harness.faults.operations.elect import await_leaders
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, PartitionView, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, Place
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
 
 
-def next_order(state: PartitionView, without: tuple[int, ...]) -> list[int]:
-    """The replicas, first the one in sync that shall lead; HarnessTimeout where nobody is left to lead, since
-    ISRs shrink by themselves: that is a step that came too late, not a mistake in the scenario."""
+def next_order(state: PartitionState, without: tuple[int, ...]) -> list[int]:
+    """The replicas, with the next leader first: an in-sync one that does not lead now.
+
+    HarnessTimeout when there is none: an ISR shrinks by itself, so the step came too late, and the scenario is right.
+    """
     able = [b for b in state.replicas if b in state.isr and b != state.leader and b not in without]
     if not able:
         raise HarnessTimeout(
-            f"{state.topic}/{state.partition}: of the ISR {sorted(state.isr)} nobody but the leader {state.leader} and "
-            f"those left out ({', '.join(map(str, without)) or 'none'}) can lead"
+            f"{state.topic}/{state.partition}: the ISR {sorted(state.isr)} has no other replica that can lead than the "
+            f"leader {state.leader} and those left out ({', '.join(map(str, without)) or 'none'})"
         )
     return [able[0], *(b for b in state.replicas if b != able[0])]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoveLeaders(Action):
-    """Makes another replica the preferred one and elects it; `without` names brokers that shall not lead."""
+    """`without` names brokers that must not lead."""
 
     do: ClassVar[str] = "move_leaders"
+    summary: ClassVar[str] = "Makes another in-sync replica the preferred leader of each partition, and elects it."
+    proof: ClassVar[str] = "the chosen replica leads"
     internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
     without: BrokersExpr = ""
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
-            raise BadInput(f"on: {alone[0]} has one replica, which leads already; give it replicas = 2 or more")
+            raise BadInput(f"on: {alone[0]} has one replica, so no other can lead; give it replicas = 2 or more")
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
-        left_out = stage.nodes(self.without) if self.without else ()
-        before = stage.states(places)
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
+        left_out = context.nodes(self.without) if self.without else ()
+        before = context.states(places)
         wanted: Mapping[Place, list[int]] = {p: next_order(before[p], left_out) for p in places}
-        stage.admin.reassign(wanted)
-        stage.admin.elect_leaders("preferred", places)
-        after = await_leaders(stage, places, lambda s: s.leader == wanted[s.topic, s.partition][0], "the chosen leader")
+        context.admin.reassign(wanted)
+        context.admin.elect_leaders("preferred", places)
+        after = await_leaders(
+            context, places, lambda s: s.leader == wanted[s.topic, s.partition][0], "the chosen leader"
+        )
         seen = {f"{t}/{p}": {"leader": [before[t, p].leader, s.leader]} for (t, p), s in after.items()}
-        return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} were given another leader", seen))
+        return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} got another leader", seen))

@@ -1,4 +1,4 @@
-"""Settings that change all the while, so that other steps meet brokers that are taking them up."""
+"""Settings that change all the time, so that other steps happen while brokers apply them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from harness.faults.steps.effect import Probe, named, with_recent_acks
-from harness.faults.steps.repeat import TIMES_MIN, Again
+from harness.faults.steps.repeat import TIMES_MIN, Repeat
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, TopicRef
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.tier_off import not_switched
+from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.model.contract.contract import ALTER_TOPIC, check_config, promised
 from harness.model.errors import BadInput
 
@@ -21,74 +21,78 @@ Settings = Mapping[str, str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Reconfigure(Fault):
-    """Sets `config` of a topic or of brokers and takes it back, again and again, until healed (KIP-226, KIP-339)."""
+    """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
+    summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
+    proof: ClassVar[str] = (
+        "every broker showed the new settings and the old ones at least twice, while records were acknowledged"
+    )
     topic: TopicRef = ""
     node: BrokersExpr = ""
     config: dict[str, str] = field(default_factory=dict)
 
     def victims(self) -> str:
-        """Nobody is broken."""
+        """No node is broken."""
         return ""
 
     def validate(self, plan: StepValidation) -> None:  # noqa: ARG002 - the interface of kinds
-        """See `Kind`."""
         if bool(self.topic) == bool(self.node):
-            raise BadInput("name either a topic or brokers (node) whose settings change")
+            raise BadInput("give either `topic` or `node`: the topic or the brokers whose settings change")
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "segment.bytes" = 1048576 }')
         check_config(self.config, "config")
-        not_switched(self.config)
+        refuse_tier_switch(self.config)
         if kept := [key for key in self.config if promised(key)]:
             raise BadInput(
-                f"config: a promise hangs on {kept[0]}; change it once, by {ALTER_TOPIC}, so that it is known when"
+                f"config: {kept[0]} changes what Kafka promises; change it once, by {ALTER_TOPIC}, so that the time is "
+                "known"
             )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        apply, before = self._setter(stage), self._before(stage)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        apply, before = self._setter(context), self._before(context)
 
         @contextmanager
-        def turned() -> Iterator[None]:
+        def changed() -> Iterator[None]:
             apply(self.config)
             yield
             apply(before)
 
-        turning = Again(turned, "the settings came and went")
-        places = [p for p in stage.places(()) if self.topic in ("", p[0])]
+        changes = Repeat(changed, "the settings changed and were reverted")
+        places = [p for p in context.places(()) if self.topic in ("", p[0])]
         try:
-            with turning.running():
-                yield Injection(resolved=self._resolved(stage), probe=_under_load(stage, turning, places))
+            with changes.running():
+                yield Injection(resolved=self._resolved(context), probe=_under_load(context, changes, places))
         finally:
-            apply(before)  # once more: the last round may not have come to its end
+            apply(before)  # again: the last round may not have ended
 
-    def _setter(self, stage: Stage) -> Callable[[Settings], None]:
+    def _setter(self, context: StepContext) -> Callable[[Settings], None]:
         if self.topic:
-            return lambda settings: stage.admin.alter_topic_config(self.topic, settings)
-        brokers = stage.nodes(self.node)
-        return lambda settings: stage.admin.alter_broker_config(brokers, settings)
+            return lambda settings: context.admin.alter_topic_config(self.topic, settings)
+        brokers = context.nodes(self.node)
+        return lambda settings: context.admin.alter_broker_config(brokers, settings)
 
-    def _before(self, stage: Stage) -> Settings:
-        own = next((t.config for t in stage.topics if t.name == self.topic), {})
+    def _before(self, context: StepContext) -> Settings:
+        own = next((t.config for t in context.topics if t.name == self.topic), {})
         return {key: own.get(key) for key in self.config}
 
-    def _resolved(self, stage: Stage) -> dict[str, Any]:
-        of = {"topic": self.topic} if self.topic else {"nodes": list(stage.nodes(self.node))}
+    def _resolved(self, context: StepContext) -> dict[str, Any]:
+        of = {"topic": self.topic} if self.topic else {"nodes": list(context.nodes(self.node))}
         return {**of, "config": dict(self.config)}
 
 
-def _under_load(stage: Stage, turning: Again, places: list[tuple[str, int]]) -> Probe:
-    """Every broker that answers has shown the new settings and the old ones again, while records were acknowledged."""
+def _under_load(context: StepContext, changes: Repeat, places: list[tuple[str, int]]) -> Probe:
+    """Proof: every answering broker showed the new settings and the old ones again, while records were acknowledged."""
 
     def probe() -> EffectProof:
-        busy, rounds = with_recent_acks(stage, places), turning.times
-        reported = f"{turning.what} {rounds} times"
+        busy, rounds = with_recent_acks(context, places), changes.times
+        reported = f"{changes.what} {rounds} times"
         seen = {"rounds": rounds, "with_acks": sorted(f"{t}/{p}" for t, p in busy)}
         if rounds < TIMES_MIN:
-            return EffectProof(False, f"{reported}, {TIMES_MIN} wanted", seen)
+            return EffectProof(False, f"{reported}, and {TIMES_MIN} are needed", seen)
         if not busy:
-            return EffectProof(False, f"{reported}, and no partition had acks meanwhile", seen)
+            return EffectProof(False, f"{reported}, and no partition had acks in the last second", seen)
         return EffectProof(True, f"{reported}, with acks on {named(busy)}", seen)
 
     return probe

@@ -1,72 +1,23 @@
-"""Every kind of step by its word in scenario files; builds steps and refuses what they do not understand."""
+"""All kinds of steps by their word in scenario files; builds steps, and refuses what cannot be built.
+
+There is no list of kinds to keep: a class that declares a `do` is a kind of step (`step.Kind`), and importing this
+module imports every module of harness/faults.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import typing
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
+import harness.faults
 from harness.clusters.disks import loop_devices
-from harness.faults.clients import groups, hanging_transaction, processor_dies, reader_dies, restart_reader
-from harness.faults.controllers import controller_wiped, metadata_snapshot, quorum_lost, remove_voter
-from harness.faults.disks import (
-    damage,
-    damage_metadata,
-    disk_failed,
-    disk_filled,
-    disk_full,
-    disk_read_only,
-    disk_slow,
-    disk_stalled,
-    lose_tail,
-    lying_disk,
-    move_log_dirs,
-)
-from harness.faults.network import cut, flap, hold_frames, isolate, lose_answers, slow, split
-from harness.faults.nodes import (
-    clock,
-    crash_loop,
-    downgrade_refused,
-    kill,
-    kill_cleaning,
-    kill_deleting,
-    out_of_memory,
-    pause,
-    power_loss,
-    raise_features,
-    roll,
-    rolling_restart,
-    terminate,
-)
-from harness.faults.operations import (
-    create_partitions,
-    elect,
-    move_leaders,
-    reassign,
-    reconfigure,
-    recreate_topic,
-    throttle,
-)
-from harness.faults.steps import admin_waits, produce, topic_operations, waits
-from harness.faults.steps.step import Action, Fault, Kind, StepRef
+from harness.faults.steps.step import Fault, Kind, StepRef, registered
+from harness.faults.steps.step import is_disturbance as is_disturbance
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier import common as tier
-from harness.faults.tier import (
-    damage_object,
-    delete_objects,
-    replay,
-    tier_cut,
-    tier_denied,
-    tier_errors,
-    tier_full,
-    tier_hold,
-    tier_late,
-    tier_off,
-    tier_outage,
-    tier_slow,
-    tier_swapped,
-)
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario, Step
 from harness.model.scenario.toml import build, hint
@@ -74,133 +25,32 @@ from harness.model.scenario.toml import build, hint
 
 @dataclass(frozen=True, kw_only=True)
 class Heal(Kind):
-    """Heals the fault of an earlier step, once it has bitten."""
+    """Ends a fault before the end of the scenario."""
 
     do: ClassVar[str] = "heal"
+    summary: ClassVar[str] = "Heals the fault of an earlier step, after it had an effect."
     fault: StepRef
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitEffect(Kind):
-    """Waits until the fault of an earlier step has bitten, where the next step must not come before it."""
+    """Keeps the next step from starting too early."""
 
     do: ClassVar[str] = "wait_effect"
+    summary: ClassVar[str] = "Waits until the fault of an earlier step has had an effect."
     fault: StepRef
-
-
-# A new kind of step is one file and one word here.
-KINDS: tuple[type[Kind], ...] = (
-    kill.Kill,
-    terminate.Terminate,
-    pause.Pause,
-    kill_deleting.KillDeleting,
-    kill_cleaning.KillCleaning,
-    crash_loop.CrashLoop,
-    cut.Cut,
-    cut.CutFollowers,
-    flap.Flap,
-    isolate.Isolate,
-    split.Split,
-    slow.Slow,
-    lose_answers.LoseAnswers,
-    hold_frames.HoldFrames,
-    damage.Damage,
-    lose_tail.LoseTail,
-    damage_metadata.DamageMetadata,
-    disk_full.DiskFull,
-    disk_filled.DiskFilled,
-    disk_failed.DiskFailed,
-    disk_read_only.DiskReadOnly,
-    disk_stalled.DiskStalled,
-    disk_slow.DiskSlow,
-    power_loss.PowerLoss,
-    out_of_memory.OutOfMemory,
-    out_of_memory.OomKilled,
-    tier_outage.TierOutage,
-    tier_swapped.TierSwapped,
-    tier_full.TierFull,
-    tier_cut.TierCut,
-    tier_denied.TierDenied,
-    tier_errors.TierErrors,
-    tier_slow.TierSlow,
-    tier_late.TierLate,
-    tier_hold.TierHold,
-    tier_off.TierOff,
-    replay.Replay,
-    reader_dies.ReaderDies,
-    restart_reader.RestartReader,
-    groups.ReaderAway,
-    groups.ReaderPaused,
-    processor_dies.ProcessorDies,
-    damage_object.DamageObject,
-    delete_objects.DeleteObjects,
-    clock.Clock,
-    quorum_lost.QuorumLost,
-    controller_wiped.ControllerWiped,
-    metadata_snapshot.MetadataSnapshot,
-    remove_voter.RemoveVoter,
-    rolling_restart.RollingRestart,
-    roll.Roll,
-    raise_features.RaiseFeatures,
-    downgrade_refused.DowngradeRefused,
-    elect.ElectPreferred,
-    elect.ElectUnclean,
-    move_leaders.MoveLeaders,
-    reassign.Reassign,
-    reassign.ReassignAway,
-    lying_disk.DiskLies,
-    throttle.Throttle,
-    create_partitions.CreatePartitions,
-    recreate_topic.RecreateTopic,
-    reconfigure.Reconfigure,
-    move_log_dirs.MoveLogDirs,
-    produce.Produce,
-    produce.EndTransaction,
-    produce.WaitTransactionalIdExpired,
-    hanging_transaction.WaitEnded,
-    hanging_transaction.AbortTransaction,
-    topic_operations.DeleteRecords,
-    topic_operations.AlterTopic,
-    groups.DeleteGroup,
-    topic_operations.WaitRolled,
-    topic_operations.WaitLogStart,
-    topic_operations.WaitCompacted,
-    tier.WaitTiered,
-    tier.WaitUntiered,
-    reassign.WaitReassigning,
-    reassign.WaitReassigned,
-    waits.WaitLeaderChanged,
-    waits.WaitLeaderIs,
-    waits.WaitFailover,
-    waits.WaitDeposed,
-    waits.WaitNoLeader,
-    waits.WaitIsrFull,
-    waits.WaitIsrAlone,
-    waits.WaitOutOfSync,
-    waits.WaitHealthy,
-    waits.WaitAcks,
-    waits.WaitProducerExpired,
-    waits.WaitCommits,
-    waits.WaitRead,
-    admin_waits.WaitOperations,
-    admin_waits.Meddle,
-    waits.Hold,
-    Heal,
-    WaitEffect,
-)
-BY_NAME: Mapping[str, type[Kind]] = {kind.do: kind for kind in KINDS}
 
 
 def build_step(step: Step, where: str = "") -> Kind:
     """The executable step; BadInput on an unknown kind, an unknown argument or one of the wrong type."""
     kind = BY_NAME.get(step.do)
     if kind is None:
-        raise BadInput(f"{where}step {step.name}: nothing is called {step.do!r}{hint(step.do, BY_NAME)}")
+        raise BadInput(f"{where}step {step.name}: no kind of step is called {step.do!r}{hint(step.do, BY_NAME)}")
     return typing.cast(Kind, build(kind, step.args, f"{where}step {step.name} ({step.do})"))
 
 
 def check_steps(scenario: Scenario) -> None:
-    """BadInput on the first step that cannot be built or refers to something that is not there."""
+    """BadInput for the first step that cannot be built, or that refers to something which does not exist."""
     earlier: dict[str, Kind] = {}
     active: list[str] = []
     for step in scenario.steps:
@@ -245,17 +95,17 @@ def _of_shape(scenario: Scenario) -> frozenset[str]:
 
 
 def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
-    """What of a scenario, shape or step, a backend of these capabilities cannot do, and why; None = it can all."""
+    """Why a backend with these capabilities cannot run a scenario; None = it can. Its shape counts, and each step."""
     if missing := _of_shape(scenario) - set(capabilities):
-        why = loop_devices.missing().get(min(missing), "this backend has no such disks")
+        why = loop_devices.missing().get(min(missing), "this backend does not have such disks")
         return f'scenario {scenario.name}: shape: disk = "{scenario.shape.disk}": {why}'
     reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)
-    reported = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
-    return next(reported, None)
+    refused = (f"scenario {scenario.name}: step {step.name}: {reason}" for step, reason in reasons if reason)
+    return next(refused, None)
 
 
 def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
-    """(argument, marker, value) of the arguments that refer to something; see the markers in base.py."""
+    """(argument, marker, value) of the arguments that refer to something; step.py declares the markers."""
     hints = get_type_hints(type(kind), include_extras=True)
     for entry in fields(kind):
         hint_ = hints[entry.name]
@@ -263,20 +113,15 @@ def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
             yield entry.name, get_args(hint_)[1], getattr(kind, entry.name)
 
 
-def is_disturbance(kind: Kind) -> bool:
-    """True for steps that count as a fault in the record, and so must bite."""
-    return isinstance(kind, Fault) or (isinstance(kind, Action) and kind.disturbs)
-
-
 def _check_active(fault: str, earlier: Mapping[str, Kind], active: Collection[str]) -> None:
     if not isinstance(earlier[fault], Fault):
-        raise BadInput(f"{fault!r} is no fault, there is nothing to heal")
+        raise BadInput(f"{fault!r} is no fault, so there is nothing to heal; name a fault")
     if fault not in active:
-        raise BadInput(f"{fault!r} is healed by then; remove this step or the for_s of that fault")
+        raise BadInput(f"{fault!r} is already healed; remove this step, or the for_s of that fault")
 
 
 def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) -> None:
-    """A process that is stopped cannot be stopped again: nothing would show that it was."""
+    """BadInput for a fault that stops a process which an active fault has stopped: it could not have an effect."""
     mine = plan.reach(fault.victims()).brokers
     for name in active:
         other = plan.earlier[name]
@@ -285,5 +130,24 @@ def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) 
         twice = fault.victims() == f"same({name})" or mine & plan.reach(other.victims()).brokers
         if twice:
             raise BadInput(
-                f"{fault.victims()!r} is still stopped by step {name!r} then; heal that before, or name others"
+                f"step {name!r} still keeps {fault.victims()!r} stopped; heal that first, or name other nodes"
             )
+
+
+def _discover() -> tuple[type[Kind], ...]:
+    """Imports every module of harness/faults, and returns the kinds that they declare, by folder and word."""
+    package = harness.faults.__name__
+    for module in pkgutil.walk_packages(harness.faults.__path__, f"{package}."):
+        importlib.import_module(module.name)
+    found = [kind for kind in registered().values() if kind.__module__.startswith(f"{package}.")]
+    return tuple(sorted(found, key=lambda kind: (folder_of(kind), kind.do)))
+
+
+def folder_of(kind: type[Kind]) -> str:
+    """The folder of harness/faults that declares a kind: "nodes", "network", ..."""
+    return kind.__module__.split(".")[-2]
+
+
+# At the end of the file: modules that are imported here import the names above.
+KINDS: Final = _discover()
+BY_NAME: Final[Mapping[str, type[Kind]]] = {kind.do: kind for kind in KINDS}

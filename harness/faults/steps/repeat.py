@@ -1,4 +1,4 @@
-"""What is done and undone again and again, faster than anybody gives it up, until it is healed."""
+"""Breaks and heals something in turn until the fault is healed, faster than a timeout of any client or broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.faults.steps.effect import Held, Probe
+from harness.faults.steps.effect import Probe, StickyProbe
 from harness.faults.steps.step import EffectProof
 from harness.model.errors import HarnessError, HarnessFailure
 
@@ -16,10 +16,10 @@ TIMES_MIN: Final = 2
 
 
 @dataclass(slots=True)
-class Again:
-    """The thread that enters what `doing` gives for `on_s` seconds and leaves it for `off_s`, in turn.
+class Repeat:
+    """A thread that enters the context manager of `doing` for `on_s` seconds and leaves it for `off_s`, in turn.
 
-    `what` happens each time, as a text before "N times".
+    `what` says what happens each time; messages put "N times" behind it.
     """
 
     doing: Callable[[], AbstractContextManager[None]]
@@ -32,8 +32,8 @@ class Again:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """HarnessFailure afterwards when it had stopped before."""
-        thread = threading.Thread(target=self._run, name="again", daemon=True)
+        """Runs the thread inside; raises HarnessFailure on leaving when the thread had stopped before."""
+        thread = threading.Thread(target=self._run, name="repeat", daemon=True)
         thread.start()
         try:
             yield
@@ -41,18 +41,18 @@ class Again:
             self._over.set()
             thread.join()
         if self.failed is not None:
-            raise HarnessFailure(f"{self.what} {self.times} times, and then no more: {self.failed}")
+            raise HarnessFailure(f"{self.what} {self.times} times and then stopped: {self.failed}")
 
-    def felt(self, probe: Probe, counted: str) -> Probe:
-        """What doing it once would show, of what was done more than once; `counted` names that number in `seen`."""
-        once = Held(probe)
+    def proof(self, probe: Probe, counted: str) -> Probe:
+        """Proof: `probe` held once, and the thread did its work at least twice. `counted`: the key of that count."""
+        once = StickyProbe(probe)
 
-        def asked() -> EffectProof:
+        def repeated() -> EffectProof:
             effect, times = once.ask(), self.times
-            reported = f"{effect.because}; {self.what} {times} times"
-            return EffectProof(effect.held and times >= TIMES_MIN, reported, {**effect.seen, counted: times})
+            because = f"{effect.because}; {self.what} {times} times"
+            return EffectProof(effect.held and times >= TIMES_MIN, because, {**effect.seen, counted: times})
 
-        return asked
+        return repeated
 
     def _run(self) -> None:
         try:
@@ -61,5 +61,5 @@ class Again:
                     self._over.wait(self.on_s)
                 self.times += 1
                 self._over.wait(self.off_s)
-        except HarnessError as broken_down:
-            self.failed = broken_down
+        except HarnessError as error:
+            self.failed = error

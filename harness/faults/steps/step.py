@@ -1,39 +1,34 @@
-"""What a step of a scenario is, what it sees, and what it hands back.
+"""The kinds of steps that a scenario is made of: faults, actions and waits.
 
-A fault is a context manager: inside it the cluster is broken, on leaving it is whole again whatever happened, and its
-`Injection` tells whether it bit. An action is done when it returns. Arguments are the fields of the dataclass, so a
-scenario file that names an argument nobody declared is refused when it is loaded.
+A fault is a context manager: inside it the cluster is broken, and on leaving it the cluster is healed, whatever
+happened. Its `Injection` can prove that the fault had an effect. An action is done when `perform` returns. The
+arguments of a step in a scenario file are the fields of the dataclass, so that an unknown argument is refused when the
+file is loaded. A class with a `do` of its own is a kind of step: it registers itself when its module is imported.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harness.clusters import choosing
-from harness.clusters.base import TierServer
-from harness.kafka.admin.features import Direction as UpOrDown
-from harness.kafka.admin.fetch import Served
-from harness.kafka.admin.groups import ProducerOnPartition
-from harness.kafka.admin.offsets import TieredReplica
-from harness.kafka.release.release import Release
-from harness.model.entities import MetadataEntity, Operation
-from harness.model.link import Break, CutMode, Direction
-from harness.model.outcome import Did, Outcome, TxnOutcome
-from harness.model.scenario.scenario import Moment, Seconds, Topic
+from harness.model.scenario.scenario import Seconds
 
-# Markers by which the registry checks that an argument refers to something that is there.
-NodesExpr = Annotated[str, "nodes"]  # see targets.py
+if TYPE_CHECKING:
+    from harness.faults.steps.step_context import StepContext
+    from harness.faults.steps.step_validation import StepValidation
+
+# Markers that tell the validation of a scenario what an argument refers to.
+NodesExpr = Annotated[str, "nodes"]  # an expression of nodes, see targets.py
 BrokersExpr = Annotated[str, "brokers"]  # an expression of nodes that are brokers
 OneBrokerExpr = Annotated[str, "one broker"]
 ControllersExpr = Annotated[str, "controllers"]
 OneControllerExpr = Annotated[str, "one controller"]
 PartitionExpr = Annotated[str, "partition"]  # "topic/0"
-PartitionsExpr = Annotated[tuple[str, ...], "partitions"]  # "topic/0", "topic/*"; empty = every topic's
+PartitionsExpr = Annotated[tuple[str, ...], "partitions"]  # "topic/0", "topic/*"; empty = every partition of the load
 StepRef = Annotated[str, "step"]  # the name of an earlier step
 FaultRef = Annotated[str, "fault"]  # the name of an earlier step that chose nodes and broke them
 TopicRef = Annotated[str, "topic"]
@@ -46,203 +41,40 @@ Place = tuple[str, int]  # topic, partition
 
 # Capabilities that a backend may lack for a reason that its user would not guess.
 _WHY_NOT = {
-    "disk.full": "the limits of a container's process are the engine's to set; use --backend processes",
-    "memory.limit": "nothing limits the memory of a process alone; use --backend containers",
+    "disk.full": "the engine sets the limits of a container's process; use --backend processes",
+    "memory.limit": "nothing limits the memory of a single process; use --backend containers",
 }
-
-
-class LinksView(Protocol):
-    """Directed links; parties are "b1", "c101", "client", "isolated_client". Named by who opens the connection."""
-
-    def cut(self, src: str, dst: str, mode: CutMode, direction: Direction = "both") -> None: ...
-    def slow(
-        self,
-        src: str,
-        dst: str,
-        latency_ms: int = 0,
-        jitter_ms: int = 0,
-        rate_kb_s: int | None = None,
-        direction: Direction = "both",
-    ) -> None: ...
-    def divert(self, src: str, dst: str) -> None: ...
-    def frame_proxy(self, src: str, dst: str) -> tuple[str, str]: ...
-    def heal(self, src: str, dst: str, what: Break | None = None) -> None: ...
-
-
-class DisksView(Protocol):
-    """Disks of the brokers' own, by log directory; `harness.clusters.base.Disks` says what each does."""
-
-    def shut_down(self, directory: Path) -> None: ...
-    def usable(self, directory: Path) -> bool: ...
-    def remount(self, directory: Path, *, as_remembered: bool = False) -> None: ...
-    def remember(self, directory: Path) -> None: ...
-    def freeze(self, directory: Path) -> None: ...
-    def thaw(self, directory: Path) -> None: ...
-    def slow(self, directory: Path, writes_per_s: int | None) -> None: ...
-    def flush_s(self, directory: Path) -> float: ...
-    def turn_read_only(self, directory: Path) -> None: ...
-    def fill(self, directory: Path, spare_kb: int) -> int: ...
-    def make_room(self, directory: Path) -> None: ...
-
-
-class ClusterView(Protocol):
-    """What a fault needs of a cluster; `harness.clusters` has the whole."""
-
-    @property
-    def capabilities(self) -> frozenset[str]: ...
-    @property
-    def brokers(self) -> tuple[int, ...]: ...
-    @property
-    def controllers(self) -> tuple[int, ...]: ...
-    @property
-    def links(self) -> LinksView: ...
-    @property
-    def disks(self) -> DisksView | None: ...
-    @property
-    def tier_store(self) -> Path | None: ...
-    @property
-    def tier_server(self) -> TierServer | None: ...
-
-    def kill(self, *nodes: int) -> None: ...
-    def terminate(self, node: int, deadline_s: float = 30) -> None: ...
-    def pause(self, *nodes: int) -> None: ...
-    def resume(self, *nodes: int) -> None: ...
-    def start(self, *nodes: int) -> None: ...
-    def running(self, node: int) -> bool: ...
-    def wait_started(self, node: int, deadline_s: float) -> None: ...
-    def log_directories(self, node: int) -> tuple[Path, ...]: ...
-    def server_log(self, node: int) -> Path: ...
-    def directory_id(self, node: int) -> str: ...
-    def wipe(self, node: int) -> None: ...
-    @property
-    def releases(self) -> Mapping[str, Release]: ...
-    def use_release(self, node: int, which: str) -> None: ...
-    def release_of(self, node: int) -> Release: ...
-    def limit_file_size(self, node: int, size_bytes: int | None) -> None: ...
-    def let_end(self, node: int) -> None: ...
-    def set_clock(self, node: int, ahead_s: float) -> None: ...
-    def how_it_ended(self, node: int) -> str: ...
-    def console_log(self, node: int) -> Path: ...
-    def direct_address(self, node: int) -> tuple[str, int]: ...
-    def squeeze_memory(self, node: int) -> int: ...
-    def release_memory(self, node: int) -> None: ...
-
-
-class PartitionView(Protocol):
-    """One partition as the most recent leader epoch has it; leader -1 = none."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def topic_id(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def leader(self) -> int: ...
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def isr(self) -> Sequence[int]: ...
-    @property
-    def replicas(self) -> Sequence[int]: ...
-    @property
-    def elr(self) -> Sequence[int]: ...
-
-
-class AdminView(Protocol):
-    """What steps ask of `harness.kafka.admin.AdminView`, past every fault."""
-
-    def leave_alone(self, brokers: Iterable[int]) -> None: ...
-    def ask_again(self, brokers: Iterable[int]) -> None: ...
-    def partitions(self, topics: Sequence[str]) -> Sequence[PartitionView]: ...
-    def partitions_by_broker(self, topics: Sequence[str]) -> Mapping[int, Any]: ...
-    def replica_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int, int], tuple[int, int]]: ...
-    def remembered(self, topics: Sequence[str]) -> Mapping[Place, int]: ...
-    def tiered_replicas(self, topics: Sequence[str]) -> Mapping[tuple[str, int, int], TieredReplica]: ...
-    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None: ...
-    def elect_leaders(self, kind: str, partitions: Sequence[Place]) -> Any: ...
-    def reassign(self, assignment: Mapping[Place, Sequence[int]]) -> None: ...
-    def reassignments(self) -> Any: ...
-    def create_partitions(self, topic: str, total: int) -> None: ...
-    def recreate_topic(self, topic: Topic) -> str: ...
-    def delete_records(self, before: Mapping[Place, int]) -> Any: ...
-    def alter_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None: ...
-    def alter_broker_config(self, brokers: Sequence[int], config: Mapping[str, str | None]) -> None: ...
-    def log_directories(self, broker: int) -> Any: ...
-    def move_replicas(self, broker: int, to: Mapping[Place, str]) -> None: ...
-    def coordinator(self, kind: str, key: str) -> int: ...
-    def transactions(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]: ...
-    def producers(self, topics: Sequence[str]) -> Sequence[ProducerOnPartition]: ...
-    def watermarks(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int]]: ...
-    def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None: ...
-    def group_type(self, group: str) -> str: ...
-    def group_state(self, group: str) -> str: ...
-    def delete_group(self, group: str) -> None: ...
-    def active_controller(self) -> int: ...
-    def quorum(self, deadline_s: float = 20.0) -> Any: ...
-    def carry_out(self, did: Did, metadata_entity: MetadataEntity, value: str | None) -> None: ...
-    def remove_voter(self, node: int, directory: str, deadline_s: float = 20.0) -> None: ...
-    def add_voter(self, node: int, directory: str, deadline_s: float = 20.0) -> None: ...
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]: ...
-    def features(self) -> Mapping[str, int]: ...
-    def supported_features(self) -> Mapping[str, int]: ...
-    def update_features(self, levels: Mapping[str, int], direction: UpOrDown) -> str | None: ...
-
-
-class LoadView(Protocol):
-    """What steps ask of the running load."""
-
-    def burst(self, producer: str, topic: str, partition: int, records: int, deadline_s: float) -> Any: ...
-    def end_transaction(self, producer: str, *, commit: bool, deadline_s: float) -> TxnOutcome: ...
-    def grow(self, topic: str, partitions: int) -> None: ...
-    def stop_reading(self, topic: str, deadline_s: float) -> None: ...
-    def recreated(self, topic: str, topic_id: str) -> None: ...
-    def replay(self, until: Mapping[Place, int]) -> Any: ...
-    def produced_acks(self, topic: str, partition: int, since_ns: int) -> int: ...
-    def last_ack_ns(self, topic: str, partition: int) -> int | None: ...
-    def retries(self) -> int: ...
-    def unknown(self) -> int: ...
-    def commits(self, group: str) -> int: ...
-    def behind(self, group: str, acked: Mapping[Place, int], *, committed: bool = False) -> Mapping[str, int]: ...
-    def let_die(self, group: str, records: int) -> Any: ...
-    def members(self, group: str) -> Mapping[str, Any]: ...
-    def other_members(self, reader: str) -> Mapping[str, Any]: ...
-    def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> Any: ...
-    def operations(self, admin: str) -> list[Operation]: ...
-    def operations_ended(self, admin: str, since_ns: int, outcome: Outcome | None = None) -> int: ...
-    def metadata_entity(self, admin: str, entity: str) -> MetadataEntity: ...
-    def isolated_places(self) -> set[Place]: ...
-    def highest_acked(self) -> Mapping[Place, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EffectProof:
-    """Proof, or its absence, that a fault did something to the data path."""
+    """The proof that a fault changed something on the data path (`held`), or the reason why there is none."""
 
     held: bool
     because: str
     seen: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
+        """The cell `effect` of steps.json."""
         return {"held": self.held, "because": self.because, "seen": self.seen}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """What is broken now. `probe` is cheap and may be asked often; after_heal = it can only show once healed."""
+    """A fault that is active. `probe` is cheap and may be called often."""
 
     resolved: dict[str, Any]
     probe: Callable[[], EffectProof]
-    nodes: tuple[int, ...] = ()  # victims, for `same(step)`
-    after_heal: bool = False
-    deadline_s: float = 20.0  # the longest that healing is put off for a bite
+    nodes: tuple[int, ...] = ()  # the victims, for `same(step)`
+    after_heal: bool = False  # the effect can be proven only after the fault is healed
+    deadline_s: float = 20.0  # how long the healing waits for the proof of an effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What an action did; `bite` only for actions that disturb the data path.
+    """The result of an action. `effect` is needed only from actions that disturb the data path.
 
-    idle: it found done what it is for, and disturbed nothing; then it is no fault in the record and need not bite.
+    idle: the cluster was already in the state that the action is for, so it disturbed nothing and needs no effect.
     """
 
     resolved: dict[str, Any] = field(default_factory=dict)
@@ -250,53 +82,77 @@ class Done:
     idle: bool = False
 
 
+_REGISTERED: dict[str, type[Kind]] = {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of step. Its docstring's first line is what `durability list faults` prints."""
+    """A kind of step. `summary` and `proof` are printed by `durability list faults` and in CATALOGUE.md."""
 
-    do: ClassVar[str] = ""
+    do: ClassVar[str] = ""  # its word in scenario files
+    summary: ClassVar[str] = ""  # one full sentence: what it breaks or does
+    proof: ClassVar[str] = ""  # of faults and disturbing actions: what proves that it had an effect
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
-    internal: ClassVar[bool] = False  # takes Kafka's own topics, which no producer writes to, as well
+    internal: ClassVar[bool] = False  # also accepts Kafka's internal topics, which no producer writes to
 
-    def validate(self, plan: Any) -> None:
-        """BadInput when it can be known at load that it will fail or never bite. `plan` is a foresight.Foresight."""
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        do = cls.__dict__.get("do", "")
+        if do in _REGISTERED:
+            raise TypeError(f"two kinds of steps are called {do!r}: {_REGISTERED[do].__module__} and {cls.__module__}")
+        if do:  # a class without a word of its own is a base of kinds
+            _REGISTERED[do] = cls
+
+    def validate(self, plan: StepValidation) -> None:
+        """Raises BadInput when the scenario alone shows that the step would fail or have no effect."""
 
     @classmethod
     def lacks(cls, capabilities: Collection[str]) -> str | None:
-        """Why this cannot be done by a backend of these capabilities; None = it can."""
+        """Why a backend with these capabilities cannot run this kind; None = it can."""
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        reported = {**_WHY_NOT, **choosing.missing()}
-        why = "; ".join(reported[capability] for capability in missing if capability in reported)
-        return f"{cls.do} needs {', '.join(missing)}, which this backend has not" + (f" ({why})" if why else "")
+        reasons = {**_WHY_NOT, **choosing.missing()}
+        why = "; ".join(reasons[capability] for capability in missing if capability in reasons)
+        return f"{cls.do} needs {', '.join(missing)}, which this backend does not have" + (f" ({why})" if why else "")
+
+
+def registered() -> Mapping[str, type[Kind]]:
+    """Every kind of step whose module is imported, by its word."""
+    return _REGISTERED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(Kind, ABC):
-    """Breaks something until healed: by a later `heal` step, after `for_s` seconds, or at the end of the steps."""
+    """Breaks something until it is healed: by a `heal` step, after `for_s` seconds, or after the last step."""
 
-    stops: ClassVar[bool] = False  # the process of a node, which can be stopped only once
-    for_s: Seconds = 0.0  # > 0: held so long within this very step, then healed
+    stops: ClassVar[bool] = False  # it stops processes; a stopped process cannot be stopped again
+    for_s: Seconds = 0.0  # > 0: the step keeps the fault active for so long, and heals it
 
     def victims(self) -> str:
-        """The expression of the nodes that it chooses, for `same(step)`."""
+        """The expression of the nodes that it breaks, for `same(step)`; "" when it breaks no node."""
         return str(getattr(self, "node", ""))
 
-    def validate_heal(self, plan: Any) -> None:
-        """BadInput when it may not be healed just there. `plan` is a foresight.Foresight of the step that heals it."""
+    def validate_heal(self, plan: StepValidation) -> None:
+        """Raises BadInput when the fault may not be healed at this point. `plan` is that of the `heal` step."""
 
     @abstractmethod
-    def active(self, stage: Any) -> AbstractContextManager[Injection]:
-        """Broken inside, whole outside. `stage` is a faults.stage.Stage."""
+    def active(self, context: StepContext) -> AbstractContextManager[Injection]:
+        """The fault is active inside, and healed outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action(Kind, ABC):
-    """Done when it returns: an operation of the admin's, a burst of records, a wait."""
+    """Is done when `perform` returns: an operation of an operator, a burst of records, a wait."""
 
-    disturbs: ClassVar[bool] = False  # counts as a fault in the record, and so must bite
+    disturbs: ClassVar[bool] = False  # counts as a fault in the record, so it must prove an effect
 
     @abstractmethod
-    def perform(self, stage: Any) -> Done:
-        """HarnessTimeout when the cluster does not follow within the bound."""
+    def perform(self, context: StepContext) -> Done:
+        """Raises HarnessTimeout when the cluster does not get there before the deadline."""
+
+
+def is_disturbance(kind: Kind | type[Kind]) -> bool:
+    """True for kinds that count as a fault in the record, and so must prove an effect."""
+    cls = kind if isinstance(kind, type) else type(kind)
+    return issubclass(cls, Fault) or (issubclass(cls, Action) and cls.disturbs)

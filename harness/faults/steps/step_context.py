@@ -1,4 +1,4 @@
-"""What steps see of a running scenario: the cluster, the admin's view past the faults, the load, and the record."""
+"""The view that steps have of a running scenario: cluster, admin connection past all faults, load, and record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from harness.faults.steps.step import AdminView, ClusterView, LoadView, PartitionView, Place
+from harness.clusters.base import Cluster
+from harness.faults.steps.load import Load
+from harness.faults.steps.step import Place
 from harness.faults.steps.targets import parse_nodes, resolve
+from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
 from harness.model.errors import BadInput
@@ -20,65 +23,65 @@ LEADER_DEADLINE_S = 30.0
 
 
 @dataclass(kw_only=True)
-class Stage:
-    """One per run. Also answers the questions of target expressions (targets.Facts)."""
+class StepContext:
+    """One per run. It also resolves the expressions of nodes (`targets.Facts`)."""
 
-    cluster: ClusterView
+    cluster: Cluster
     admin: AdminView
-    load: LoadView
+    load: Load
     rng: Random
     topics: tuple[Topic, ...]
     say: Callable[[str], None]
-    internal: tuple[Topic, ...] = ()  # Kafka's own, which no producer writes to
-    group_id: Callable[[str], str] = str  # a group of the scenario as the cluster knows it
-    transactional_id: Callable[[str], str] = str  # a producer of the scenario as the cluster knows it
-    rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the conductor keeps them
-    events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the conductor empties it
+    internal: tuple[Topic, ...] = ()  # Kafka's internal topics, which no producer writes to
+    group_id: Callable[[str], str] = str  # the group id in the cluster of a group of the scenario
+    transactional_id: Callable[[str], str] = str  # the transactional id of a producer of the scenario
+    rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the step runner keeps them
+    events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the step runner empties it
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
-    busy: set[Place] = field(default_factory=set)  # had acks when the first of the open faults began
-    faults_open: int = 0
+    busy: set[Place] = field(default_factory=set)  # partitions that had acks when the first active fault began
+    faults_open: int = 0  # faults that are active
     started_ns: dict[str, int] = field(default_factory=dict)  # step -> when it began
-    zones: dict[int, float] = field(
-        default_factory=dict
-    )  # node -> seconds that its log is ahead while its clock is right
+    # Node -> seconds by which its log is ahead while its clock is right: the offset of its time zone.
+    zones: dict[int, float] = field(default_factory=dict)
     epochs_before: dict[str, dict[Place, int]] = field(default_factory=dict)  # step -> leader epochs when it began
 
     def log(self, text: str) -> None:
-        """One line of progress for a person."""
+        """Prints one line of progress."""
         self.say(text)
 
     def record_event(self, kind: str, **facts: Any) -> None:
-        """Evidence that belongs to the current step; `at_ns` defaults to now."""
+        """Adds an event to the evidence of the current step; `at_ns` is now, unless `facts` has one."""
         self.events.append({"kind": kind, "at_ns": now_ns(), **facts})
 
     def leader_changes(self) -> list[Mapping[str, Any]]:
-        """The events `leader_change` since the first fault of the scenario began."""
+        """The events `leader_change` since the scenario's first fault began."""
         began_ns = [row["started_ns"] for row in self.rows if row["is_fault"]]
         events = [*(event for row in self.rows for event in row["events"]), *self.events]
         return [e for e in events if e["kind"] == "leader_change" and began_ns and e["at_ns"] >= min(began_ns)]
 
     def nodes(self, text: str) -> tuple[int, ...]:
-        """The node ids an expression means now."""
+        """The ids of the nodes that an expression names now."""
         return resolve(parse_nodes(text), self)
 
     def places(self, texts: Sequence[str]) -> list[Place]:
-        """Partitions of "topic/0" and "topic/*"; of every topic of the scenario when there are none."""
+        """The partitions of "topic/0" and "topic/*"; all partitions of the scenario's topics for an empty list."""
         by_name = {t.name: t for t in (*self.topics, *self.internal)}
         if not texts:
             return [(t.name, p) for t in self.topics for p in range(t.partitions)]
         return [place for text in texts for place in partition_of(text, by_name, "steps")]
 
-    def states(self, places: Sequence[Place]) -> dict[Place, PartitionView]:
-        """The newest known state of partitions; those nobody answered about are absent."""
+    def states(self, places: Sequence[Place]) -> dict[Place, PartitionState]:
+        """The state of partitions by the highest leader epoch; a partition without an answer is absent."""
         wanted = set(places)
         seen = self.admin.partitions(sorted({topic for topic, _ in wanted}))
         return {(s.topic, s.partition): s for s in seen if (s.topic, s.partition) in wanted}
 
-    def all_states(self) -> dict[Place, PartitionView]:
+    def all_states(self) -> dict[Place, PartitionState]:
+        """`states` of all partitions of the scenario's topics."""
         return self.states(self.places(()))
 
-    def watched(self) -> dict[Place, PartitionView]:
-        """The same with those of internal topics that are there."""
+    def watched(self) -> dict[Place, PartitionState]:
+        """`all_states`, and those of the internal topics that exist."""
         return self.states([*self.places(()), *((t.name, p) for t in self.internal for p in range(t.partitions))])
 
     # --- targets.Facts ---
@@ -89,8 +92,8 @@ class Stage:
     def controllers(self) -> tuple[int, ...]:
         return self.cluster.controllers
 
-    def partition(self, place: Place) -> PartitionView:
-        """With a leader: an expression that is resolved between two leaders means the next one."""
+    def partition(self, place: Place) -> PartitionState:
+        """Waits for a leader: an expression that is resolved during a failover names the next leader."""
         found = wait_for(
             lambda: self.states([place]).get(place),
             until=lambda state: state is not None and state.leader >= 0,
@@ -101,7 +104,7 @@ class Stage:
         return found
 
     def adding(self, place: Place) -> tuple[int, ...]:
-        """Replicas that a reassignment is adding to a partition; none when there is no such."""
+        """The replicas that a reassignment is adding to a partition."""
         move = self.admin.reassignments().get(place)
         return tuple(move.adding) if move else ()
 
@@ -119,12 +122,12 @@ class Stage:
         return self.admin.coordinator("share", key)
 
     def tier_metadata(self, place: Place) -> int:
-        """The leader of the partition of __remote_log_metadata that tells of a partition's segments."""
+        """The leader of the partition of __remote_log_metadata that holds the metadata of a partition's segments."""
         partitions = {topic.name: topic.partitions for topic in self.internal}.get(TIER_METADATA, TIER_PARTITIONS[1])
-        told_by = metadata_partition(self.partition(place).topic_id, place[1], partitions)
-        return self.partition((TIER_METADATA, told_by)).leader
+        holds = metadata_partition(self.partition(place).topic_id, place[1], partitions)
+        return self.partition((TIER_METADATA, holds)).leader
 
     def nodes_of(self, step: str) -> tuple[int, ...]:
         if step not in self.victims:
-            raise BadInput(f"same({step}): that step chose no nodes, or comes later")
+            raise BadInput(f"same({step}): that step chose no nodes, or it comes later; name an earlier fault")
         return self.victims[step]

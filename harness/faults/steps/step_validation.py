@@ -1,11 +1,11 @@
-"""What a scenario's steps mean before any cluster runs: what they refer to is there, and can be what they need.
+"""Validates the steps of a scenario before a cluster runs: each argument refers to something that exists and fits.
 
-Whatever can be known when a scenario is loaded is refused then, and not after minutes on a running cluster.
+An error that the scenario alone shows is reported when it is loaded, not after minutes on a running cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from harness.model.scenario.toml import hint
 
 BROKERS = "brokers"
 CONTROLLERS = "controllers"
-# Which nodes a marker of base.py allows, and whether only one of them.
+# The role of nodes that a marker of step.py allows, and whether it allows only one node.
 _WANTED: Mapping[str, tuple[str, bool]] = {
     "brokers": (BROKERS, False),
     "one broker": (BROKERS, True),
@@ -34,7 +34,7 @@ _OF_PARTITIONS = ("leader", "follower", "followers", "preferred", "adding")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What an expression will name: nodes of one role, how many, and which brokers where it says so itself."""
+    """The nodes that an expression will name: their role and number, and the brokers that it lists itself."""
 
     word: str
     role: str
@@ -44,33 +44,33 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class StepValidation:
-    """A scenario, and its steps before the one that is looked at."""
+    """A scenario, and the steps before the one that is validated."""
 
     scenario: Scenario
     earlier: Mapping[str, Kind]
 
-    # --- what steps ask ---
+    # --- for the `validate` methods of steps ---
 
     def topic(self, name: str) -> Topic:
-        """Of the scenario or of Kafka's own; BadInput when there is none of this name."""
-        self._known(name, self.every, "topic")
-        return self.every[name]
+        """A topic of the scenario or an internal one; BadInput when no topic has this name."""
+        self._known(name, self.all_topics, "topic")
+        return self.all_topics[name]
 
     def producer(self, name: str) -> Producer:
-        """Of a name that its marker has checked."""
+        """A producer whose name the marker of the argument has checked."""
         return next(p for p in self.scenario.producers if p.name == name)
 
     def admin(self, name: str) -> Admin:
-        """Of a name that its marker has checked."""
+        """An admin whose name the marker of the argument has checked."""
         return next(a for a in self.scenario.admin if a.name == name)
 
     def topics_of(self, places: tuple[str, ...]) -> list[Topic]:
-        """The topics of "topic/0" and "topic/*"; all when there are none."""
-        return [self.every[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
+        """The topics of "topic/0" and "topic/*"; all topics of the scenario for an empty tuple."""
+        return [self.all_topics[place.rpartition("/")[0]] for place in places] or list(self.scenario.topics)
 
     def holders(self, place: Place) -> frozenset[int] | None:
-        """The brokers that will have a replica; None where that is only known when it runs."""
-        topic, shape = self.every[place[0]], self.scenario.shape
+        """The brokers that will have a replica; None when only the running cluster knows."""
+        topic, shape = self.all_topics[place[0]], self.scenario.shape
         if topic.replicas == shape.brokers:
             return frozenset(range(1, shape.brokers + 1))
         moved = any(kind.do == "reassign" for kind in self.earlier.values())
@@ -78,16 +78,16 @@ class StepValidation:
         return frozenset(topic.assignment[place[1]]) if known else None
 
     def may_hold(self, text: str, place: Place) -> bool:
-        """Whether an expression of nodes may name a broker with a replica; also where that is only known later."""
+        """Whether an expression of nodes may name a broker with a replica; True when only the running cluster knows."""
         named, holders = self.reach(text).brokers, self.holders(place)
         return not named or holders is None or bool(named & holders)
 
     def leaves_moving(self) -> bool:
-        """Whether an earlier step leaves a reassignment under way."""
+        """Whether an earlier step starts a reassignment and does not wait for its end."""
         return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())
 
     def reach(self, text: str) -> Reach:
-        """What an expression will name; BadInput where that will be nobody."""
+        """The nodes that an expression will name; BadInput when it will name none."""
         nodes, shape = parse_nodes(text), self.scenario.shape
         word = nodes.word
         if word == "same":
@@ -101,29 +101,33 @@ class StepValidation:
             counts = {"controllers": shape.controllers, "controller_majority": majority}
             return Reach(word, CONTROLLERS, counts.get(word, 1))
         if word == "followers":
-            return Reach(word, BROKERS, self.every[place_of(nodes.of)[0]].replicas - 1)
+            return Reach(word, BROKERS, self.all_topics[place_of(nodes.of)[0]].replicas - 1)
         return Reach(word, BROKERS, 1)
 
     def linked(self, src: str, dst: str) -> None:
-        """BadInput for links that nobody opens: brokers are called by brokers and clients, controllers by nodes."""
+        """BadInput for a link that no process opens: clients and brokers connect to brokers, nodes to controllers."""
         to = self.reach(dst)
         if src in CLIENTS:
             if src == ISOLATED:
                 self._isolated()
             if to.role == CONTROLLERS:
-                raise BadInput(f"dst: clients call no controllers, as {dst!r} names; name brokers")
+                raise BadInput(f"dst: {dst!r} names controllers, and clients connect to none; name brokers")
             return
         of = self.reach(src)
         if of.role == CONTROLLERS and to.role == BROKERS:
-            raise BadInput(f"src: controllers, as {src!r} names, call no brokers; name brokers, or controllers in dst")
+            raise BadInput(
+                f"src: {src!r} names controllers, which connect to no broker; name brokers, or controllers in dst"
+            )
         if of.role == to.role and of.count == to.count == 1 and src == dst:
-            raise BadInput(f"dst: {dst!r} is src, too, and no node has a link to itself; name another")
+            raise BadInput(f"dst: {dst!r} is also src, and no node has a link to itself; name another node")
 
-    # --- what a step's arguments refer to ---
+    # --- for the arguments of steps ---
 
     def check(self, marker: Any, value: Any, *, internal: bool = False) -> None:
-        """BadInput when an argument of this marker (see base.py) refers to nothing, or to the wrong thing; `internal`
-        where topics of Kafka's own are no wrong thing."""
+        """BadInput when an argument with this marker (see step.py) refers to nothing, or to the wrong kind of thing.
+
+        `internal`: internal topics are allowed.
+        """
         if marker in ("partition", "partitions", "topic") and not internal:
             self._no_internal([value] if isinstance(value, str) else value)
         if marker in ("nodes", *_WANTED) or (marker == "parties" and value not in CLIENTS):
@@ -133,10 +137,10 @@ class StepValidation:
         elif marker == "partition":
             if value.endswith("/*"):
                 raise BadInput(f'{value!r} is more than one partition; name one, as in "{value[:-1]}0"')
-            partition_of(value, self.every)
+            partition_of(value, self.all_topics)
         elif marker == "partitions":
             for text in value:
-                partition_of(text, self.every)
+                partition_of(text, self.all_topics)
         elif marker in ("step", "fault"):
             self._known(value, self.earlier, "earlier step")
             if marker == "fault":
@@ -154,7 +158,7 @@ class StepValidation:
 
     @property
     def topics(self) -> dict[str, Topic]:
-        """As they will be by then: earlier steps may have given one more partitions."""
+        """The scenario's topics with the partitions that earlier steps give them."""
         grown = {
             getattr(kind, "topic", ""): getattr(kind, "total", 0)
             for kind in self.earlier.values()
@@ -163,15 +167,17 @@ class StepValidation:
         return {t.name: replace(t, partitions=max(t.partitions, grown.get(t.name, 0))) for t in self.scenario.topics}
 
     @property
-    def every(self) -> dict[str, Topic]:
-        """The same, and topics of Kafka's own."""
+    def all_topics(self) -> dict[str, Topic]:
+        """`topics`, and the internal topics."""
         return {**{t.name: t for t in internal_topics(self.scenario.shape)}, **self.topics}
 
     def _no_internal(self, texts: Iterable[str]) -> None:
         for text in texts:
             name = text.partition("/")[0]
-            if name in self.every and name not in self.topics:
-                raise BadInput(f"{text}: no producer writes to {name}, which this step needs; name a topic of yours")
+            if name in self.all_topics and name not in self.topics:
+                raise BadInput(
+                    f"{text}: this step needs a producer, and none writes to {name}; name a topic of the scenario"
+                )
 
     def _nodes(self, nodes: Nodes) -> None:
         shape = self.scenario.shape
@@ -179,7 +185,7 @@ class StepValidation:
             self._known(nodes.of, self.earlier, "earlier step")
             self._victims(nodes)
         elif nodes.word == "broker" and not 1 <= int(nodes.of) <= shape.brokers:
-            raise BadInput(f"broker({nodes.of}): there are brokers 1 to {shape.brokers}")
+            raise BadInput(f"broker({nodes.of}): the brokers are 1 to {shape.brokers}; name one of them")
         elif nodes.word == "group_coordinator":
             self._known(nodes.of, self._groups(), "group")
         elif nodes.word == "txn_coordinator":
@@ -189,28 +195,32 @@ class StepValidation:
             self._known(group, self.scenario.share_groups, "share group")
             partition_of(f"{topic}/{partition}", self.topics)
         elif nodes.word == "controller_follower" and shape.controllers == 1:
-            raise BadInput("there is one controller, which none follows; set controllers = 3 in [shape]")
+            raise BadInput("there is one controller, so none follows it; set controllers = 3 in [shape]")
         elif nodes.word == "tier_metadata":
             ((topic, _),) = partition_of(nodes.of, self.topics)
             if not is_tiered(self.topics[topic]):
                 raise BadInput(f"tier_metadata({nodes.of}): topic {topic} is not in the remote tier; name one that is")
         elif nodes.word in _OF_PARTITIONS:
-            ((topic, _),) = partition_of(nodes.of, self.every)
+            ((topic, _),) = partition_of(nodes.of, self.all_topics)
             if nodes.word == "adding" and not self.leaves_moving():
                 raise BadInput(f"{nodes.word}({nodes.of}): no earlier step leaves a reassignment under way; {MOVE}")
-            if nodes.word.startswith("follower") and self.every[topic].replicas == 1:
+            if nodes.word.startswith("follower") and self.all_topics[topic].replicas == 1:
                 raise BadInput(f"{topic} has one replica, and so no followers; give it replicas = 2 or more")
 
     def _isolated(self) -> None:
-        """BadInput where a client that is cut off alone would be missed by nobody."""
+        """BadInput when cutting off the isolated client could not be proven: nothing would show it."""
         mine = {topic for p in self.scenario.producers if p.isolated_client for topic in p.topics}
         others = {topic for p in self.scenario.producers if not p.isolated_client for topic in p.topics}
         if not mine - others:
             raise BadInput(
-                "src: nobody writes alone to a topic; give a producer isolated_client = true and a topic of its own"
+                "src: no isolated client has a topic for itself; give a producer isolated_client = true and a topic "
+                "that no other producer writes to"
             )
         if not others:
-            raise BadInput("src: there is nobody beside the lone client who goes on; add a producer without lone")
+            raise BadInput(
+                "src: every producer is an isolated client, so no acks could continue; "
+                "add a producer without isolated_client"
+            )
 
     def _wanted(self, text: str, role: str, only_one: bool) -> None:
         found = self.reach(text)
@@ -223,16 +233,16 @@ class StepValidation:
         fault = self.earlier[nodes.of]
         victims = fault.victims() if isinstance(fault, Fault) else ""
         if not victims:
-            raise BadInput(f"the step {nodes.of!r} is no fault and chose no nodes; name one that breaks something")
+            raise BadInput(f"the step {nodes.of!r} chose no nodes; name a fault that breaks nodes")
         return victims
 
     def _groups(self) -> list[str]:
-        """Groups that somebody reads for."""
+        """The groups of readers and of processors."""
         processing = [p.processes.group for p in self.scenario.producers if p.processes]
         return [*(r.group for r in self.scenario.readers if r.group), *processing]
 
     @staticmethod
-    def _known(word: str, known: Any, noun: str) -> None:
+    def _known(word: str, known: Collection[str], noun: str) -> None:
         if word not in known:
             raise BadInput(f"no {noun} {word!r}{hint(word, known)}")
 

@@ -1,4 +1,4 @@
-"""Words of a scenario that name nodes, such as "leader(plain/0)", and the pure step from words to node ids.
+"""Expressions that name nodes in a scenario, such as "leader(plain/0)", and how they resolve to node ids.
 
 broker(2)                    that broker                brokers       every broker
 leader(plain/0)              its leader now             controller    the active controller
@@ -7,14 +7,14 @@ followers(plain/0)           all replicas that do not lead
 preferred(plain/0)           the first of its replicas
 adding(plain/0)              the first replica that a reassignment adds to it
 group_coordinator(readers)   of a consumer group        txn_coordinator(payments)   of a producer's transactions
-share_coordinator(jobs:plain/0)   of what a share group has acknowledged of a partition (KIP-932)
-tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata that tells of it (KIP-405)
+share_coordinator(jobs:plain/0)   of the state that a share group has of a partition (KIP-932)
+tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata with its metadata (KIP-405)
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
 controller_majority          the active controller and as many others as make a majority
 
-A partition is "plain/0", or one of Kafka's own topics: "__transaction_state/0", "__consumer_offsets/7". Of the latter
-"offsets(readers)" is the one that keeps what a group commits, as in "leader(offsets(readers))".
+A partition is "plain/0", or one of an internal topic: "__transaction_state/0", "__consumer_offsets/7". The partition
+of __consumer_offsets that stores the commits of a group is "offsets(readers)", as in "leader(offsets(readers))".
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.faults.steps.step import PartitionView, Place
+from harness.faults.steps.step import Place
+from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.toml import hint
 
 _FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
-_NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() takes "²", too, which is no number to int()
+_NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() also accepts "²", which int() refuses
 
 
 class Facts(Protocol):
-    """What resolving asks about the cluster at that moment."""
+    """The facts about the cluster, at this moment, by which expressions are resolved."""
 
     def brokers(self) -> tuple[int, ...]: ...
     def controllers(self) -> tuple[int, ...]: ...
-    def partition(self, place: Place) -> PartitionView: ...
+    def partition(self, place: Place) -> PartitionState: ...
     def adding(self, place: Place) -> tuple[int, ...]: ...
     def active_controller(self) -> int: ...
     def group_coordinator(self, group: str) -> int: ...
@@ -49,14 +50,14 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """A parsed expression. `of` is "" where the word takes nothing."""
+    """A parsed expression. `of` is "" where the word takes nothing in brackets."""
 
     word: str
     of: str
 
 
 def place_of(text: str) -> Place:
-    """ "plain/0" as a topic and a partition; BadInput otherwise."""
+    """The topic and partition of "plain/0"; BadInput for any other text."""
     topic, slash, partition = text.rpartition("/")
     if not slash or not topic or not _NUMBER.fullmatch(partition):
         raise BadInput(f'{text!r} is no partition; write "topic/0"')
@@ -64,13 +65,13 @@ def place_of(text: str) -> Place:
 
 
 def share_of(text: str) -> tuple[str, Place]:
-    """ "jobs:plain/0" as a group and a partition; BadInput otherwise."""
+    """The group and the partition of "jobs:plain/0"; BadInput for any other text."""
     group, _, place = text.partition(":")
     return group, place_of(place)
 
 
 def parse_nodes(text: str) -> Nodes:
-    """BadInput, with the nearest word, when the text is no expression of nodes."""
+    """Raises BadInput, with the nearest word, when the text is no expression of nodes."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise BadInput(f'{text!r} names no node; write for example "leader(plain/0)" or "broker(2)"')
@@ -90,7 +91,7 @@ def parse_nodes(text: str) -> Nodes:
 
 
 def resolve(nodes: Nodes, facts: Facts) -> tuple[int, ...]:
-    """Node ids, in a stable order; never empty. HarnessTimeout where the cluster has none such now, as no leader."""
+    """Node ids in a stable order, at least one. HarnessTimeout when no node has that role now."""
     found = _RESOLVE[nodes.word](nodes.of, facts)
     if not found or min(found) < 0:
         raise HarnessTimeout(f"{nodes.word}({nodes.of}) names no node now")
@@ -113,7 +114,7 @@ def _controller_majority(facts: Facts) -> tuple[int, ...]:
 
 def _broker(of: str, facts: Facts) -> tuple[int, ...]:
     if int(of) not in facts.brokers():
-        raise BadInput(f"broker({of}): there are brokers {', '.join(map(str, facts.brokers()))}")
+        raise BadInput(f"broker({of}): the brokers are {', '.join(map(str, facts.brokers()))}; name one of them")
     return (int(of),)
 
 

@@ -1,4 +1,4 @@
-"""What an operator may do to a topic, delete records or change settings, and waits for what brokers do themselves."""
+"""Operations on a topic, deleting records and changing settings, and waits for what brokers do to its log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
-from harness.faults.tier.tier_off import not_switched
+from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
 from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
 from harness.model.errors import BadInput
@@ -23,69 +23,71 @@ from harness.model.waiting import wait_for
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteRecords(Action):
-    """Deletes the oldest `share` of the records of partitions (KIP-107); an event says up to which offset."""
+    """DeleteRecords (KIP-107). An event records the offset before which each partition's records are deleted."""
 
     do: ClassVar[str] = "delete_records"
+    summary: ClassVar[str] = "Deletes the oldest `share` of the records of each partition (KIP-107)."
     on: PartitionsExpr = ()
     share: Annotated[float, Range(0.001, 1)] = 0.5
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
-        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
+        offsets = context.admin.replica_offsets(sorted({t for t, _ in places}))
         before = {}
-        for (topic, partition), state in stage.states(places).items():
+        for (topic, partition), state in context.states(places).items():
             start, end = offsets[topic, partition, state.leader]
             before[topic, partition] = start + int((end - start) * self.share)
-        stage.admin.delete_records(before)
+        context.admin.delete_records(before)
         for (topic, partition), offset in before.items():
-            stage.record_event("delete_records", topic=topic, partition=partition, before_offset=offset)
+            context.record_event("delete_records", topic=topic, partition=partition, before_offset=offset)
         return Done(resolved={f"{t}/{p}": offset for (t, p), offset in before.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlterTopic(Action):
-    """Changes settings of a topic while it is used."""
+    """A lasting change of a topic's settings."""
 
     do: ClassVar[str] = ALTER_TOPIC
+    summary: ClassVar[str] = "Changes settings of a topic while clients use it."
     internal: ClassVar[bool] = True
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
         check_config(self.config, "config")
-        not_switched(self.config)
+        refuse_tier_switch(self.config)
         if TIMESTAMP_TYPE in self.config:
             raise BadInput(
-                f"config: {TIMESTAMP_TYPE} is judged as the topic declares it, all the while; make a topic of each type"
+                f"config: the verifier judges {TIMESTAMP_TYPE} as the topic declares it; declare a topic of each type"
             )
         in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
 
-    def perform(self, stage: Stage) -> Done:
-        stage.admin.alter_topic_config(self.topic, self.config)
+    def perform(self, context: StepContext) -> Done:
+        context.admin.alter_topic_config(self.topic, self.config)
         return Done(resolved={"topic": self.topic, "config": dict(self.config)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitRolled(Action):
-    """Waits until the leader of each partition has at least so many segments on disk."""
+    """Rolled segments."""
 
     do: ClassVar[str] = "wait_rolled"
+    summary: ClassVar[str] = "Waits until the leader of each partition has at least `segments` segments on disk."
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
     segments: Count = 2
     deadline_s: Deadline = 90.0
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
 
         def probe() -> dict[str, int]:
             return {
-                f"{t}/{p}": max((segments(d, t, p) for d in stage.cluster.log_directories(s.leader)), default=0)
-                for (t, p), s in stage.states(places).items()
+                f"{t}/{p}": max((segments(d, t, p) for d in context.cluster.log_directories(s.leader)), default=0)
+                for (t, p), s in context.states(places).items()
                 if s.leader >= 0
             }
 
@@ -101,40 +103,41 @@ class WaitRolled(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitLogStart(Action):
-    """Waits until retention has moved the log start of each partition; an event says where it was seen, and when."""
+    """Retention that has deleted records. An event records each new log start offset."""
 
     do: ClassVar[str] = "wait_log_start"
+    summary: ClassVar[str] = "Waits until retention has moved the log start offset of each partition."
     on: PartitionsExpr
     deadline_s: Deadline = 90.0
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
-        before, started = self._starts(stage, places), time.monotonic()
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
+        before, started = self._starts(context, places), time.monotonic()
         seen = wait_for(
-            lambda: self._starts(stage, places),
+            lambda: self._starts(context, places),
             until=lambda now: len(now) == len(places) and all(start > 0 for start in now.values()),
             deadline_s=self.deadline_s,
             what="retention to move the log start",
             interval_s=POLL_S,
         )
         for (topic, partition), start in seen.items():
-            stage.record_event("log_start_seen", topic=topic, partition=partition, log_start=start)
+            context.record_event("log_start_seen", topic=topic, partition=partition, log_start=start)
         starts = {f"{t}/{p}": [before.get((t, p)), start] for (t, p), start in seen.items()}
         return Done(resolved={"log_start": starts, "waited_s": round(time.monotonic() - started, 3)})
 
     @staticmethod
-    def _starts(stage: Stage, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        offsets = stage.admin.replica_offsets(sorted({t for t, _ in places}))
-        leaders = {place: s.leader for place, s in stage.states(places).items()}
+    def _starts(context: StepContext, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        offsets = context.admin.replica_offsets(sorted({t for t, _ in places}))
+        leaders = {place: s.leader for place, s in context.states(places).items()}
         return {(t, p): offsets[t, p, b][0] for (t, p), b in leaders.items() if (t, p, b) in offsets}
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitCompacted(Action):
-    """Waits until the leader of each partition has compacted some of its log, or all below an offset (`to`), or with
-    `further` more than when this step began."""
+    """Compaction by the cleaner. `to`: up to that offset at least. `further`: more than when the step began."""
 
     do: ClassVar[str] = WAIT_COMPACTED
+    summary: ClassVar[str] = "Waits until the leader of each partition has compacted its log, up to the offset `to`."
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr
@@ -142,12 +145,12 @@ class WaitCompacted(Action):
     to: Count = 1
     deadline_s: Deadline = 60.0
 
-    def perform(self, stage: Stage) -> Done:
-        places = stage.places(self.on)
+    def perform(self, context: StepContext) -> Done:
+        places = context.places(self.on)
 
         def probe() -> dict[str, int]:
-            leaders = {place: state.leader for place, state in stage.states(places).items() if state.leader >= 0}
-            return {f"{t}/{p}": cleaned(stage.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
+            leaders = {place: state.leader for place, state in context.states(places).items() if state.leader >= 0}
+            return {f"{t}/{p}": cleaned(context.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
 
         before = probe() if self.further else {}
         seen = wait_for(
@@ -164,12 +167,12 @@ class WaitCompacted(Action):
 
 
 def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:
-    """Up to which offset a broker has compacted a partition; 0 = not at all."""
-    # A broker makes the file without a line, and writes it when it has compacted something.
+    """The offset up to which a broker has compacted a partition; 0 = not at all."""
+    # A broker creates the file empty, and writes a line only after it has compacted something.
     written = [one for one in directories if (one / CLEANED).is_file() and (one / CLEANED).stat().st_size]
     return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in written), default=0)
 
 
 def segments(directory: Path, topic: str, partition: int) -> int:
-    """Segments of a partition in one log directory."""
+    """The number of segments that a partition has in one log directory."""
     return sum(1 for _ in (directory / f"{topic}-{partition}").glob("*.log"))

@@ -1,4 +1,4 @@
-"""An object of the remote tier that is not what was put there. Brokers serve it without a look at its checksum."""
+"""A corrupt object in the remote tier. Brokers serve it without checking its checksum."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
-from harness.faults.tier.common import foresee_folder, store_of
-from harness.faults.tier.tier_served import served_otherwise, whole_logs
+from harness.faults.tier.common import require_tier_folder, store_of
+from harness.faults.tier.tier_served import served_differently, whole_logs
 from harness.kafka.storage.record_batch import HEADER_BYTES, Batch
 
 What = Literal["lost", "flip", "cut", "zero", "another"]
@@ -22,33 +22,39 @@ DEADLINE_S: Final = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class DamageObject(Fault):
-    """Changes the oldest log of a partition in the remote tier (`what`); healing puts it back as it was.
-
-    lost: it is not there; flip: one bit of a record in its middle; cut: its last batch is missing; zero: nothing but
-    zeros; another: what the partition's newest log there holds. `kept` is for negative controls: it stays as it is.
+    """what: "lost": the object is missing; "flip": one bit of a record in its middle is flipped; "cut": its last batch
+    is missing; "zero": it has only zeros; "another": it has the content of the partition's newest segment in the tier.
+    kept, for negative controls: it is not restored.
     """
 
     do: ClassVar[str] = "damage_object"
+    summary: ClassVar[str] = (
+        "Damages (`what`) the oldest segment of a partition in the remote tier; healing restores it."
+    )
+    proof: ClassVar[str] = (
+        "the leader answers a fetch of the changed batch with an error, with nothing, or with other bytes"
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
     of: PartitionExpr
     what: What
     kept: bool = False
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
+        require_tier_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         place = place_of(self.of)
-        logs = whole_logs(store_of(stage), place)
+        logs = whole_logs(store_of(context), place)
         one, batches = logs[0]
         was = one.path.read_bytes()
         batch = batches[{"flip": len(batches) // 2, "cut": -1}.get(self.what, 0)]
         resolved = {"object": one.path.name, "what": self.what, "byte": batch.position, "offset": batch.base_offset}
         try:
             self._change(one.path, was, batch, logs[-1][0].path)
-            yield Injection(resolved=resolved, probe=served_otherwise(stage, place, was, batch), deadline_s=DEADLINE_S)
+            yield Injection(
+                resolved=resolved, probe=served_differently(context, place, was, batch), deadline_s=DEADLINE_S
+            )
         finally:
             if not self.kept:
                 _put(one.path, was)
@@ -59,7 +65,7 @@ class DamageObject(Fault):
         elif self.what == "another":
             _put(path, another.read_bytes())
         elif self.what == "flip":
-            # In the middle of its first record: where records begin, a client would stop at a length that cannot be.
+            # In the middle of the first record: at its start, a client would stop at an impossible length.
             at = batch.position + HEADER_BYTES + (batch.size_bytes - HEADER_BYTES) // (2 * batch.records)
             _put(path, was[:at] + bytes([was[at] ^ 1]) + was[at + 1 :])
         else:
@@ -67,7 +73,7 @@ class DamageObject(Fault):
 
 
 def _put(path: Path, content: bytes) -> None:
-    """At one instant: who reads meanwhile gets all of the one or all of the other."""
+    """Replaces a file atomically: a reader gets all of the old content, or all of the new one."""
     arriving = path.with_name("arriving")
     arriving.write_bytes(content)
     arriving.replace(path)

@@ -1,4 +1,4 @@
-"""Somebody deletes objects of the remote tier, past the brokers: what the tier alone had is gone (KIP-405)."""
+"""Objects that are deleted from the remote tier past the brokers: records that only the tier has are lost (KIP-405)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.faults.steps.step import Action, Done, PartitionExpr, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
-from harness.faults.tier.common import begins, foresee_folder, store_of
+from harness.faults.tier.common import local_starts, require_tier_folder, store_of
 from harness.faults.tier.tier_served import whole_logs
 from harness.kafka.storage.local_tier import objects_of
 from harness.model.errors import HarnessFailure
@@ -21,31 +21,33 @@ from harness.model.scenario.tier_rules import DELETE_OBJECTS
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteObjects(Action):
-    """Deletes every object of the newest `segments` that a partition has in the remote tier, for good, past the
-    brokers. Each deleted copy is told with the offsets of its log, and from where on some replica had them itself."""
+    """They are not restored. An event `objects_deleted` records the offsets of each deleted segment, and the lowest
+    local log start offset of the replicas at that time."""
 
     do: ClassVar[str] = DELETE_OBJECTS
+    summary: ClassVar[str] = (
+        "Deletes all objects of the newest `segments` segments of a partition in the remote tier, past the brokers."
+    )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
     of: PartitionExpr
     segments: Count = 1
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
+        require_tier_folder(plan, self.do, [plan.topic(place_of(self.of)[0])])
 
-    def perform(self, stage: Stage) -> Done:
-        place, store = place_of(self.of), store_of(stage)
+    def perform(self, context: StepContext) -> Done:
+        place, store = place_of(self.of), store_of(context)
         logs = whole_logs(store, place)
         bases = sorted({one.base_offset for one, _ in logs})[-self.segments :]
         if len(bases) < self.segments:
             where = f"{place[0]}-{place[1]}"
-            raise HarnessFailure(f"{len(bases)} of {self.segments} segments of {where} are in the remote tier")
-        # Before they go: where a replica drops its own afterwards, that is its doing.
-        local_start = begins(stage, [place])[place]
+            raise HarnessFailure(f"only {len(bases)} of {self.segments} segments of {where} are in the remote tier")
+        # Read before the deletion: what a replica deletes locally afterwards is its own doing.
+        local_start = local_starts(context, [place])[place]
         names = _delete(store, place, bases)
         for one, batches in logs:
             if one.base_offset in bases:
-                stage.record_event(
+                context.record_event(
                     "objects_deleted",
                     topic=place[0],
                     partition=place[1],
@@ -58,7 +60,7 @@ class DeleteObjects(Action):
 
 
 def _delete(store: Path, place: Place, bases: Collection[int]) -> list[str]:
-    """The names of what was there of the segments that begin so."""
+    """Deletes the objects of the segments with these base offsets; returns their names."""
     found = [one for one in objects_of(store, [place[0]]) if one.partition == place[1] and one.base_offset in bases]
     for one in found:
         one.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Somebody reads everything again from the first record, while others write and read at the end."""
+"""A consumer that reads all tiered records again, while others write and read at the end of the log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr, Place
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.common import foresee_tier
+from harness.faults.tier.common import require_tier
 from harness.model.errors import HarnessFailure
 
 _END_S = 10.0
@@ -18,28 +18,30 @@ _END_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Replay(Fault):
-    """Reads what is in the remote tier of partitions (`on`) over and over, as consumers do that have fallen behind."""
+    """It reads each partition up to the local log start offset of its leader."""
 
     do: ClassVar[str] = "replay"
+    summary: ClassVar[str] = (
+        "Reads the tiered records of partitions repeatedly, as consumers do that have fallen behind."
+    )
+    proof: ClassVar[str] = "the consumer received records below the local log start offset from each partition"
     on: PartitionsExpr = ()
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_tier(plan, self.do, plan.topics_of(self.on) if self.on else ())
+        require_tier(plan, self.do, plan.topics_of(self.on) if self.on else ())
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        until = _tiered_below(stage, stage.places(self.on) if self.on else [])
-        replay = stage.load.replay(until)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        until = _tiered_below(context, context.places(self.on) if self.on else [])
+        replay = context.load.replay(until)
         replay.start()
 
         def probe() -> EffectProof:
             read = {f"{t}/{p}": n for (t, p), n in sorted(replay.read.items())}
             silent = sorted(f"{t}/{p}" for t, p in until if not replay.read[t, p])
             if not until or silent:
-                return EffectProof(
-                    False, f"nothing of the remote tier was read of {', '.join(silent) or 'any partition'}", read
-                )
+                where = ", ".join(silent) or "any partition"
+                return EffectProof(False, f"no tiered record of {where} was read", read)
             return EffectProof(True, f"{sum(read.values()):,} records were read from the remote tier", read)
 
         try:
@@ -50,11 +52,11 @@ class Replay(Fault):
                 raise HarnessFailure(wrong)
 
 
-def _tiered_below(stage: Stage, places: list[Place]) -> dict[Place, int]:
-    """Where the logs of the leaders begin: what lies below, they have from the tier alone."""
-    topics = sorted({topic for topic, _ in places} or {topic.name for topic in stage.topics})
-    leaders = {(s.topic, s.partition): s.leader for s in stage.admin.partitions(topics)}
-    reported = stage.admin.tiered_replicas(topics)
+def _tiered_below(context: StepContext, places: list[Place]) -> dict[Place, int]:
+    """The local log start offset of each leader that has records only in the tier: those below it."""
+    topics = sorted({topic for topic, _ in places} or {topic.name for topic in context.topics})
+    leaders = {(s.topic, s.partition): s.leader for s in context.admin.partitions(topics)}
+    reported = context.admin.tiered_replicas(topics)
     return {
         (topic, p): replica.local_log_start
         for (topic, p, broker), replica in reported.items()

@@ -1,4 +1,4 @@
-"""Brokers have no right to their remote tier any more: what they ask for is refused until they have it again."""
+"""Brokers that lose the access rights to their remote tier: the server refuses their requests until it is healed."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.step import Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.tier.common import ServerFault, copies_failed
 from harness.model.errors import BadInput
 
-# Of Amazon's client, in the trace of a failed copy: the server's own word, and what it stands for in HTTP.
+# Amazon's client prints them in the stack trace of a failed copy: the error code of the server, and the HTTP status.
 _REFUSED: Final = r"SignatureDoesNotMatch|InvalidAccessKeyId|AccessDenied|Status Code: 403"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierDenied(ServerFault):
-    """Revokes the keys by which brokers store and read in a tier in S3: its server starts anew, and takes others."""
+    """The server restarts, and accepts other keys than the brokers have."""
 
     do: ClassVar[str] = "tier_denied"
+    summary: ClassVar[str] = "Revokes the access keys of the brokers to a tier in S3; healing restores them."
+    proof: ClassVar[str] = (
+        "tiered partitions had acks, and the log of a broker that failed to copy a segment has the server's refusal"
+    )
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        server = stage.cluster.tier_server
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        server = context.cluster.tier_server
         if server is None:
-            raise BadInput("this cluster has no server of a remote tier")
+            raise BadInput('this cluster has no server of a remote tier; set tier = "s3" in [shape]')
         try:
             server.turn_away()
-            yield Injection(resolved={}, probe=copies_failed(stage, _REFUSED), deadline_s=40.0)
+            yield Injection(resolved={}, probe=copies_failed(context, _REFUSED), deadline_s=40.0)
         finally:
             server.admit()

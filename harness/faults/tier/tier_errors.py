@@ -1,4 +1,4 @@
-"""The remote tier fails, now and then or always, at what it is asked for; everything else it does."""
+"""Operations of the remote tier that fail, sometimes or always."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.storage_orders import Op, check_ops, done_by, foresee_orders, ordered
+from harness.faults.tier.storage_orders import Op, check_ops, done_by, ordered, require_tier_faults
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierErrors(Fault):
-    """Fails a share of operations (`ops`: copy, fetch, index, delete) of the remote tier, of a partition or of all.
-
-    half: a copy stores half of the log before it fails. `kept` is for negative controls: it says that it stored all.
+    """ops: copy, fetch, index or delete. of: only those of one partition.
+    half: a copy stores half of the segment before it fails. kept, for negative controls: it then reports success.
     """
 
     do: ClassVar[str] = "tier_errors"
+    summary: ClassVar[str] = "Fails a share of the operations (`ops`) of the remote tier, of one partition or of all."
+    proof: ClassVar[str] = "the storage of a broker was asked for such an operation, and failed it"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
     ops: tuple[Op, ...]
     share: Annotated[float, Range(0.001, 1)] = 1.0
@@ -35,15 +36,14 @@ class TierErrors(Fault):
         if self.half and self.ops != ("copy",):
             raise BadInput('half: only a copy can stop half way; write ops = ["copy"], or leave half out')
         if self.kept and not self.half:
-            raise BadInput("kept: is about half a copy; say half = true, or leave kept out")
+            raise BadInput("kept: concerns half copies only; set half = true, or leave kept out")
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_orders(plan, self.do, self.of)
+        require_tier_faults(plan, self.do, self.of)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         what = ("half_kept" if self.kept else "half") if self.half else "fail"
-        with ordered(stage, what, self.ops, self.of, share=self.share) as order:
-            probe = done_by(stage, order, {"failed": "failed", "half": "stopped half way"})
+        with ordered(context, what, self.ops, self.of, share=self.share) as order:
+            probe = done_by(context, order, {"failed": "failed", "half": "stopped half way"})
             yield Injection(resolved={"ops": list(self.ops), "share": self.share}, probe=probe)

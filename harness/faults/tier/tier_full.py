@@ -1,4 +1,4 @@
-"""The remote tier has no room left: what does not fit stays at the brokers, and deletions make room again."""
+"""A remote tier without free space: segments that do not fit stay on the brokers, and deletions free space."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.common import foresee_folder, store_of
-from harness.faults.tier.storage_orders import done_by, foresee_orders, ordered
+from harness.faults.tier.common import require_tier_folder, store_of
+from harness.faults.tier.storage_orders import done_by, ordered, require_tier_faults
 from harness.kafka.storage.local_tier import ROOT
 from harness.model.scenario.scenario import MANY, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierFull(Fault):
-    """Leaves the remote tier `spare_kb` of room: a copy stores what still fits, and fails, until healed.
-
-    `kept` is for negative controls: it says that it stored all.
-    """
+    """kept, for negative controls: a copy that does not fit reports success."""
 
     do: ClassVar[str] = "tier_full"
+    summary: ClassVar[str] = (
+        "Leaves the remote tier only `spare_kb` of free space: a copy stores what still fits, and fails."
+    )
+    proof: ClassVar[str] = "the storage of a broker had no space for a whole copy"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
     spare_kb: Annotated[int, Range(0, MANY)] = 0
     kept: bool = False
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_folder(plan, self.do)
-        foresee_orders(plan, self.do, "")
+        require_tier_folder(plan, self.do)
+        require_tier_faults(plan, self.do, "")
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        limit_bytes = _size_bytes(store_of(stage) / ROOT) + self.spare_kb * 1024
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        limit_bytes = _size_bytes(store_of(context) / ROOT) + self.spare_kb * 1024
         what = "full_kept" if self.kept else "full"
-        with ordered(stage, what, ["copy"], "", folder=ROOT, limit_bytes=limit_bytes) as order:
-            probe = done_by(stage, order, {"full": "stopped where the tier was full"})
+        with ordered(context, what, ["copy"], "", folder=ROOT, limit_bytes=limit_bytes) as order:
+            probe = done_by(context, order, {"full": "stopped where the tier was full"})
             yield Injection(resolved={"limit_bytes": limit_bytes}, probe=probe)
 
 
 def _size_bytes(folder: Path) -> int:
-    """Of all that is there; brokers delete and arrive meanwhile."""
+    """The size of all files below a folder; brokers create and delete files at the same time."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

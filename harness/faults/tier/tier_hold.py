@@ -1,7 +1,7 @@
-"""An operation of the remote tier stands still at its begin or its end, where a crash leaves the two sides unequal.
+"""An operation of the remote tier that waits at its begin or its end, so that a crash can happen exactly there.
 
-Of a copy: before it the metadata say that it has begun, and there is no object; after it the object is whole, and the
-metadata do not say so yet. Of a deletion in the same way (KIP-405).
+Before a copy, the metadata say that it has begun, and there is no object; after it, the object is complete, and the
+metadata do not say so yet. A deletion is the same (KIP-405).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.storage_orders import Deed, deeds, done_by, foresee_orders, ordered
+from harness.faults.tier.storage_orders import StorageAct, acts_of, done_by, ordered, require_tier_faults
 from harness.model.errors import HarnessTimeout
 from harness.model.waiting import wait_for
 
@@ -23,30 +23,33 @@ FIRST_LOOK_S: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class TierHold(Fault):
-    """Holds each copy or deletion (`op`) of a partition in the remote tier, `at` its "before" or "after"."""
+    """The step waits until an operation is held."""
 
     do: ClassVar[str] = "tier_hold"
+    summary: ClassVar[str] = (
+        'Holds each copy or deletion (`op`) of a partition in the remote tier "before" or "after" it (`at`).'
+    )
+    proof: ClassVar[str] = "the storage of a broker waits at that point"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
     op: Literal["copy", "delete"] = "copy"
     at: Literal["before", "after"]
     of: PartitionExpr
 
     def victims(self) -> str:
-        """The broker that stands still: who leads the partition."""
+        """The leader of the partition, whose storage waits."""
         return f"leader({self.of})"
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_orders(plan, self.do, self.of)
+        require_tier_faults(plan, self.do, self.of)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        with ordered(stage, self.at, (self.op,), self.of) as order:
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        with ordered(context, self.at, (self.op,), self.of) as order:
 
-            def held() -> list[Deed]:
-                return [deed for deed in deeds(stage, order) if deed.did == "held"]
+            def held() -> list[StorageAct]:
+                return [act for act in acts_of(context, order) if act.did == "held"]
 
-            with suppress(HarnessTimeout):  # the bite says so
+            with suppress(HarnessTimeout):  # the effect proof reports it
                 wait_for(
                     held,
                     until=bool,
@@ -55,7 +58,7 @@ class TierHold(Fault):
                 )
             now = held()
             yield Injection(
-                resolved={"op": self.op, "at": self.at, "segments": [deed.segment_id for deed in now]},
-                probe=done_by(stage, order, {"held": f"held {self.at}"}),
-                nodes=tuple(sorted({deed.broker for deed in now})),
+                resolved={"op": self.op, "at": self.at, "segments": [act.segment_id for act in now]},
+                probe=done_by(context, order, {"held": f"held {self.at}"}),
+                nodes=tuple(sorted({act.broker for act in now})),
             )

@@ -1,4 +1,4 @@
-"""What was stored in the remote tier cannot be read yet: storage that is consistent only after a while."""
+"""Segments that cannot be read from the remote tier at once: a storage that is only eventually consistent."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.storage_orders import done_by, foresee_orders, ordered
+from harness.faults.tier.storage_orders import done_by, ordered, require_tier_faults
 from harness.model.scenario.scenario import DAY_S, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierLate(Fault):
-    """The remote tier says of segments that were copied in the last late_s seconds that it has them not."""
+    """`of`: only segments of one partition."""
 
     do: ClassVar[str] = "tier_late"
+    summary: ClassVar[str] = (
+        "Makes the remote tier answer that segments copied in the last late_s seconds do not exist."
+    )
+    proof: ClassVar[str] = "the storage of a broker was asked for such a young segment"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
     late_s: Annotated[float, Range(0.1, DAY_S)]
     of: PartitionExpr = ""
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_orders(plan, self.do, self.of)
+        require_tier_faults(plan, self.do, self.of)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        with ordered(stage, "late", ("fetch", "index"), self.of, delay_ms=round(self.late_s * 1000)) as order:
-            yield Injection(resolved={"late_s": self.late_s}, probe=done_by(stage, order, {"late": "came too early"}))
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        with ordered(context, "late", ("fetch", "index"), self.of, delay_ms=round(self.late_s * 1000)) as order:
+            yield Injection(
+                resolved={"late_s": self.late_s}, probe=done_by(context, order, {"late": "asked for too early"})
+            )

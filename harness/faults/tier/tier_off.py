@@ -1,4 +1,4 @@
-"""A topic that leaves the remote tier for good, and goes there again when it is full (KIP-950)."""
+"""A topic that leaves the remote tier, and returns to it (KIP-950)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.step import EffectProof, Fault, Injection, Place, TopicRef
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
-from harness.faults.tier.common import foresee_tier
+from harness.faults.tier.common import require_tier
 from harness.kafka.admin.offsets import TieredReplica
 from harness.model.contract.contract import TIER_OFF
 from harness.model.errors import BadInput
@@ -22,99 +22,101 @@ from harness.model.waiting import wait_for
 
 _DELETING: Final = "remote.log.delete.on.disable"
 _COPYING: Final = "remote.log.copy.disable"
-# Brokers look every 500 ms for what retention lets go; one look may have begun before they had the new setting.
+# Brokers apply retention every 500 ms; one round may have begun before they had the new setting.
 _QUIET_S: Final = 1.5
 DEADLINE_S: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierOff(Fault):
-    """Takes a topic out of the remote tier with what only that had of it; healing puts it back, unless `for_good`.
+    """Before that, brokers stop copying and keep their local logs, so that it is known what may be deleted: all records
+    below the start of the shortest local log. An event records that offset.
 
-    Before that brokers stop copying and keep what they have, so that it is known what may go: all that lies below the
-    start of the shortest local log. An event says where that is. `settled`: and before that they have copied and
-    deleted all that they may.
+    settled: waits first until brokers have copied and deleted everything that they may.
     """
 
     do: ClassVar[str] = TIER_OFF
+    summary: ClassVar[str] = (
+        "Takes a topic out of the remote tier, and deletes what only the tier has; healing returns it, unless "
+        "`for_good`."
+    )
+    proof: ClassVar[str] = (
+        "of partitions under load with records only in the tier, every replica now starts at its local log start offset"
+    )
     topic: TopicRef
     for_good: bool = False
     settled: bool = False
 
-    def victims(self) -> str:
-        """Nobody is broken."""
-        return ""
-
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_tier(plan, self.do, [plan.topic(self.topic)])
+        require_tier(plan, self.do, [plan.topic(self.topic)])
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         if self.settled:
-            _await_settled(stage, self.topic)
+            _await_settled(context, self.topic)
         try:
-            stage.admin.alter_topic_config(self.topic, {_COPYING: "true", **dict.fromkeys(LOCAL_RETENTION, "-2")})
-            before = _at_rest(stage, self.topic)
+            context.admin.alter_topic_config(self.topic, {_COPYING: "true", **dict.fromkeys(LOCAL_RETENTION, "-2")})
+            before = _at_rest(context, self.topic)
             keeps = {place: max(r.local_log_start for r in replicas.values()) for place, replicas in before.items()}
             for (topic, partition), offset in keeps.items():
-                stage.record_event(TIER_OFF, topic=topic, partition=partition, before_offset=offset)
-            stage.admin.alter_topic_config(self.topic, {REMOTE: "false", _DELETING: "true"})
+                context.record_event(TIER_OFF, topic=topic, partition=partition, before_offset=offset)
+            context.admin.alter_topic_config(self.topic, {REMOTE: "false", _DELETING: "true"})
             resolved = {"keeps": {f"{t}/{p}": offset for (t, p), offset in keeps.items()}}
-            yield Injection(resolved=resolved, probe=_forgotten(stage, self.topic, before), deadline_s=DEADLINE_S)
+            yield Injection(resolved=resolved, probe=_left_tier(context, self.topic, before), deadline_s=DEADLINE_S)
         finally:
             if not self.for_good:
-                self._put_back(stage)
+                self._put_back(context)
 
-    def _put_back(self, stage: Stage) -> None:
-        own = next(t.config for t in stage.topics if t.name == self.topic)
+    def _put_back(self, context: StepContext) -> None:
+        own = next(t.config for t in context.topics if t.name == self.topic)
         back = {REMOTE: "true", **{key: own.get(key) for key in (_DELETING, _COPYING, *LOCAL_RETENTION)}}
-        stage.admin.alter_topic_config(self.topic, back)
+        context.admin.alter_topic_config(self.topic, back)
 
 
-def not_switched(config: Mapping[str, str]) -> None:
-    """BadInput for settings that take away what lies in the tier alone: only `TierOff` knows how much that is."""
-    if taken := [key for key in (REMOTE, _DELETING) if key in config]:
-        raise BadInput(f"config: {taken[0]} takes away what lies in the remote tier alone; name a step {TIER_OFF}")
+def refuse_tier_switch(config: Mapping[str, str]) -> None:
+    """BadInput for settings that delete records which only the tier has: `TierOff` measures how many these are."""
+    if switched := [key for key in (REMOTE, _DELETING) if key in config]:
+        raise BadInput(f"config: {switched[0]} deletes records that only the remote tier has; use a step {TIER_OFF}")
 
 
 Replicas = Mapping[Place, Mapping[int, TieredReplica]]
 
 
-def _replicas(stage: Stage, topic: str) -> Replicas:
-    """What each broker says of its replicas, by partition."""
+def _replicas(context: StepContext, topic: str) -> Replicas:
+    """By partition and broker: the replica as the broker reports it."""
     found: dict[Place, dict[int, TieredReplica]] = {}
-    for (name, partition, broker), replica in stage.admin.tiered_replicas([topic]).items():
+    for (name, partition, broker), replica in context.admin.tiered_replicas([topic]).items():
         found.setdefault((name, partition), {})[broker] = replica
     return found
 
 
-def _await_settled(stage: Stage, topic: str) -> None:
-    """Waits until every replica has of the topic what is not in the tier, and no more. Before 3.9 nobody tells."""
+def _await_settled(context: StepContext, topic: str) -> None:
+    """Waits until every replica has exactly the records that are not in the tier. Releases before 3.9 do not report
+    the end of the tiered records, so this needs 3.9."""
 
     def behind() -> str:
-        found = _replicas(stage, topic)
+        found = _replicas(context, topic)
         ends = {p: {(r.local_log_start, (r.highest_tiered or 0) + 1) for r in of.values()} for p, of in found.items()}
         late = {f"{t}/{p}": sorted(of) for (t, p), of in ends.items() if len(of) > 1 or any(a != b for a, b in of)}
-        return f"begins locally, and is in the tier below: {late}" if late or not found else ""
+        return f"local log start offset, and end of the tiered records: {late}" if late or not found else ""
 
-    what = f"replicas of {topic} to have deleted all that is in the remote tier"
+    what = f"replicas of {topic} to delete all local segments that are in the remote tier"
     wait_for(behind, until=lambda late: not late, deadline_s=DEADLINE_S, what=what, interval_s=POLL_S)
 
 
-def _at_rest(stage: Stage, topic: str) -> Replicas:
-    """Waits until no replica of the topic deletes anything of its local log."""
-    seen, since_s = _replicas(stage, topic), time.monotonic()
+def _at_rest(context: StepContext, topic: str) -> Replicas:
+    """Waits until no replica of the topic deletes local segments; returns the replicas."""
+    seen, since_s = _replicas(context, topic), time.monotonic()
 
     def moving() -> str:
         nonlocal seen, since_s
-        now = _replicas(stage, topic)
+        now = _replicas(context, topic)
         if _local(now) != _local(seen) or not now:
             seen, since_s = now, time.monotonic()
         quiet_s = time.monotonic() - since_s
-        return "" if quiet_s >= _QUIET_S else f"local logs begin at {_local(now)}, for {quiet_s:.1f} s"
+        return "" if quiet_s >= _QUIET_S else f"local logs start at {_local(now)}, since {quiet_s:.1f} s ago"
 
-    what = f"local logs of {topic} to stay where they begin for {_QUIET_S} s"
+    what = f"local logs of {topic} to keep their start offsets for {_QUIET_S} s"
     wait_for(moving, until=lambda late: not late, deadline_s=DEADLINE_S, what=what, interval_s=POLL_S)
     return seen
 
@@ -123,30 +125,31 @@ def _local(replicas: Replicas) -> dict[str, dict[int, int]]:
     return {f"{t}/{p}": {b: r.local_log_start for b, r in found.items()} for (t, p), found in sorted(replicas.items())}
 
 
-def _forgotten(stage: Stage, topic: str, before: Replicas) -> Probe:
-    """Every replica begins where its local log does, and of some partition under load that is later than it was."""
+def _left_tier(context: StepContext, topic: str, before: Replicas) -> Probe:
+    """Proof: of partitions under load with records only in the tier, every replica starts at its local log start."""
     had = {place for place, found in before.items() if _first(found) > max(r.log_start for r in found.values())}
 
     def probe() -> EffectProof:
         if not had:
-            return EffectProof(False, f"no record of {topic} was in the remote tier alone")
-        busy = with_recent_acks(stage, had)
+            return EffectProof(False, f"no record of {topic} was only in the remote tier")
+        busy = with_recent_acks(context, had)
         if not busy:
             return EffectProof(
-                False, f"nothing was written to {named(had)}, which the remote tier alone had the beginning of"
+                False,
+                f"{named(had)} had no acks in the last second, and no other partition has records only in the tier",
             )
-        now = _replicas(stage, topic)
+        now = _replicas(context, topic)
         starts = {f"{t}/{p}": {b: r.log_start for b, r in now.get((t, p), {}).items()} for t, p in sorted(busy)}
         still = {place for place in busy if _begins_earlier(now.get(place, {}), _first(before[place]))}
         if still:
-            return EffectProof(False, f"{named(still)} still begins in the remote tier", starts)
-        return EffectProof(True, f"{named(busy)} begins where its local logs do", starts)
+            return EffectProof(False, f"{named(still)} still starts in the remote tier", starts)
+        return EffectProof(True, f"{named(busy)} starts at its local log start offsets", starts)
 
     return probe
 
 
 def _first(replicas: Mapping[int, TieredReplica]) -> int:
-    """What lies below has the remote tier alone."""
+    """The lowest local log start offset: records below it are only in the tier."""
     return min(replica.local_log_start for replica in replicas.values())
 
 

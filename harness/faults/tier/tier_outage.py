@@ -1,4 +1,4 @@
-"""The remote tier is away: brokers keep what they cannot copy, and readers of old records wait."""
+"""An outage of the remote tier: brokers keep the segments that they cannot copy, and readers of old records wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness.faults.steps.step import Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.common import copies_failed, foresee_folder, store_of
+from harness.faults.tier.common import copies_failed, require_tier_folder, store_of
 from harness.kafka.storage.local_tier import ROOT
 from harness.model.errors import HarnessFailure
 
@@ -24,20 +24,21 @@ _RENAME_EXCHANGE: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TierOutage(Fault):
-    """Puts a file in the place of the remote tier's folder: no copy to it and no read from it succeeds until healed."""
+    """A file takes the place of the folder."""
 
     do: ClassVar[str] = "tier_outage"
+    summary: ClassVar[str] = "Makes the folder of the remote tier unavailable: every copy to it and read from it fails."
+    proof: ClassVar[str] = "tiered partitions had acks, and a broker's own log says that it failed to copy a segment"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_folder(plan, self.do)
+        require_tier_folder(plan, self.do)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        store = store_of(stage)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        store = store_of(context)
         folder, away = store / ROOT, store / _AWAY
-        probe = copies_failed(stage)
+        probe = copies_failed(context)
         away.touch()
         try:
             exchange(folder, away)
@@ -49,8 +50,8 @@ class TierOutage(Fault):
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Each takes the other's place at one instant: a folder that is missing for a moment would be made anew."""
+    """Swaps two paths atomically: a broker would create a folder again that is missing for a moment."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) != 0:
         number = ctypes.get_errno()
-        raise HarnessFailure(f"{one} and {other} cannot change places: {os.strerror(number)}")
+        raise HarnessFailure(f"{one} and {other} cannot be swapped: {os.strerror(number)}")

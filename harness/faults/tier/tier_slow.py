@@ -1,4 +1,4 @@
-"""The remote tier takes its time: brokers keep what they cannot copy yet, and readers of old records wait."""
+"""A slow remote tier: brokers keep the segments that they cannot copy yet, and readers of old records wait."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Annotated, ClassVar
 
 from harness.faults.network.slow import Milliseconds
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.storage_orders import Op, check_ops, done_by, foresee_orders, ordered
+from harness.faults.tier.storage_orders import Op, check_ops, done_by, ordered, require_tier_faults
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import MANY, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class TierSlow(Fault):
-    """Delays operations (`ops`) of the remote tier by delay_ms, and moves segments at no more than rate_kb_s each."""
+    """`of`: only operations of one partition."""
 
     do: ClassVar[str] = "tier_slow"
+    summary: ClassVar[str] = (
+        "Delays operations (`ops`) of the remote tier by delay_ms, and limits each transfer to rate_kb_s."
+    )
+    proof: ClassVar[str] = "the storage of a broker was asked for such an operation, and delayed it"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})
     ops: tuple[Op, ...] = ("copy", "fetch")
     delay_ms: Milliseconds = 0
@@ -32,16 +36,15 @@ class TierSlow(Fault):
         if not self.delay_ms and not self.rate_kb_s:
             raise BadInput("this slows nothing; give delay_ms or rate_kb_s")
         if self.rate_kb_s and not {"copy", "fetch"} & set(self.ops):
-            raise BadInput('rate_kb_s: only segments have one; name "copy" or "fetch" in ops, or leave it out')
+            raise BadInput("rate_kb_s: only copy and fetch transfer segments; name one of them in ops, or leave it out")
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`."""
-        foresee_orders(plan, self.do, self.of)
+        require_tier_faults(plan, self.do, self.of)
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         narrow = {"delay_ms": self.delay_ms, "bytes_per_s": self.rate_kb_s * 1000}
-        with ordered(stage, "slow", self.ops, self.of, **narrow) as order:
+        with ordered(context, "slow", self.ops, self.of, **narrow) as order:
             yield Injection(
-                resolved={"ops": list(self.ops), **narrow}, probe=done_by(stage, order, {"slowed": "slowed"})
+                resolved={"ops": list(self.ops), **narrow}, probe=done_by(context, order, {"slowed": "slowed"})
             )

@@ -1,4 +1,4 @@
-"""Brokers find another folder in the place of their remote tier, as after a wrong mount, and copy to that."""
+"""Another folder in the place of the remote tier, as after a wrong mount: brokers copy to it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.tier.common import foresee_folder, store_of, tiered_places
+from harness.faults.tier.common import require_tier_folder, store_of, tiered_places
 from harness.faults.tier.tier_outage import exchange
-from harness.faults.tier.tier_served import served_otherwise, whole_logs
+from harness.faults.tier.tier_served import served_differently, whole_logs
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
 from harness.model.errors import BadInput
 
@@ -24,22 +24,25 @@ _OTHER: Final = "other"
 
 @dataclass(frozen=True, kw_only=True)
 class TierSwapped(Fault):
-    """Swaps the folder of the remote tier for an empty one; healing puts it back, with what was copied meanwhile."""
+    """Objects that were copied to the other folder are moved to the right one on healing."""
 
     do: ClassVar[str] = "tier_swapped"
+    summary: ClassVar[str] = (
+        "Replaces the folder of the remote tier by an empty one; healing restores it, with the new copies."
+    )
+    proof: ClassVar[str] = "leaders do not serve older tiered records, and new copies are in the other folder"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})
 
     def validate(self, plan: StepValidation) -> None:
-        """See `Kind`. BadInput where a server has the folder open."""
-        foresee_folder(plan, self.do)
-        if plan.scenario.shape.tier != "local":
-            raise BadInput(f'{self.do} is about a folder that brokers share: say tier = "local" in [shape]')
+        require_tier_folder(plan, self.do)
+        if plan.scenario.shape.tier != "local":  # a server has the folder open
+            raise BadInput(f'{self.do} needs a folder that brokers share; set tier = "local" in [shape]')
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
-        store = store_of(stage)
+    def active(self, context: StepContext) -> Iterator[Injection]:
+        store = store_of(context)
         folder, other = store / ROOT, store / _OTHER
-        probe = _swapped(stage, store)
+        probe = _swapped(context, store)
         other.mkdir()
         try:
             exchange(folder, other)
@@ -50,14 +53,14 @@ class TierSwapped(Fault):
             _move_into(folder, other)
 
 
-def _swapped(stage: Stage, store: Path) -> Probe:
-    """What had been copied is served no more, and what was copied since lies in the other folder."""
-    places = tiered_places(stage)
+def _swapped(context: StepContext, store: Path) -> Probe:
+    """Proof: leaders do not serve older tiered records any more, and new copies are in the other folder."""
+    places = tiered_places(context)
     names = sorted({topic for topic, _ in places})
     asked = []
     for place in places:
         one, batches = whole_logs(store, place)[0]
-        asked.append(served_otherwise(stage, place, one.path.read_bytes(), batches[0]))
+        asked.append(served_differently(context, place, one.path.read_bytes(), batches[0]))
 
     def probe() -> EffectProof:
         copied = sum(one.kind == LOG for one in objects_of(store, names))
@@ -66,14 +69,14 @@ def _swapped(stage: Stage, store: Path) -> Probe:
         for ask in asked:
             if not (answer := ask()).held:
                 return answer
-        because = f"{copied} segments were copied into the other folder, and nothing older is served"
+        because = f"{copied} segments were copied into the other folder, and no older one is served"
         return EffectProof(True, because, {"copied": copied})
 
     return probe
 
 
 def _move_into(folder: Path, other: Path) -> None:
-    """All that is in the other one, which goes; who is writing to a file of it goes on in the same file."""
+    """Moves all files of `other` into `folder` and removes it; a broker that writes to a file continues to do so."""
     for place in other.iterdir():
         home = folder / place.name
         home.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What nodes know of themselves and of the cluster is damaged, on a real cluster under load."""
+"""Damaged metadata of nodes, on a real cluster under load."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ PRODUCERS = (Producer(name="steady", topics=("busy",)),)
     [
         ("meta_properties", "broker(2)", "killed", "it did not start"),
         ("meta_properties", "controller", "cleanly", "it did not start"),
-        ("cluster_id", "broker(2)", "killed", "it was let in by nobody"),
-        ("cluster_id", "controller_follower", "cleanly", "it was let in by nobody"),
+        ("cluster_id", "broker(2)", "killed", "no controller accepted it"),
+        ("cluster_id", "controller_follower", "cleanly", "no controller accepted it"),
         ("snapshot", "broker(2)", "cleanly", "it did not start"),
-        ("log_flip", "broker(2)", "cleanly", "it cut its log off"),
-        ("log_flip", "controller_follower", "killed", "it cut its log off"),
-        ("log_tear", "leader(busy/0)", "killed", "it cut its log off"),
-        ("partition_metadata", "broker(2)", "cleanly", "its replica was set aside"),
+        ("log_flip", "broker(2)", "cleanly", "it truncated its log"),
+        ("log_flip", "controller_follower", "killed", "it truncated its log"),
+        ("log_tear", "leader(busy/0)", "killed", "it truncated its log"),
+        ("partition_metadata", "broker(2)", "cleanly", "its replica was renamed as stray"),
     ],
 )
-def test_damaged_metadata_is_noticed_and_made_good(play: Play, what: str, node: str, how: str, because: str) -> None:
+def test_damaged_metadata_is_noticed_and_repaired(play: Play, what: str, node: str, how: str, because: str) -> None:
     of = {"of": "busy/0"} if what == "partition_metadata" else {}
     arguments = {"do": "damage_metadata", "what": what, "node": node, "how": how, **of}
     damage, *_ = play(("damage", arguments), ("up", {"do": "heal", "fault": "damage"}))
     assert because in damage["effect"]["because"]
-    assert "it is whole again" in damage["effect"]["because"]
-    assert play.stage.cluster.unexpected_exits() == []  # type: ignore[attr-defined]
+    assert "it has recovered" in damage["effect"]["because"]
+    assert play.stage.cluster.unexpected_exits() == []
 
 
-def test_without_load_damage_does_not_bite(play: Play) -> None:
+def test_damage_without_load_has_no_effect(play: Play) -> None:
     play.without_load()
     arguments = {"do": "damage_metadata", "what": "log_flip", "node": "controller_follower"}
     text = play.doubt(("damage", arguments), ("up", {"do": "heal", "fault": "damage"}))

@@ -1,4 +1,4 @@
-"""Power loss, and disks that fail under a broker, on real file systems: each bites, heals, and says when it did not."""
+"""Power loss and failing disks on real file systems: each has an effect, heals, and says when it had none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRODUCERS = (
 def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Any]:
     reason = loop_devices.missing().get(loop_devices.capability(request.param))
     if reason and os.environ.get("CI") and os.geteuid() == 0:
-        pytest.fail(f"in CI everything must be there: {reason}")
+        pytest.fail(f"in CI nothing may be missing: {reason}")
     if reason:
         pytest.skip(reason)
     with running(backend, ClusterShape(disk=request.param, log_dirs=2)) as started:
@@ -56,12 +56,12 @@ def burst(topic: str, records: int = 2000) -> tuple[str, dict[str, Any]]:
 
 
 def ends(play: Play, topic: str) -> set[int]:
-    """Where the copies of partition 0 end."""
+    """The log end offsets of the replicas of partition 0."""
     offsets = play.stage.admin.replica_offsets([topic])
     return {end for (_, partition, _), (_, end) in offsets.items() if partition == 0}
 
 
-def test_all_lose_power_and_only_what_was_flushed_is_left(play: Play) -> None:
+def test_when_all_lose_power_only_flushed_records_are_left(play: Play) -> None:
     rows = play(
         burst("flushed"),
         burst("cached"),
@@ -76,7 +76,7 @@ def test_all_lose_power_and_only_what_was_flushed_is_left(play: Play) -> None:
     }
 
 
-def test_one_loses_power_and_fetches_again_what_it_had_in_memory(play: Play) -> None:
+def test_one_broker_loses_power_and_fetches_its_lost_records_again(play: Play) -> None:
     *_, dark, _, _ = play(
         burst("cached"),
         ("dark", {"do": "power_loss", "node": "leader(cached/0)"}),
@@ -97,64 +97,64 @@ def test_disks_that_only_pretend_to_flush_lose_what_was_flushed(play: Play) -> N
     assert ends(play, "flushed") == {300}
 
 
-def test_without_load_nobody_misses_who_lost_power(play: Play) -> None:
+def test_a_power_loss_without_load_has_no_effect(play: Play) -> None:
     play.without_load()
     dark = ("dark", {"do": "power_loss", "node": "broker(1)"})
     said = play.doubt(dark, ("mend", {"do": "heal", "fault": "dark"}))
     assert "acks in the last second" in said or "no log lost a record" in said
 
 
-def test_the_disk_of_the_metadata_log_takes_its_broker_with_it(play: Play) -> None:
+def test_a_broker_ends_when_the_disk_of_its_metadata_log_fails(play: Play) -> None:
     dead, *_ = play(
         ("dead", {"do": "disk_failed", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "dead"})
     )
-    assert "gave its log directory up and ended" in dead["effect"]["because"]
+    assert "took its log directory offline and ended" in dead["effect"]["because"]
 
 
-def test_one_of_two_disks_fails_and_its_broker_lives_on(play: Play) -> None:
+def test_a_broker_still_runs_when_one_of_its_two_disks_fails(play: Play) -> None:
     dead, *_ = play(
         ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2}), ("mend", {"do": "heal", "fault": "dead"})
     )
-    assert "gave data-2 up and runs on" in dead["effect"]["because"]
+    assert "took data-2 offline and still runs" in dead["effect"]["because"]
     assert "leader epoch rose" in dead["effect"]["because"]
 
 
-def test_a_disk_that_nobody_writes_to_is_not_missed(play: Play) -> None:
+def test_a_failed_disk_without_load_has_no_effect(play: Play) -> None:
     play.without_load()
     dead = ("dead", {"do": "disk_failed", "node": "broker(1)", "log_dir": 2})
     assert play.doubt(dead, ("mend", {"do": "heal", "fault": "dead"}))
 
 
-def test_a_disk_turns_read_only(play: Play, cluster: JvmCluster) -> None:
+def test_a_disk_becomes_read_only(play: Play, cluster: JvmCluster) -> None:
     if cluster.shape.disk != "ext4":
-        pytest.skip("XFS never turns read-only by itself")
+        pytest.skip("XFS never becomes read-only by itself")
     fixed, *_ = play(
         ("fixed", {"do": "disk_read_only", "node": "leader(busy/0)"}), ("mend", {"do": "heal", "fault": "fixed"})
     )
-    assert "gave its log directory up and ended" in fixed["effect"]["because"]
+    assert "took its log directory offline and ended" in fixed["effect"]["because"]
 
 
-def test_a_disk_has_no_room(play: Play) -> None:
-    # With nothing to spare the metadata log meets it, too: without that disk no broker lives on.
+def test_a_disk_has_no_free_space(play: Play) -> None:
+    # Without spare space the metadata log gets the error, too: no broker runs without that disk.
     full, *_ = play(
         ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 0}),
         ("mend", {"do": "heal", "fault": "full"}),
     )
-    assert "gave its log directory up and ended" in full["effect"]["because"]
+    assert "took its log directory offline and ended" in full["effect"]["because"]
 
 
-def test_a_disk_stalls_again_and_again(play: Play) -> None:
+def test_a_disk_stalls_repeatedly(play: Play) -> None:
     stall, *_ = play(("stall", {"do": "disk_stalled", "node": "leader(busy/0)", "for_s": 6.0}))
     assert stall["effect"]["seen"]["stalls"] >= 2
 
 
-def test_a_disk_that_stalls_for_moments_is_not_noticed(play: Play) -> None:
+def test_stalls_that_are_too_short_have_no_effect(play: Play) -> None:
     arguments = {"do": "disk_stalled", "node": "leader(busy/0)", "freeze_s": 0.01, "thaw_s": 5.0}
-    assert "acks do not stop for as little as 0.01 s" in play.doubt(("stall", arguments))
+    assert "a freeze of 0.01 s is too short to stop acks visibly" in play.doubt(("stall", arguments))
 
 
 @pytest.mark.parametrize("what", ["shut_down", "freeze", "fill"])
-def test_no_disk_but_that_of_a_broker_is_broken(cluster: JvmCluster, what: str) -> None:
+def test_only_disks_of_brokers_are_broken(cluster: JvmCluster, what: str) -> None:
     """A controller's folder, and a folder on a broker's disk, are no mounts of a disk that the run made."""
     disks: Any = cluster.disks
     breaking: Callable[..., Any] = getattr(disks, what)
@@ -165,18 +165,18 @@ def test_no_disk_but_that_of_a_broker_is_broken(cluster: JvmCluster, what: str) 
     (cluster.log_directories(1)[0] / "inside").rmdir()
 
 
-def test_a_disk_with_room_left_ends_nobody(play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_with_free_space_has_no_effect(play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_filled, "DEADLINE_S", 3.0)
     full = ("full", {"do": "disk_filled", "node": "leader(busy/0)", "spare_kb": 1 << 20})
-    assert "runs on: nothing that it wrote was refused" in play.doubt(full)
+    assert "still runs: none of its writes was refused" in play.doubt(full)
     assert cluster.running(1)
 
 
-def test_nobody_misses_a_read_only_disk_without_load(
+def test_a_read_only_disk_without_load_has_no_effect(
     play: Play, cluster: JvmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if cluster.shape.disk != "ext4":
-        pytest.skip("XFS never turns read-only by itself")
+        pytest.skip("XFS never becomes read-only by itself")
     monkeypatch.setattr(disk_failed, "DEADLINE_S", 3.0)
     play.without_load()
     fixed = ("fixed", {"do": "disk_read_only", "node": "broker(1)", "log_dir": 2})
@@ -185,7 +185,7 @@ def test_nobody_misses_a_read_only_disk_without_load(
 
 @pytest.fixture
 def synced(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
-    """Acknowledgements that wait for disks, and with them for that of broker 1."""
+    """A load whose acknowledgements wait for disks, that of broker 1 among them."""
     topic = Topic(name="synced", partitions=2, assignment=((1, 2, 3), (1, 3, 2)), config={"flush.messages": "1"})
     with playing(
         cluster, tmp_path / "bundle", (topic,), (Producer(name="synced", topics=("synced",), rate_per_s=400),)
@@ -208,7 +208,7 @@ def test_a_flush_takes_long_on_a_slow_disk(synced: Play, cluster: JvmCluster) ->
     assert disks.flush_s(cluster.log_directories(1)[0]) < flush_s
 
 
-def test_a_disk_that_is_fast_enough_makes_nobody_wait(synced: Play) -> None:
+def test_a_disk_that_is_fast_enough_has_no_effect(synced: Play) -> None:
     needs_slow()
     fast = {"do": "disk_slow", "node": "leader(synced/0)", "writes_per_s": 1000, "for_s": 1.0}
     assert "a flush took 0.0" in synced.doubt(("fast", fast))

@@ -1,4 +1,4 @@
-"""Files beside the records that lose half of themselves or have one bit flipped, after either stop: each bites."""
+"""Files other than the records with one flipped bit or half their content, after each kind of stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suites.gate.playing import Play, playing
 pytestmark = pytest.mark.kafka
 
 ROLLED = ("rolled", {"do": "wait_rolled", "on": ["busy/*"], "segments": 2})
-# A clean stop writes log starts, and up to where all is flushed: recovery begins there.
+# A clean stop writes the log start offsets and the recovery points.
 STOPPED_BEFORE = (
     ("down", {"do": "terminate", "node": "broker(2)"}),
     ("written", {"do": "heal", "fault": "down"}),
@@ -44,7 +44,7 @@ def play(cluster: Cluster, tmp_path: Path) -> Iterator[Play]:
 
 
 def damaged(play: Play, *before: tuple[str, dict[str, Any]], do: str = "damage", **arguments: Any) -> str:
-    """What shows that it bit, after it was healed."""
+    """The proof of the effect, after healing."""
     of = {"of": "busy/0"} if do == "damage" else {}
     rows = play(*before, ("damage", {"do": do, **of, **arguments}), ("up", {"do": "heal", "fault": "damage"}))
     return str(next(row for row in rows if row["name"] == "damage")["effect"]["because"])
@@ -53,30 +53,32 @@ def damaged(play: Play, *before: tuple[str, dict[str, Any]], do: str = "damage",
 @pytest.mark.parametrize(
     ("what", "by", "how", "because"),
     [
-        ("index", "flip", "killed", "the broker wrote it anew"),
-        ("index", "cut", "killed", "the broker wrote it anew"),
-        ("index", "cut", "cleanly", "it went by it, and its log ends where it did"),
-        ("time_index", "flip", "killed", "the broker wrote it anew"),
-        ("time_index", "cut", "killed", "the broker wrote it anew"),
-        ("time_index", "cut", "cleanly", "it went by it, and its log ends where it did"),
+        ("index", "flip", "killed", "the broker rewrote it"),
+        ("index", "cut", "killed", "the broker rewrote it"),
+        ("index", "cut", "cleanly", "it used the index, and its log ends where it did before"),
+        ("time_index", "flip", "killed", "the broker rewrote it"),
+        ("time_index", "cut", "killed", "the broker rewrote it"),
+        ("time_index", "cut", "cleanly", "it used the index, and its log ends where it did before"),
         ("leader_epoch_checkpoint", "flip", "cleanly", "it did not start"),
         ("leader_epoch_checkpoint", "cut", "killed", "it did not start"),
-        ("producer_snapshot", "cut", "cleanly", "the broker did not believe it"),
-        ("producer_snapshot", "cut", "killed", "the broker did not believe it"),
-        ("producer_snapshot", "flip", "killed", "the broker did not believe it"),
+        ("producer_snapshot", "cut", "cleanly", "the broker rejected the snapshot"),
+        ("producer_snapshot", "cut", "killed", "the broker rejected the snapshot"),
+        ("producer_snapshot", "flip", "killed", "the broker rejected the snapshot"),
     ],
 )
-def test_a_bit_or_half_of_a_file_is_noticed_or_gone_by(play: Play, what: str, by: str, how: str, because: str) -> None:
+def test_a_flipped_bit_or_half_a_file_is_noticed_or_used(
+    play: Play, what: str, by: str, how: str, because: str
+) -> None:
     reported = damaged(play, ROLLED, *STOPPED_BEFORE, node="broker(2)", what=what, by=by, how=how)
     assert because in reported
-    assert "its copy is whole again" in reported
+    assert "its replicas have recovered" in reported
 
 
 @pytest.mark.parametrize(("by", "how"), [("flip", "killed"), ("cut", "cleanly")])
-def test_log_starts_that_do_not_parse_keep_a_broker_down(play: Play, by: str, how: str) -> None:
+def test_log_starts_that_cannot_be_parsed_keep_a_broker_down(play: Play, by: str, how: str) -> None:
     trimmed = ("trimmed", {"do": "delete_records", "on": ["busy/0"], "share": 0.5})
     reported = damaged(play, trimmed, *STOPPED_BEFORE, node="broker(2)", what="start_offset_checkpoint", by=by, how=how)
-    assert "it did not start; its copy is whole again" in reported
+    assert "it did not start; its replicas have recovered" in reported
 
 
 @pytest.mark.parametrize(
@@ -86,10 +88,12 @@ def test_log_starts_that_do_not_parse_keep_a_broker_down(play: Play, by: str, ho
         ("meta_properties_cut", "controller_follower", "killed", "it did not start"),
         ("node_id", "broker(2)", "killed", "it did not start"),
         ("snapshot", "broker(2)", "killed", "it did not start"),
-        ("log_tear", "broker(2)", "cleanly", "it cut its log off"),
+        ("log_tear", "broker(2)", "cleanly", "it truncated its log"),
     ],
 )
-def test_half_of_what_a_node_knows_is_not_enough(play: Play, what: str, node: str, how: str, because: str) -> None:
+def test_damaged_metadata_of_a_node_is_noticed_and_repaired(
+    play: Play, what: str, node: str, how: str, because: str
+) -> None:
     reported = damaged(play, do="damage_metadata", what=what, node=node, how=how)
     assert because in reported
-    assert "it is whole again" in reported
+    assert "it has recovered" in reported

@@ -1,4 +1,4 @@
-"""Groups that nobody is in, and the partitions that keep their offsets, on a real cluster."""
+"""Groups without members, and the partitions that store their offsets, on a real cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = ("readers", "zzzzzz")  # the hash of one is negative
 READERS = tuple(Reader(name=f"in_{group}", topics=("read",), group=group) for group in GROUPS)
 
 
-def test_a_group_is_kept_where_the_hash_of_its_name_says(play: Play, admin: AdminView) -> None:
+def test_the_partition_of_a_group_follows_from_the_hash_of_its_name(play: Play, admin: AdminView) -> None:
     (offsets, _) = internal_topics(SHAPE)
     leaders = {s.partition: s.leader for s in admin.partitions([OFFSETS])}
     assert len(leaders) == offsets.partitions
@@ -38,7 +38,7 @@ def test_a_group_is_kept_where_the_hash_of_its_name_says(play: Play, admin: Admi
     assert kill["resolved"]["nodes"] == [after]
 
 
-def test_a_group_is_deleted_while_nobody_is_in_it(play: Play, admin: AdminView) -> None:
+def test_a_group_is_deleted_while_it_has_no_members(play: Play, admin: AdminView) -> None:
     _, away, _, deleted, *_ = play(
         ("begun", {"do": "wait_commits", "group": "readers"}),
         ("away", {"do": "reader_away", "group": "readers"}),

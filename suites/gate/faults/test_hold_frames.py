@@ -1,4 +1,4 @@
-"""Requests that come late, and a last replica that comes back with less, on a real cluster under load."""
+"""Requests that arrive late, and a last replica that returns with a shorter log, on a real cluster under load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def frames(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event for row in rows for event in row["events"] if event["kind"] == "held_frame"]
 
 
-def test_the_end_of_a_transaction_comes_after_it_has_ended(play: Play) -> None:
+def test_an_end_of_a_transaction_arrives_after_it_has_ended(play: Play) -> None:
     rows = play(
         ("half", HALF),
         ("late", OF_HELD),
@@ -52,61 +52,61 @@ def test_the_end_of_a_transaction_comes_after_it_has_ended(play: Play) -> None:
     assert held["errors"] == ["INVALID_TXN_STATE"]
 
 
-def test_what_has_ended_everywhere_hangs_nowhere(play: Play) -> None:
+def test_a_transaction_that_has_ended_does_not_hang(play: Play) -> None:
     _, _, ended, aborted, _ = play.rows(
         ("half", HALF),
         ("kept", END),
-        ("ended", {"do": "wait_ended", "producer": "held"}),
+        ("ended", {"do": "wait_transaction_ended", "producer": "held"}),
         ("aborted", {"do": "abort_transaction", "producer": "held", "on": "held/0"}),
     )
     assert ended["resolved"]["state"] == "CompleteCommit"
-    assert aborted["effect"]["because"] == "nothing of held hangs on held/0"
+    assert aborted["effect"]["because"] == "no transaction of held hangs on held/0"
     marks = aborted["effect"]["seen"]
     assert marks["last_stable_offset"] == marks["high_watermark"]
     assert aborted["events"] == []
 
 
-def test_records_come_a_second_time(play: Play) -> None:
+def test_records_arrive_a_second_time(play: Play) -> None:
     late, *rows = play(
         ("late", OF_STEADY),
         ("again", {"do": "wait_acks", "on": ["busy/0"], "records": 500}),
         ("come", {"do": "heal", "fault": "late"}),
     )
-    assert "came after their clients had gone on" in late["effect"]["because"]
+    assert "arrived after their clients had continued" in late["effect"]["because"]
     assert {held["api"] for held in frames(rows)} == {"Produce"}
 
 
-def test_the_answers_to_commits_come_late(play: Play) -> None:
+def test_the_answers_to_commits_arrive_late(play: Play) -> None:
     arguments = {"do": "hold_frames", "apis": ["OffsetCommit"], "node": "group_coordinator(readers)", "answers": True}
     late, *_ = play(
         ("late", arguments),
         ("again", {"do": "wait_commits", "group": "readers"}),
         ("come", {"do": "heal", "fault": "late"}),
     )
-    assert "came after their clients had gone on" in late["effect"]["because"]
+    assert "arrived after their clients had continued" in late["effect"]["because"]
 
 
-def test_a_request_that_is_only_slow_comes_in_its_order(play: Play) -> None:
+def test_a_request_that_is_only_slow_arrives_in_order(play: Play) -> None:
     late, *_ = play(("late", OF_STEADY | {"late": False, "for_s": 1.0}))
     (held, *_) = late["effect"]["seen"]["held"]
     assert held["left_ns"] is None
     assert held["released_ns"] - held["held_ns"] > 0.5e9
 
 
-def test_without_a_frame_of_the_kind_nothing_bites(play: Play) -> None:
+def test_without_a_held_frame_there_is_no_effect(play: Play) -> None:
     over = ("over", {"do": "heal", "fault": "late"})
-    assert "no such frame came: EndTxn of held" in play.doubt(("late", OF_HELD), over)
+    assert "no such frame arrived: EndTxn of held" in play.doubt(("late", OF_HELD), over)
 
 
-def test_healed_too_soon_it_only_came_slowly(play: Play) -> None:
-    assert "clients of 1 still waited" in play.doubt(("late", OF_STEADY | {"for_s": 0.5, "patience_s": 0.2}))
+def test_a_frame_that_is_released_too_soon_has_no_effect(play: Play) -> None:
+    assert "still waited for them" in play.doubt(("late", OF_STEADY | {"for_s": 0.5, "patience_s": 0.2}))
 
 
 TAIL = {"do": "lose_tail", "of": "counted/0", "tail_bytes": 20000}
 RECORDS = {"do": "produce", "producer": "counted", "to": "counted/0", "records": 200}
 
 
-def test_the_last_replica_comes_back_with_less_and_another_leads(play: Play) -> None:
+def test_the_last_replica_returns_with_a_shorter_log_and_another_leads(play: Play) -> None:
     rows = play(
         ("replicated", RECORDS),
         ("cut", {"do": "cut_followers", "of": "counted/0"}),
@@ -124,6 +124,6 @@ def test_the_last_replica_comes_back_with_less_and_another_leads(play: Play) -> 
     assert event["ended_at"] >= 200
 
 
-def test_who_is_not_alone_loses_a_tail_that_others_have(play: Play) -> None:
+def test_a_lost_tail_that_others_have_has_no_effect(play: Play) -> None:
     steps = (("replicated", RECORDS), ("die", TAIL), ("back", {"do": "heal", "fault": "die"}))
     assert "was not alone in the ISR" in play.doubt(*steps)

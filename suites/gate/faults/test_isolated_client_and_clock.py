@@ -1,4 +1,4 @@
-"""Clocks that are set, and clients that are cut off alone, on a real cluster whose shape asks for both."""
+"""Clocks that are set, and isolated clients, on a real cluster whose shape has both."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def cluster(backend: str) -> Iterator[Cluster]:
         pytest.skip("this machine cannot set clocks")
     with running(backend, SHAPE) as started:
         yield started
-    shared = [path.name for path in Path("/dev/shm").glob("*faketime*")]  # ends in the id of whose it was
+    shared = [path.name for path in Path("/dev/shm").glob("*faketime*")]  # the name ends with a process id
     assert [name for name in shared if not psutil.pid_exists(int(name.rpartition("_")[2]))] == []
 
 
 @pytest.mark.parametrize("node", ["leader(busy/0)", "controller"])
 @pytest.mark.parametrize("jump_s", [600.0, -600.0])
-def test_a_clock_jumps_and_is_right_again(play: Play, node: str, jump_s: float) -> None:
+def test_a_clock_jumps_and_is_set_right(play: Play, node: str, jump_s: float) -> None:
     jumped, *_ = play(("jumped", {"do": "clock", "node": node, "jump_s": jump_s}))
     (shift_s,) = jumped["effect"]["seen"]["ahead_s"].values()
     assert abs(shift_s - jump_s) < 2
@@ -54,7 +54,7 @@ def test_clocks_of_all_brokers_drift(play: Play) -> None:
     assert all(shift_s < 0 for shift_s in drift["effect"]["seen"]["ahead_s"].values())
 
 
-def test_the_clock_of_who_is_killed_is_still_wrong_when_it_returns(play: Play) -> None:
+def test_the_clock_of_a_killed_broker_is_still_wrong_when_it_returns(play: Play) -> None:
     rows = play(
         ("ahead", {"do": "clock", "node": "broker(1)", "jump_s": 600.0}),
         ("felt", {"do": "wait_effect", "fault": "ahead"}),
@@ -67,23 +67,23 @@ def test_the_clock_of_who_is_killed_is_still_wrong_when_it_returns(play: Play) -
     assert 600 <= (last - first).total_seconds() < 1200
 
 
-def test_a_clock_that_is_set_without_load_does_not_bite(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_set_without_load_has_no_effect(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "DEADLINE_S", 3.0)
     play.without_load()
     idle = ("idle", {"do": "clock", "node": "broker(1)", "jump_s": 600.0})
-    assert "no partition of theirs had acks" in play.doubt(idle)
+    assert "no partition that they lead or follow had acks" in play.doubt(idle)
 
 
 @pytest.mark.parametrize("arguments", [{"mode": "silent"}, {"mode": "refusing"}, {"direction": "answers"}])
-def test_one_client_alone_is_cut_off(play: Play, arguments: dict[str, str]) -> None:
+def test_only_the_isolated_client_is_cut_off(play: Play, arguments: dict[str, str]) -> None:
     cut, *_ = play(("cut", {"do": "cut", "src": "isolated_client", "dst": "brokers", **arguments}))
     assert cut["resolved"]["links"] == [["isolated_client", "b1"], ["isolated_client", "b2"], ["isolated_client", "b3"]]
-    assert "and went on for the others on busy/" in cut["effect"]["because"]
+    assert "and continued for the other clients on busy/" in cut["effect"]["because"]
 
 
-def test_everybody_cut_off_is_not_one_alone(play: Play) -> None:
+def test_cutting_off_all_clients_proves_nothing_about_the_isolated_one(play: Play) -> None:
     text = play.doubt(
         ("all", {"do": "cut", "src": "client", "dst": "brokers"}),
         ("isolated_client", {"do": "cut", "src": "isolated_client", "dst": "brokers"}),
     )
-    assert "acks stopped for everybody" in text
+    assert "acks stopped for all clients" in text

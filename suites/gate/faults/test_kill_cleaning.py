@@ -1,4 +1,4 @@
-"""A broker dies while its cleaner compacts a log, on a real cluster, and one forgets a producer that writes nothing."""
+"""A broker dies while its cleaner compacts a log, and the state of an idle producer expires, on a real cluster."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_a_broker_dies_while_it_compacts(play: Play) -> None:
     assert killed["effect"]["seen"]["left"] == killed["resolved"]["left"]
 
 
-def test_who_writes_nothing_is_forgotten(play: Play) -> None:
+def test_the_state_of_an_idle_producer_expires(play: Play) -> None:
     burst = ("burst", {"do": "produce", "producer": "bursts", "to": "quiet/0", "records": 100})
-    _, forgotten, *_ = play(
+    _, expired, *_ = play(
         burst, ("gone", {"do": "wait_producer_expired", "on": ["quiet/0"]}), (burst[0] + "_on", burst[1])
     )
-    assert forgotten["resolved"]["waited_s"] > 1
+    assert expired["resolved"]["waited_s"] > 1

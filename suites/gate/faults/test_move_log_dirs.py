@@ -26,17 +26,17 @@ PRODUCERS = (
 
 
 def held(cluster: Cluster, topic: str) -> list[int]:
-    """How many replicas of a topic each log directory of broker 1 has."""
+    """The number of replicas of a topic in each log directory of broker 1."""
     return [len(partition_directories([directory], [topic])) for directory in cluster.log_directories(1)]
 
 
 MOVE = {"do": "move_log_dirs", "node": "broker(1)", "on": ["moved/0"], "rate_kb_s": 100}
 
 
-def test_a_replica_moves_while_it_is_written_to(cluster: Cluster, play: Play, admin: AdminView) -> None:
+def test_a_replica_moves_under_load(cluster: Cluster, play: Play, admin: AdminView) -> None:
     time.sleep(2.0)  # something to copy
     before = held(cluster, "moved")
-    move, *_ = play(("move", MOVE), ("bitten", {"do": "wait_effect", "fault": "move"}))
+    move, *_ = play(("move", MOVE), ("affected", {"do": "wait_effect", "fault": "move"}))
     assert "second copies of moved/0 were in the making under load" in move["effect"]["because"]
     assert held(cluster, "moved") == before[::-1]
     reported = admin.log_directories(1)
@@ -44,12 +44,12 @@ def test_a_replica_moves_while_it_is_written_to(cluster: Cluster, play: Play, ad
     assert reported.replicas["moved", 0].future is None
 
 
-def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
+def test_the_broker_may_die_during_the_move(cluster: Cluster, play: Play) -> None:
     time.sleep(2.0)
     before = held(cluster, "moved")
     play(
         ("move", MOVE | {"rate_kb_s": 20}),
-        ("bitten", {"do": "wait_effect", "fault": "move"}),
+        ("affected", {"do": "wait_effect", "fault": "move"}),
         ("down", {"do": "kill", "node": "broker(1)"}),
         ("up", {"do": "heal", "fault": "down"}),
         ("there", {"do": "heal", "fault": "move"}),
@@ -57,10 +57,10 @@ def test_its_broker_may_die_on_the_way(cluster: Cluster, play: Play) -> None:
     assert held(cluster, "moved") == before[::-1]
 
 
-def test_an_idle_replica_that_moves_does_not_bite(play: Play) -> None:
+def test_an_idle_replica_that_moves_has_no_effect(play: Play) -> None:
     reported = play.doubt(
         ("some", {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 100}),
         ("later", {"do": "hold", "seconds": 1.5}),
         ("move", MOVE | {"on": ["idle/0"], "for_s": 0.5}),
     )
-    assert "no replica of idle/0 that moves had acks" in reported
+    assert "none of the moving partitions idle/0 had acks" in reported

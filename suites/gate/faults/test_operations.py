@@ -1,4 +1,4 @@
-"""What operators do under load, on a real cluster: each step bites, says when it did not, and leaves nothing behind."""
+"""Operations under load on a real cluster: each has an effect, says when it had none, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from suites.gate.playing import Play
 pytestmark = pytest.mark.kafka
 
 SHAPE = ClusterShape()
-# A topic that has somewhere to move to, under a load of 1.5 MB/s, and one that nobody writes to by himself.
+# A topic that can move to another broker, under a load of 1.5 MB/s, and one that only steps write to.
 TOPICS = (
     Topic(name="moved", partitions=2, replicas=2, assignment=((1, 2), (2, 3))),
     Topic(name="idle", partitions=1, replicas=2, assignment=((1, 2),)),
@@ -45,7 +45,7 @@ MOVE = {"do": "reassign", "on": ["moved/*"], "wait": False}
 THROTTLE = {"do": "throttle", "on": ["moved/*"], "rate_kb_s": 20, "side": "follower"}
 
 
-def test_a_throttled_move_takes_its_time_and_leaves_no_setting_behind(play: Play, admin: AdminView) -> None:
+def test_a_throttled_move_takes_longer_and_leaves_no_setting_behind(play: Play, admin: AdminView) -> None:
     time.sleep(2.0)  # something to copy
     free, *_ = play(("free", {"do": "reassign", "on": ["moved/*"]}))
     throttle, move, *_, done, _ = play(
@@ -57,8 +57,8 @@ def test_a_throttled_move_takes_its_time_and_leaves_no_setting_behind(play: Play
         ("heal", {"do": "heal", "fault": "throttle"}),
         ("done", {"do": "wait_reassigned", "on": ["moved/*"]}),
     )
-    assert "did not come nearer to their leaders" in throttle["effect"]["because"]
-    assert "set out to other brokers" in move["effect"]["because"]
+    assert "did not get nearer to their leaders" in throttle["effect"]["because"]
+    assert "began to move to other brokers" in move["effect"]["because"]
     took_s = (done["ended_ns"] - move["started_ns"]) / 1e9
     assert took_s > 2 * free["resolved"]["waited_s"]
     left = {key: value for key, value in admin.topic_configs(["moved"])["moved"].items() if "throttled" in key}
@@ -69,11 +69,11 @@ def test_a_throttled_move_takes_its_time_and_leaves_no_setting_behind(play: Play
     assert set(rates) <= {str((1 << 63) - 1)}, rates
 
 
-def test_who_is_in_sync_is_not_throttled(play: Play) -> None:
-    assert "no other is throttled" in play.doubt(("throttle", THROTTLE | {"of": "all", "for_s": 1.0}))
+def test_an_in_sync_replica_is_not_throttled(play: Play) -> None:
+    assert "only such replicas are throttled" in play.doubt(("throttle", THROTTLE | {"of": "all", "for_s": 1.0}))
 
 
-def test_a_throttle_of_the_leaders_alone_holds_a_move_back_too(play: Play) -> None:
+def test_throttling_only_the_leaders_slows_a_move_too(play: Play) -> None:
     throttle, *_ = play(
         ("throttle", THROTTLE | {"side": "leader"}),
         ("move", MOVE),
@@ -83,12 +83,12 @@ def test_a_throttle_of_the_leaders_alone_holds_a_move_back_too(play: Play) -> No
     assert throttle["effect"]["held"]
 
 
-def test_a_throttle_of_what_is_in_sync_does_not_bite(play: Play) -> None:
+def test_throttling_in_sync_replicas_has_no_effect(play: Play) -> None:
     throttle = {"do": "throttle", "on": ["idle/0"], "rate_kb_s": 20, "for_s": 1.0}
-    assert "no other is throttled" in play.doubt(("throttle", throttle))
+    assert "only such replicas are throttled" in play.doubt(("throttle", throttle))
 
 
-def test_a_replica_that_is_added_and_the_leader_die_on_the_way(play: Play, admin: AdminView) -> None:
+def test_a_new_replica_and_the_leader_die_during_the_move(play: Play, admin: AdminView) -> None:
     time.sleep(2.0)
     rows = play(
         ("throttle", THROTTLE),
@@ -105,12 +105,12 @@ def test_a_replica_that_is_added_and_the_leader_die_on_the_way(play: Play, admin
     assert admin.partitions(["moved"])[0].replicas == (2, 3)
 
 
-def test_partitions_that_are_added_are_written_to_and_read(play: Play, admin: AdminView) -> None:
+def test_new_partitions_are_written_to_and_read(play: Play, admin: AdminView) -> None:
     grow, *_ = play(
         ("grow", {"do": "create_partitions", "topic": "moved", "total": 4}),
         ("acks", {"do": "wait_acks", "on": ["moved/*"], "records": 100}),
     )
-    assert "moved/2, moved/3 came to the topic and had acks" in grow["effect"]["because"]
+    assert "moved/2, moved/3 were added to the topic and had acks" in grow["effect"]["because"]
     assert [(e["partition"], e["partitions"]) for e in grow["events"] if e["kind"] == "partitions_added"] == [(2, 4)]
     assert [s.partition for s in admin.partitions(["moved"])] == [0, 1, 2, 3]
     load: Any = play.stage.load
@@ -124,7 +124,7 @@ def test_partitions_that_are_added_are_written_to_and_read(play: Play, admin: Ad
     )
 
 
-def test_partitions_that_nobody_writes_to_do_not_bite(play: Play) -> None:
+def test_new_partitions_without_load_have_no_effect(play: Play) -> None:
     play.without_load()
     grow = {"do": "create_partitions", "topic": "moved", "total": 3, "deadline_s": 2.0}
     assert "for acks on moved/2" in play.doubt(("grow", grow))
@@ -134,7 +134,7 @@ DIES = ("dies", {"do": "reader_dies", "group": "most", "records": 20})
 REVIVE = ("revive", {"do": "heal", "fault": "dies"})
 
 
-def test_a_reader_dies_with_what_it_committed_and_did_not_process(play: Play) -> None:
+def test_a_reader_dies_with_committed_records_that_it_did_not_process(play: Play) -> None:
     some = {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 20}
     read = {"do": "wait_read", "group": "most"}
     first, _, dies, *rest = play(
@@ -147,16 +147,16 @@ def test_a_reader_dies_with_what_it_committed_and_did_not_process(play: Play) ->
     assert (event["from_offset"], event["before_offset"], event["group"]) == (start, end, "most")
 
 
-def test_a_reader_that_is_given_nothing_lives(play: Play) -> None:
-    assert "group most was given 0 of 20 records" in play.doubt(DIES, REVIVE)
+def test_a_reader_that_receives_nothing_does_not_die(play: Play) -> None:
+    assert "group most received 0 of 20 records" in play.doubt(DIES, REVIVE)
 
 
-def test_a_static_member_comes_back_unmissed_and_may_change_its_protocol(play: Play, admin: AdminView) -> None:
+def test_a_static_member_returns_without_a_rebalance_and_may_change_its_protocol(play: Play, admin: AdminView) -> None:
     again, over, _ = play(
         ("again", {"do": "restart_reader", "reader": "here"}),
         ("over", {"do": "restart_reader", "reader": "here", "protocol": "consumer"}),
     )
-    assert "took its own place again" in again["effect"]["because"]
+    assert "got its partitions again" in again["effect"]["because"]
     assert again["effect"]["seen"]["had"] == again["effect"]["seen"]["has"]
     assert over["effect"]["seen"]["group_type"] == admin.group_type("named") == "consumer"
     assert admin.group_type("readers") == "classic"
@@ -167,7 +167,7 @@ FALLS = ("falls", {"do": "processor_dies", "group": "workers", "at": "offsets", 
 RISES = ("rises", {"do": "heal", "fault": "falls"})
 
 
-def test_a_processor_dies_at_its_work_and_its_zombie_is_fenced(play: Play) -> None:
+def test_a_processor_dies_during_its_work_and_its_zombie_is_fenced(play: Play) -> None:
     some = {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 20}
     done = {"do": "wait_read", "group": "workers"}
     *_, falls, _, rises, _, _ = play(("first", some), ("done", done), FALLS, ("some", some), RISES, ("all_done", done))
@@ -178,11 +178,11 @@ def test_a_processor_dies_at_its_work_and_its_zombie_is_fenced(play: Play) -> No
     assert (event["from_offset"], event["before_offset"], event["at"]) == (start, end, "offsets")
 
 
-def test_a_processor_that_is_given_nothing_lives(play: Play) -> None:
-    assert "the processor of workers was given 0 of 20 records" in play.doubt(FALLS, RISES)
+def test_a_processor_that_receives_nothing_does_not_die(play: Play) -> None:
+    assert "the processor of workers received 0 of 20 records" in play.doubt(FALLS, RISES)
 
 
-def test_who_led_is_taken_off_a_partition_and_follows_again(play: Play, admin: AdminView) -> None:
+def test_a_leader_is_removed_from_a_partition_and_follows_again(play: Play, admin: AdminView) -> None:
     before = {s.partition: s.leader for s in admin.partitions(["moved"])}
     away, *_ = play(
         ("away", {"do": "reassign_away", "on": ["moved/*"]}),

@@ -1,4 +1,4 @@
-"""Nodes that run out of memory on a real cluster under load: they end of that, are missed, and return."""
+"""Nodes that run out of memory on a real cluster under load: they end, their absence is noticed, and they return."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PRODUCERS = (Producer(name="p", topics=("busy",), rate_per_s=600),)
 
 
 @pytest.mark.parametrize("node", ["leader(busy/0)", "follower(busy/0)", "controller"])
-def test_a_full_heap_ends_a_node_and_an_empty_one_brings_it_back(cluster: Cluster, play: Play, node: str) -> None:
+def test_a_node_with_a_full_heap_ends_and_returns(cluster: Cluster, play: Play, node: str) -> None:
     full, *_ = play(("full", {"do": "out_of_memory", "node": node}), ("up", {"do": "heal", "fault": "full"}))
     assert "ended of OutOfMemoryError" in full["effect"]["because"]
     assert full["effect"]["seen"]["ended"].startswith("exit code 3")
     assert cluster.unexpected_exits() == []
 
 
-def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: Cluster, play: Play) -> None:
+def test_the_kernel_kills_a_node_that_exceeds_the_limit_of_its_container(cluster: Cluster, play: Play) -> None:
     if "memory.limit" not in cluster.capabilities:
         pytest.skip("this backend cannot limit the memory of a node")
     killed, *_ = play(
@@ -32,26 +32,26 @@ def test_the_kernel_kills_what_wants_more_than_its_container_may_take(cluster: C
     )
     assert "was killed by the kernel" in killed["effect"]["because"]
     assert cluster.unexpected_exits() == []
-    # With its memory back it can be filled to its heap's end again.
+    # Without the lower limit, its heap can be filled again.
     play(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}), ("up_again", {"do": "heal", "fault": "full"}))
 
 
-def test_nobody_misses_a_node_that_nobody_writes_to(play: Play) -> None:
+def test_a_full_heap_without_load_has_no_effect(play: Play) -> None:
     play.without_load()
     full = ("full", {"do": "out_of_memory", "node": "broker(2)"})
     assert "acks in the last second" in play.doubt(full, ("up", {"do": "heal", "fault": "full"}))
 
 
-def test_a_heap_with_room_for_all_that_is_announced_ends_nobody(
+def test_a_heap_with_memory_for_all_requests_has_no_effect(
     cluster: Cluster, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.kafka.settings.heap_filler.CONNECTIONS", 1)
     monkeypatch.setattr(out_of_memory, "DEADLINE_S", 3.0)
-    assert "runs on" in play.doubt(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}))
+    assert "still runs" in play.doubt(("full", {"do": "out_of_memory", "node": "leader(busy/0)"}))
     assert cluster.running(1)
 
 
-def test_nobody_misses_what_the_kernel_kills_without_load(cluster: Cluster, play: Play) -> None:
+def test_a_kill_by_the_kernel_without_load_has_no_effect(cluster: Cluster, play: Play) -> None:
     if "memory.limit" not in cluster.capabilities:
         pytest.skip("this backend cannot limit the memory of a node")
     play.without_load()

@@ -1,4 +1,4 @@
-"""A tier that does as it is told, on real brokers: what its faults do, that they heal, and when nobody notices."""
+"""A tier with the faulty storage on real brokers: what its faults do, that they heal, and when they have no effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),))
 PRODUCERS = (Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),)
 WHOLE = ("tiered", {"do": "wait_tiered"})
 HALF = {"do": "tier_errors", "ops": ["copy"], "share": 0.5, "half": True}
-UNASKED = "no broker has asked that of the remote tier since"
+UNASKED = "no broker has asked the remote tier for such an operation since then"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def some(records: int = 1000) -> tuple[str, dict[str, Any]]:
 
 @contextmanager
 def replayed(play: Play) -> Iterator[list[str | None]]:
-    """Somebody reads the oldest record there is all the time; what was answered, None for records."""
+    """Reads the oldest record all the time; the errors of the answers, None for records."""
     reported: list[str | None] = []
     over = threading.Event()
 
@@ -76,20 +76,20 @@ def broken_logs(play: Play) -> list[str]:
     return [content.faulty for content in logs if content is not None and content.faulty]
 
 
-def test_every_other_copy_stops_half_way_and_is_made_again(play: Play) -> None:
+def test_half_copies_are_repeated(play: Play) -> None:
     half, *_ = play(("half", HALF), some(2000), heal("half"), WHOLE)
     assert half["effect"]["seen"]["deeds"]["copy stopped half way"] >= 1
     assert half["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
-def test_a_storage_that_lies_keeps_half(play: Play) -> None:
+def test_a_half_copy_that_reports_success_stays(play: Play) -> None:
     play(WHOLE)
     before = len(broken_logs(play))
     play(("lies", {**HALF, "share": 1.0, "kept": True}), some(2000), heal("lies"), WHOLE)
     assert len(broken_logs(play)) > before
 
 
-def test_a_copy_that_is_slow_is_late_and_whole(play: Play) -> None:
+def test_a_slow_copy_is_late_and_complete(play: Play) -> None:
     slow, *_ = play(("slow", {"do": "tier_slow", "ops": ["copy"], "delay_ms": 300}), some(), heal("slow"), WHOLE)
     assert slow["effect"]["seen"]["deeds"] == {"copy slowed": slow["effect"]["seen"]["deeds"]["copy slowed"]}
 
@@ -103,7 +103,7 @@ def test_a_copy_that_is_slow_is_late_and_whole(play: Play) -> None:
     ],
     ids=["errors", "late", "slow"],
 )
-def test_who_reads_from_the_tier_notices_until_it_is_healed(play: Play, step: dict[str, Any]) -> None:
+def test_a_reader_of_the_tier_gets_errors_until_healing(play: Play, step: dict[str, Any]) -> None:
     play(some(), WHOLE)
     with replayed(play) as reported:
         fault, *_ = play(("fault", step), heal("fault"))
@@ -116,7 +116,7 @@ def test_who_reads_from_the_tier_notices_until_it_is_healed(play: Play, step: di
 
 
 @pytest.mark.parametrize("at", ["before", "after"])
-def test_a_leader_dies_while_a_copy_stands_still(play: Play, at: str) -> None:
+def test_a_leader_dies_while_a_copy_is_held(play: Play, at: str) -> None:
     led = play.stage.partition(("far", 0)).leader
     hold, kill, *_ = play(
         ("held", {"do": "tier_hold", "at": at, "of": "far/0"}),
@@ -138,40 +138,40 @@ def test_a_consumer_that_has_fallen_behind_is_served_from_the_tier(play: Play) -
     assert replay["resolved"]["below"]["far/0"] > 0
 
 
-def test_while_the_tier_does_not_answer_it_is_served_nothing(play: Play) -> None:
+def test_a_consumer_gets_no_tiered_record_while_the_tier_fails(play: Play) -> None:
     fails = ("fails", {"do": "tier_errors", "ops": ["fetch"]})
     said = play.doubt(
         some(), WHOLE, fails, ("replay", {"do": "replay", "on": ["far/0"]}), heal("replay"), heal("fails")
     )
-    assert "nothing of the remote tier was read of far/0" in said
+    assert "no tiered record of far/0 was read" in said
 
 
 FULL = {"do": "tier_full", "spare_kb": 600}
 
 
-def test_what_finds_no_room_is_copied_when_there_is_some(play: Play) -> None:
+def test_segments_that_do_not_fit_are_copied_when_there_is_space(play: Play) -> None:
     play(some(), WHOLE)
     full, *_ = play(("full", FULL), some(2000), heal("full"), some(), WHOLE)
     assert full["effect"]["seen"]["deeds"]["copy stopped where the tier was full"] >= 1
     assert full["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
-def test_a_tier_with_room_enough_is_never_full(play: Play) -> None:
+def test_a_tier_with_enough_space_is_never_full(play: Play) -> None:
     roomy = {**FULL, "spare_kb": 10_000_000}
     assert UNASKED in play.doubt(some(), ("full", roomy), some(2000), heal("full"))
 
 
-def test_without_load_nothing_is_copied(play: Play) -> None:
+def test_failing_copies_without_load_have_no_effect(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     assert UNASKED in play.doubt(WHOLE, ("half", HALF), heal("half"))
 
 
-def test_and_nothing_is_deleted_that_may_stay(play: Play) -> None:
-    """What a topic keeps for good is never deleted, however long it is waited for."""
+def test_failing_deletions_without_retention_have_no_effect(play: Play) -> None:
+    """A topic without a retention limit never deletes a segment."""
     assert UNASKED in play.doubt(
         ("held", {"do": "tier_hold", "op": "delete", "at": "before", "of": "far/0"}), heal("held")
     )
 
 
-def test_and_nobody_reads_what_nobody_asks_for(play: Play) -> None:
+def test_late_segments_without_a_reader_have_no_effect(play: Play) -> None:
     assert UNASKED in play.doubt(WHOLE, ("late", {"do": "tier_late", "late_s": 600}), heal("late"))

@@ -1,4 +1,4 @@
-"""A remote tier on real brokers: what goes there, what its faults do, and when they do nothing."""
+"""A remote tier on real brokers: what is copied, what its faults do, and when they have no effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRODUCERS = (
     Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),
     Producer(name="plain", topics=("near",), rate_per_s=100),
 )
-# Acks of the last second are over then.
+# After it there are no acks in the last second.
 IDLE = ("idle", {"do": "hold", "seconds": 1.5})
 IDLE_TOO = ("idle_too", IDLE[1])
 WHOLE = ("tiered", {"do": "wait_tiered"})
@@ -62,9 +62,9 @@ def heal(fault: str) -> tuple[str, dict[str, Any]]:
     return f"heal_{fault}", {"do": "heal", "fault": fault}
 
 
-def test_what_has_left_the_brokers_is_whole_in_the_tier(play: Play, admin: AdminView, tmp_path: Path) -> None:
+def test_segments_that_brokers_deleted_are_complete_in_the_tier(play: Play, admin: AdminView, tmp_path: Path) -> None:
     looks = TierProbe(
-        play.stage.cluster,  # type: ignore[arg-type]
+        play.stage.cluster,
         admin,
         Scenario(name="s", title="", property="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS),
         BundleWriter(tmp_path / "looks"),
@@ -89,7 +89,7 @@ def test_what_has_left_the_brokers_is_whole_in_the_tier(play: Play, admin: Admin
     assert {"tier_objects", "tier_replicas"} <= {path.name for path in (tmp_path / "looks").iterdir()}
 
 
-def test_the_tier_is_away_and_comes_back(play: Play) -> None:
+def test_an_outage_of_the_tier_has_an_effect_and_heals(play: Play) -> None:
     outage, *_, caught_up, _ = play(
         ("outage", {"do": "tier_outage"}),
         ("acks", {"do": "wait_acks", "on": ["far/0"], "records": 1000}),
@@ -101,7 +101,7 @@ def test_the_tier_is_away_and_comes_back(play: Play) -> None:
     assert sorted(path.name for path in store(play).iterdir()) == [ROOT]
 
 
-def test_without_load_nobody_misses_the_tier(play: Play) -> None:
+def test_an_outage_without_load_has_no_effect(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     said = play.doubt(IDLE, WHOLE, ("outage", {"do": "tier_outage"}), heal("outage"))
     assert "no partition of the remote tier had acks" in said
@@ -110,9 +110,7 @@ def test_without_load_nobody_misses_the_tier(play: Play) -> None:
 @pytest.mark.parametrize(
     ("what", "reported"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
 )
-def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(
-    play: Play, what: str, reported: str
-) -> None:
+def test_a_damaged_object_is_served_differently_until_healing(play: Play, what: str, reported: str) -> None:
     play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 1000}), WHOLE)
     (before, *_) = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
     was = read_object(before)
@@ -122,7 +120,7 @@ def test_a_damaged_object_is_served_otherwise_and_is_right_when_it_is_healed(
     assert read_object(before) == was
 
 
-def test_what_somebody_deletes_in_the_tier_no_leader_serves(play: Play) -> None:
+def test_no_leader_serves_deleted_objects(play: Play) -> None:
     play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     play(IDLE, ("left", {"do": "wait_tiered", "deleted": True}))
@@ -141,7 +139,7 @@ def deleting(node: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("node", ["leader(far/0)", "broker(3)"])
-def test_a_broker_dies_with_segments_about_to_be_deleted(play: Play, node: str) -> None:
+def test_a_broker_dies_while_it_deletes_segments(play: Play, node: str) -> None:
     killed, *_ = play(deleting(node), SOME, heal("deleting"), WHOLE)
     renamed, left = killed["resolved"]["renamed"], killed["resolved"]["left"]
     assert killed["effect"]["seen"]["renamed"] == renamed
@@ -149,23 +147,23 @@ def test_a_broker_dies_with_segments_about_to_be_deleted(play: Play, node: str) 
     assert max(renamed) < max(left)
 
 
-def test_without_load_no_broker_deletes_anything(play: Play) -> None:
+def test_without_load_no_broker_deletes_segments(play: Play) -> None:
     play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     said = play.doubt(IDLE, WHOLE, IDLE_TOO, deleting("broker(3)"), heal("deleting"))
-    assert "broker 3 did not die with segments of far/0 about to be deleted" in said
+    assert "broker 3 was not killed while it deleted segments of far/0" in said
 
 
 SWAPPED = ("swapped", {"do": "tier_swapped"})
 
 
 def logs(play: Play) -> dict[str, str]:
-    """Those that are there, with what they hold."""
+    """The logs in the tier, by name, with their content."""
     found = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
     return {one.path.name: content.sha256 for one in found if (content := read_object(one)) is not None}
 
 
-def test_another_folder_takes_what_is_copied_until_it_is_healed(play: Play) -> None:
+def test_another_folder_gets_the_copies_until_healing(play: Play) -> None:
     play(SOME, WHOLE)
     before = logs(play)
     swapped, *_ = play(SWAPPED, ("in_another", SOME[1]), heal("swapped"), WHOLE)
@@ -186,7 +184,7 @@ def test_without_load_nothing_is_copied_into_another_folder(play: Play) -> None:
 OFF = ("off", {"do": "tier_off", "topic": "far"})
 
 
-def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminView) -> None:
+def test_a_topic_leaves_the_tier_and_returns(play: Play, admin: AdminView) -> None:
     _, _, off, *_ = play(SOME, WHOLE, OFF, heal("off"), WHOLE)
     (event,) = off["events"]
     first = event["before_offset"]
@@ -197,25 +195,25 @@ def test_a_topic_leaves_the_tier_and_goes_there_again(play: Play, admin: AdminVi
     assert min(replica.local_log_start for replica in reported.values()) > first
 
 
-def test_what_brokers_have_themselves_nobody_misses_in_the_tier(play: Play) -> None:
+def test_leaving_a_tier_without_records_of_its_own_has_no_effect(play: Play) -> None:
     play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     play(WHOLE)
     end = max(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
     play.stage.admin.delete_records({("far", 0): end})
     said = play.doubt(OFF, heal("off"))
-    assert "no record of far was in the remote tier alone" in said
+    assert "no record of far was only in the remote tier" in said
 
 
-def test_a_topic_that_nobody_writes_to_is_not_missed_in_the_tier(play: Play) -> None:
+def test_leaving_the_tier_without_load_has_no_effect(play: Play) -> None:
     play(SOME, WHOLE)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     said = play.doubt(IDLE, WHOLE, OFF, heal("off"))
-    assert "nothing was written to far/0" in said
+    assert "far/0 had no acks in the last second" in said
 
 
-def test_an_object_below_the_log_start_is_nothing_that_anybody_is_served(play: Play) -> None:
-    """Retention of the tier itself takes its time; until then the object is there, and nobody may read it."""
+def test_an_object_below_the_log_start_offset_is_not_served(play: Play) -> None:
+    """The tier deletes an expired object later; until then it is there, and no consumer may read it."""
     play(SOME, WHOLE)
     end = play.stage.admin.tiered_replicas(["far"])["far", 0, 1].local_log_start
     play.stage.admin.delete_records({("far", 0): end})

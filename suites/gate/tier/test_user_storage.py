@@ -1,6 +1,6 @@
-"""A remote tier by a manager of the user's own on real brokers: what it holds is read past them, by means of it.
+"""A remote tier by a storage manager of the user on real brokers: its objects are read past the brokers, through it.
 
-Kafka's own stands in for it, with a folder that the harness is not told of otherwise.
+Kafka's own storage stands in for it, with a folder that the harness does not know of.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cluster(theirs: Path) -> Iterator[Cluster]:
     jars = with_tier_jars(release, maven_repo=None, cache=default_cache(), progress=print).tier_jars
     manager = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
     storage = UserStorage(class_name=manager, class_path=":".join(map(str, jars)), config={"dir": str(theirs)})
-    with running(PROCESSES, SHAPE, tier_storage=storage) as started:  # containers reach no storage of a user's
+    with running(PROCESSES, SHAPE, tier_storage=storage) as started:  # containers cannot reach a storage of the user
         yield started
     assert not started.directory.exists()
 
@@ -51,14 +51,14 @@ def cluster(theirs: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def looks(play: Play, admin: AdminView, tmp_path: Path) -> TierProbe:
     scenario = Scenario(name="s", title="", property="", shape=SHAPE, topics=TOPICS, producers=PRODUCERS)
-    return TierProbe(play.stage.cluster, admin, scenario, BundleWriter(tmp_path / "looks"))  # type: ignore[arg-type]
+    return TierProbe(play.stage.cluster, admin, scenario, BundleWriter(tmp_path / "looks"))
 
 
 def held(objects: list[TierObject]) -> dict[str, bytes]:
     return {f"{one.path.parent.name}/{one.path.name}": one.path.read_bytes() for one in objects}
 
 
-def test_what_it_holds_is_found_as_it_is_and_what_is_gone_is_not_there(
+def test_its_objects_are_found_unchanged_and_deleted_ones_are_missing(
     play: Play, looks: TierProbe, theirs: Path
 ) -> None:
     half = {"do": "tier_errors", "ops": ["copy"], "share": 0.3}

@@ -1,4 +1,4 @@
-"""When a transaction is over, and when one hangs. Coordinators and leaders are scripted: nothing is said of Kafka."""
+"""When a transaction has ended, and when one hangs. Coordinators and leaders are scripted."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any, cast
 import pytest
 
 from harness import scenarios
-from harness.faults.clients.hanging_transaction import AbortTransaction, WaitEnded
+from harness.faults.clients.hanging_transaction import AbortTransaction, WaitTransactionEnded
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step import Done
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin import markers
 from harness.kafka.admin.client import PartitionState, ProducerOnPartition
 from harness.kafka.admin.wire import Unanswered
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 STEP = AbortTransaction(producer="p", on="t/0", deadline_s=0.3)
 HANGS = ProducerOnPartition("t", 0, 7, 2, 99, 0, 4, 300)
@@ -24,7 +25,7 @@ STATE = PartitionState(topic="t", topic_id="T", partition=0, leader=2, leader_ep
 
 
 class Brokers:
-    """The coordinator is in a state, the leader of t/0 knows of producers, and its offsets move on when it aborts."""
+    """The coordinator reports a state, the leader of t/0 knows producers, and its offsets advance when it aborts."""
 
     def __init__(self, *known: ProducerOnPartition, state: str = "CompleteCommit", says: str | None = None) -> None:
         self.known, self.state, self.says = known, state, says
@@ -53,23 +54,23 @@ class Brokers:
         return self.says
 
 
-def stage(brokers: Brokers) -> Stage:
-    return stage_on(None, admin=brokers)
+def context(brokers: Brokers) -> StepContext:
+    return context_on(None, admin=brokers)
 
 
 def aborted(brokers: Brokers) -> tuple[Done, list[dict[str, Any]]]:
-    on = stage(brokers)
+    on = context(brokers)
     return STEP.perform(on), on.events
 
 
-def test_what_hangs_is_aborted_under_the_identity_that_its_leader_told() -> None:
+def test_a_hanging_transaction_is_aborted_with_the_producer_id_that_its_leader_reports() -> None:
     brokers = Brokers(ProducerOnPartition("t", 0, 8, 0, 1, 0, 0, 310), HANGS)
     done, (event,) = aborted(brokers)
     assert brokers.aborted == [(2, HANGS)]
     assert done.effect is not None
     assert (done.effect.held, done.effect.because) == (
         True,
-        "the last stable offset of t/0 stood at 300 of 350 and is 350 now",
+        "the last stable offset of t/0 was 300 of 350 and is 350 now",
     )
     reported = {
         key: event[key] for key in ("kind", "topic_id", "producer", "producer_id", "start_offset", "outcome", "leader")
@@ -96,15 +97,15 @@ def test_what_hangs_is_aborted_under_the_identity_that_its_leader_told() -> None
         (ProducerOnPartition("t", 1, 7, 2, 99, 0, 4, 300),),
     ],
 )
-def test_where_nothing_of_the_producer_hangs_nothing_is_aborted(known: tuple[ProducerOnPartition, ...]) -> None:
+def test_nothing_is_aborted_when_no_transaction_of_the_producer_hangs(known: tuple[ProducerOnPartition, ...]) -> None:
     brokers = Brokers(*known)
     done, events = aborted(brokers)
     assert done.effect is not None
-    assert (done.effect.held, done.effect.because) == (False, "nothing of p hangs on t/0")
+    assert (done.effect.held, done.effect.because) == (False, "no transaction of p hangs on t/0")
     assert (brokers.aborted, events) == ([], [])
 
 
-def test_what_held_nobody_up_is_no_bite() -> None:
+def test_a_transaction_that_blocked_no_reader_has_no_effect() -> None:
     brokers = Brokers(HANGS)
     brokers.stable = 350
     done, _ = aborted(brokers)
@@ -113,17 +114,20 @@ def test_what_held_nobody_up_is_no_bite() -> None:
 
 
 @pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort"])
-def test_what_a_coordinator_is_not_done_with_is_left_to_it(state: str) -> None:
+def test_a_transaction_that_its_coordinator_has_not_ended_is_not_aborted(state: str) -> None:
     brokers = Brokers(HANGS, state=state)
-    with pytest.raises(HarnessTimeout, match=f"the last transaction of p to be over; last saw .*{state}"):
-        STEP.perform(stage(brokers))
-    with pytest.raises(HarnessTimeout, match="the last transaction of p to be over"):
-        WaitEnded(producer="p", deadline_s=0.2).perform(stage(brokers))
+    with pytest.raises(HarnessTimeout, match=f"the last transaction of p to end; last saw .*{state}"):
+        STEP.perform(context(brokers))
+    with pytest.raises(HarnessTimeout, match="the last transaction of p to end"):
+        WaitTransactionEnded(producer="p", deadline_s=0.2).perform(context(brokers))
     assert brokers.aborted == []
 
 
-def test_what_is_over_is_said_with_its_producer() -> None:
-    assert WaitEnded(producer="p").perform(stage(Brokers())).resolved == {"state": "CompleteCommit", "producer_id": 7}
+def test_an_ended_transaction_is_reported_with_its_producer() -> None:
+    assert WaitTransactionEnded(producer="p").perform(context(Brokers())).resolved == {
+        "state": "CompleteCommit",
+        "producer_id": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,29 +137,29 @@ def test_what_is_over_is_said_with_its_producer() -> None:
         ("silence", "waited for broker 2"),
     ],
 )
-def test_an_abort_that_is_not_done_stands_in_the_record_as_unknown(says: str, reported: str) -> None:
-    on = stage(Brokers(HANGS, says=says))
+def test_an_abort_without_an_answer_is_recorded_as_unknown(says: str, reported: str) -> None:
+    on = context(Brokers(HANGS, says=says))
     with pytest.raises(HarnessTimeout, match=reported):
         STEP.perform(on)
     assert [event["outcome"] for event in on.events] == ["unknown"]
 
 
-def test_a_last_stable_offset_that_stays_is_told() -> None:
+def test_a_last_stable_offset_that_does_not_advance_is_reported() -> None:
     brokers = Brokers(HANGS)
     brokers.deaf = True
-    with pytest.raises(HarnessTimeout, match="the last stable offset of t/0 to move on"):
-        STEP.perform(stage(brokers))
+    with pytest.raises(HarnessTimeout, match="the last stable offset of t/0 to advance"):
+        STEP.perform(context(brokers))
 
 
 def test_a_partition_that_the_producer_does_not_write_to_is_refused() -> None:
     scenario = scenarios.load("contract_transaction_end_unclean")
     with pytest.raises(BadInput, match="unclean does not write to clean; name a partition that it writes to"):
-        patched(scenario, {"steps.mended.on": "clean/0"}, scenarios.check_steps)
+        patched(scenario, {"steps.mended.on": "clean/0"}, check_steps)
 
 
 @pytest.mark.parametrize(("before", "asked"), [(4, 4), (-1, 0)])
 @pytest.mark.parametrize("code", [0, 47])
-def test_the_marker_bears_the_epoch_of_the_last_coordinator(before: int, asked: int, code: int) -> None:
+def test_the_marker_has_the_epoch_of_the_last_coordinator(before: int, asked: int, code: int) -> None:
     questions = []
 
     def ask(broker: int, question: Any, timeout_s: float) -> Any:

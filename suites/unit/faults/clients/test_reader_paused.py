@@ -1,4 +1,4 @@
-"""Members that pause and stay in their group: what is paused, when they go on, and what shows that they stayed."""
+"""Members that pause and stay in their group: what they pause, when they resume, and the proof that they stayed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Pause
 from harness.workload.consumers.live_readers import LiveReader
 from suites.unit.faults.clients.test_restart_reader import PLACES, member
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -22,7 +22,7 @@ PAUSED = '{ do = "reader_paused", group = "readers", name = "paused" }'
 
 
 class Member:
-    """Pauses as soon as it is told to, or never, and goes on as soon as it may, with as many rebalances behind it."""
+    """Pauses at once when ordered, or never, and resumes at once when allowed, after so many rebalances."""
 
     def __init__(self, *, pauses: bool = True, goes_on: bool = True, joins_again: bool = False) -> None:
         self.ordered = Pause(paused_ns=7 if pauses else None, resumed=goes_on)
@@ -38,14 +38,14 @@ class Member:
 
 
 def paused(state: str, *members: Member) -> EffectProof:
-    """The bite of a whole pause."""
+    """The effect of a complete pause."""
     named = {f"r{n}": one for n, one in enumerate(members)}
-    stage = stage_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
-    with ReaderPaused(group="g").active(stage) as injection:
+    context = context_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
+    with ReaderPaused(group="g").active(context) as injection:
         return injection.probe()
 
 
-def test_a_group_that_pauses_has_its_members_still() -> None:
+def test_a_group_that_pauses_keeps_its_members() -> None:
     assert paused("Stable", Member(), Member()).held
 
 
@@ -53,12 +53,14 @@ def test_a_group_that_pauses_has_its_members_still() -> None:
     ("state", "joins_again", "why"),
     [("Empty", False, "group g is Empty"), ("", False, "group g is unknown"), ("Stable", True, "r0 had to join again")],
 )
-def test_a_group_that_is_left_or_rebalanced_did_not_pause(state: str, joins_again: bool, why: str) -> None:
+def test_a_group_that_members_left_or_that_was_rebalanced_did_not_pause(
+    state: str, joins_again: bool, why: str
+) -> None:
     effect = paused(state, Member(joins_again=joins_again))
-    assert (effect.held, effect.because) == (False, f"it did not stay as it was: {why}")
+    assert (effect.held, effect.because) == (False, f"the group changed: {why}")
 
 
-def test_a_member_that_does_not_pause_is_told_and_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_does_not_pause_is_reported_and_may_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "LEAVE_DEADLINE_S", 0.2)
     stuck = Member(pauses=False)
     with pytest.raises(HarnessTimeout, match="every member of group g to pause"):
@@ -66,13 +68,13 @@ def test_a_member_that_does_not_pause_is_told_and_may_go_on(monkeypatch: pytest.
     assert stuck.ordered.over.is_set()
 
 
-def test_a_member_that_does_not_go_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_does_not_resume_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "BACK_DEADLINE_S", 0.2)
     with pytest.raises(HarnessTimeout, match="group g to read again"):
         paused("Stable", Member(goes_on=False))
 
 
-def test_a_member_pauses_all_it_has_once_and_commits_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_commits_and_pauses_all_its_partitions_once(monkeypatch: pytest.MonkeyPatch) -> None:
     did: list[tuple[str, frozenset[Any]]] = []
     reader = member(reset="latest")
 
@@ -99,8 +101,8 @@ def test_a_member_pauses_all_it_has_once_and_commits_first(monkeypatch: pytest.M
     assert (row["committed"], row["began"], reader.settled) == (300, 500, True)
 
 
-def test_only_who_commits_by_librdkafka_pauses() -> None:
+def test_only_members_of_librdkafka_can_be_paused() -> None:
     read(with_steps(PAUSED))
     assert "no group of a reader 'ready'" in refused(with_steps(PAUSED.replace("readers", "ready")))
     own = with_steps(PAUSED).replace('group = "readers" }', 'group = "readers", client = "java" }')
-    assert "grouped is the release's own client" in refused(own)
+    assert "grouped uses the release's own client" in refused(own)

@@ -1,4 +1,4 @@
-"""Restarts of members of a group: settings of either protocol, who takes whose place, and what shows that it did."""
+"""Restarts of members of a group: settings of each protocol, the replacement, and the proof of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = frozenset({("t", 0), ("t", 1)})
 
 
 class Coordinator:
-    """Takes every commit, and keeps where it was told to begin."""
+    """Accepts every commit, and remembers where it had to begin."""
 
     def __init__(self, committed: int = 3) -> None:
         self.offset = committed
@@ -50,7 +50,7 @@ def test_each_protocol_has_settings_of_its_own() -> None:
     assert (classic["group.protocol"], classic["session.timeout.ms"]) == ("classic", 6000)
     assert "group.instance.id" not in classic
     assert (consumer["group.protocol"], consumer["group.instance.id"]) == ("consumer", "r")
-    # librdkafka makes no client with these then: the coordinator decides.
+    # librdkafka accepts no client with these settings then: the coordinator decides.
     refused = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
     assert refused <= classic.keys()
     assert not refused & consumer.keys()
@@ -60,25 +60,30 @@ def test_each_protocol_has_settings_of_its_own() -> None:
     ("at_end", "committed", "start"),
     [(False, 3, 3), (False, -1, OFFSET_BEGINNING), (True, 3, OFFSET_END)],
 )
-def test_another_one_takes_its_place_and_goes_on_where_it_had_committed(
+def test_another_member_takes_its_place_and_continues_at_the_committed_offset(
     monkeypatch: pytest.MonkeyPatch, at_end: bool, committed: int, start: int
 ) -> None:
     reader, first, second = member(), Coordinator(), Coordinator(committed)
     begun: list[Any] = []
-    monkeypatch.setattr(live_readers, "Consumer", lambda settings: begun.append(settings["group.protocol"]) or second)
+
+    def begin(settings: dict[str, Any]) -> Coordinator:
+        begun.append(settings["group.protocol"])
+        return second
+
+    monkeypatch.setattr(live_readers, "Consumer", begin)
     monkeypatch.setattr(reader, "_begin", lambda consumer: None)
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     ordered = reader.restart("consumer", at_end=at_end)
     assert not ordered.begun
-    assert reader._current(cast(Any, first)) is second  # type: ignore[comparison-overlap]
+    assert reader._current(cast(Any, first)) is second
     assert (ordered.begun, first.closed, begun, reader.protocol) == (True, True, ["consumer"], "consumer")
     assert reader.places == frozenset()
     reader._assigned(cast(Any, second), [TopicPartition("t", 0)])
-    assert (second.starts, reader.places) == ([start], {("t", 0)})
+    assert (second.starts, reader.places) == ([start], frozenset({("t", 0)}))
 
 
 class Member:
-    """Is begun again as soon as it is told to, and commits whenever somebody looks."""
+    """Restarts at once when ordered, and commits at each look."""
 
     def __init__(self, name: str, places: frozenset[Any], *, static: bool, comes_back_to: Any = None) -> None:
         self.spec = Reader(name=name, topics=("t",), group="g", static=static)
@@ -102,11 +107,11 @@ class Member:
 
 
 def played(me: Member, other: Member, group_type: str = "classic", **step: Any) -> Any:
-    stage: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         load=SimpleNamespace(other_members=lambda reader: {"me": me, "other": other}),
         admin=SimpleNamespace(group_type=lambda group: group_type),
     )
-    effect = RestartReader(reader="me", deadline_s=0.2, **step).perform(stage).effect
+    effect = RestartReader(reader="me", deadline_s=0.2, **step).perform(context).effect
     assert effect is not None
     return effect
 
@@ -114,25 +119,25 @@ def played(me: Member, other: Member, group_type: str = "classic", **step: Any) 
 MINE, THEIRS = frozenset({("t", 0)}), frozenset({("t", 1)})
 
 
-def test_a_static_member_takes_its_own_place_again() -> None:
+def test_a_static_member_gets_its_own_partitions_again() -> None:
     effect = played(Member("me", MINE, static=True), Member("other", THEIRS, static=True))
     assert effect.held
     assert effect.seen == {"had": ["t/0"], "has": ["t/0"], "protocol": "classic"}
 
 
-def test_another_place_is_not_its_own() -> None:
+def test_a_static_member_with_other_partitions_has_no_effect_proof() -> None:
     effect = played(Member("me", MINE, static=True, comes_back_to=THEIRS), Member("other", THEIRS, static=True))
-    assert (effect.held, effect.because) == (False, "it came back to other partitions than it had")
+    assert (effect.held, effect.because) == (False, "it got other partitions than it had before")
 
 
-def test_a_rebalance_of_the_others_is_no_quiet_return() -> None:
+def test_a_static_member_must_not_cause_a_rebalance() -> None:
     me, other = Member("me", MINE, static=True), Member("other", THEIRS, static=True)
     me.others = [other]
     effect = played(me, other)
-    assert (effect.held, effect.because) == (False, "the group was rebalanced: other got or lost partitions")
+    assert (effect.held, effect.because) == (False, "the group was rebalanced: other gained or lost partitions")
     me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
     me.others = [other]
-    assert played(me, other).held  # who has no name of its own is missed, as it should be
+    assert played(me, other).held  # the restart of a dynamic member causes a rebalance, as it should
 
 
 @pytest.mark.parametrize(
@@ -145,14 +150,14 @@ def test_a_rebalance_of_the_others_is_no_quiet_return() -> None:
         ("consumer", "", True),
     ],
 )
-def test_the_coordinator_has_to_go_by_the_protocol_of_the_members(protocol: str, reported: str, held: bool) -> None:
+def test_the_group_must_have_the_protocol_of_its_members(protocol: str, reported: str, held: bool) -> None:
     me, other = Member("me", MINE, static=False), Member("other", THEIRS, static=False)
     assert played(me, other, reported, protocol=protocol).held is held
 
 
-def test_who_is_given_nothing_is_waited_for() -> None:
+def test_a_member_without_partitions_is_waited_for() -> None:
     me = Member("me", MINE, static=True, comes_back_to=frozenset())
-    with pytest.raises(HarnessTimeout, match="me to be given partitions again"):
+    with pytest.raises(HarnessTimeout, match="me to get partitions again"):
         played(me, Member("other", THEIRS, static=True))
 
 
@@ -167,11 +172,11 @@ def scenario(reader: dict[str, Any], *steps: dict[str, Any]) -> Scenario:
         ({"static": True}, (), "static and protocol are of a member of a group"),
         ({"protocol": "consumer"}, (), "static and protocol are of a member of a group"),
         ({"group": "g", "protocol": "next"}, (), "unknown value 'next'"),
-        ({}, ({"do": "restart_reader", "reader": "r"},), "r is in no group, and would begin anew"),
+        ({}, ({"do": "restart_reader", "reader": "r"},), "r is in no group, and has no committed offsets"),
         ({"group": "g"}, ({"do": "restart_reader", "reader": "x"},), "reader: no reader 'x'"),
     ],
 )
-def test_what_means_nothing_is_refused(reader: dict[str, Any], steps: tuple[Any, ...], said: str) -> None:
+def test_settings_without_a_meaning_are_refused(reader: dict[str, Any], steps: tuple[Any, ...], said: str) -> None:
     with pytest.raises(BadInput) as refused:
         scenario(reader, *steps)
     assert said in str(refused.value)

@@ -1,4 +1,4 @@
-"""Snapshots that controllers begin from, and voters that go and come back: when each has bitten. All is scripted."""
+"""Snapshots that controllers load, and voters that are removed and added: when each has an effect. All is scripted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -29,16 +29,16 @@ class Scripted:
     """Broker 1 leads t/0; 101 leads controllers that commit at every look and write a snapshot of it."""
 
     folder: Path
-    begins_at: int | None = None  # what a controller loads in place of its newest snapshot; -1: nothing
+    begins_at: int | None = None  # the snapshot that a controller loads instead of its newest one; -1: none
     writes_snapshots: bool = True
-    forgets: str = ""  # "settings", "isr" or "epoch", when controllers were started again
+    forgets: str = ""  # "settings", "isr" or "epoch": what differs after the restart
     changes_voters: bool = True
-    tells: bool = True  # controllers what the voters are
+    tells: bool = True  # controllers log the voters
     commits: bool = True
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101, 102, 103)
-    gone: set[int] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
     started: bool = False
     high: int = 100
     voting: dict[int, str] = field(default_factory=lambda: {101: "d101", 102: "d102", 103: "d103"})
@@ -55,10 +55,10 @@ class Scripted:
         return self.disks[node]
 
     def kill(self, *nodes: int) -> None:
-        self.gone |= set(nodes)
+        self.removed |= set(nodes)
 
     def start(self, *nodes: int) -> None:
-        self.gone -= set(nodes)
+        self.removed -= set(nodes)
         for node in nodes:
             self.started = True
             begins = self.newest if self.begins_at is None else self.begins_at
@@ -69,10 +69,10 @@ class Scripted:
             log.write(text)
 
     def running(self, node: int) -> bool:
-        return node not in self.gone
+        return node not in self.removed
 
     def wait_started(self, node: int, deadline_s: float) -> None:
-        assert node not in self.gone
+        assert node not in self.removed
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         forgot = self.forgets if self.started else ""
@@ -132,7 +132,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
     monkeypatch.setattr(metadata_snapshot, "LOADED_DEADLINE_S", 0.2)
     monkeypatch.setattr(controllers, "REJOINED_DEADLINE_S", 0.2)
-    monkeypatch.setattr(remove_voter, "FELT_DEADLINE_S", 0.2)
+    monkeypatch.setattr(remove_voter, "EFFECT_DEADLINE_S", 0.2)
 
 
 @pytest.fixture
@@ -142,9 +142,11 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    held: list[Step] = [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="felt", args={"fault": "it"})]
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args), *held])
-    assert not cluster.gone
+    held: list[Step] = (
+        [] if do == "metadata_snapshot" else [Step(do="wait_effect", name="affected", args={"fault": "it"})]
+    )
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args=args), *held])
+    assert not cluster.removed
     return rows[0], [name for name, _ in doubts(rows)]
 
 
@@ -152,26 +154,26 @@ def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], lis
 
 
 @pytest.mark.parametrize(("node", "nodes"), [("controllers", [101, 102, 103]), ("controller", [101])])
-def test_controllers_that_begin_from_their_snapshot_bite(cluster: Scripted, node: str, nodes: list[int]) -> None:
+def test_controllers_that_load_their_snapshot_prove_the_effect(cluster: Scripted, node: str, nodes: list[int]) -> None:
     row, found = played(cluster, "metadata_snapshot", node=node)
     assert found == []
     assert row["resolved"]["nodes"] == nodes
     assert set(row["resolved"]["snapshots"]) == set(map(str, nodes))
-    assert "and all was as before" in row["effect"]["because"]
+    assert "and the metadata is as before" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"begins_at": 7}, "[101] did not begin from the snapshots"),
-        ({"begins_at": -1}, "[101] did not begin from the snapshots"),
+        ({"begins_at": 7}, "[101] did not load the snapshots"),
+        ({"begins_at": -1}, "[101] did not load the snapshots"),
         ({"forgets": "settings"}, "topic t has another id or other settings than before"),
         ({"forgets": "isr"}, "ISR [1], leader epoch 4; it had [1, 2, 3], [1, 2], 4"),
         ({"forgets": "epoch"}, "leader epoch 3; it had"),
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_controllers_that_begin_elsewhere_or_forget_do_not_bite(
+def test_controllers_that_load_another_snapshot_or_lose_metadata_prove_nothing(
     cluster: Scripted, what: dict[str, Any], because: str
 ) -> None:
     for name, value in what.items():
@@ -181,7 +183,7 @@ def test_controllers_that_begin_elsewhere_or_forget_do_not_bite(
     assert because in row["effect"]["because"]
 
 
-def test_without_a_snapshot_nobody_is_killed(cluster: Scripted) -> None:
+def test_without_a_snapshot_no_controller_is_killed(cluster: Scripted) -> None:
     cluster.writes_snapshots = False
     row, found = played(cluster, "metadata_snapshot", deadline_s=0.2)
     assert "snapshots of the metadata up to offset 101 on [101, 102, 103]" in row["error"]
@@ -192,26 +194,26 @@ def test_without_a_snapshot_nobody_is_killed(cluster: Scripted) -> None:
 # --- remove_voter ---
 
 
-@pytest.mark.parametrize(("node", "gone"), [("controller", 101), ("controller_follower", 102)])
-def test_a_voter_that_goes_and_comes_back_bites(cluster: Scripted, node: str, gone: int) -> None:
+@pytest.mark.parametrize(("node", "removed"), [("controller", 101), ("controller_follower", 102)])
+def test_a_voter_that_is_removed_and_added_again_proves_the_effect(cluster: Scripted, node: str, removed: int) -> None:
     row, found = played(cluster, "remove_voter", node=node)
     assert found == []
-    assert row["resolved"]["nodes"] == [gone]
-    assert ("102 leads in place of 101" in row["effect"]["because"]) == (gone == 101)
-    assert cluster.asked == [("remove", gone, f"d{gone}"), ("add", gone, f"d{gone}")]
+    assert row["resolved"]["nodes"] == [removed]
+    assert ("102 leads in place of 101" in row["effect"]["because"]) == (removed == 101)
+    assert cluster.asked == [("remove", removed, f"d{removed}"), ("add", removed, f"d{removed}")]
     assert set(cluster.voting) == {101, 102, 103}
 
 
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"changes_voters": False}, "101 is still among them"),
-        ({"tells": False}, "[102, 103] have not read of voters [102, 103]"),
-        ({"commits": False}, "nothing was committed without 101"),
+        ({"changes_voters": False}, "101 still counts"),
+        ({"tells": False}, "[102, 103] have not read that the voters are [102, 103]"),
+        ({"commits": False}, "the voters committed nothing without 101"),
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_voters_that_do_not_change_or_do_not_commit_do_not_bite(
+def test_voters_that_do_not_change_or_do_not_commit_prove_nothing(
     cluster: Scripted, what: dict[str, Any], because: str
 ) -> None:
     for name, value in what.items():
@@ -227,23 +229,23 @@ def test_voters_that_do_not_change_or_do_not_commit_do_not_bite(
 
 def test_a_new_disk_is_another_voter(cluster: Scripted) -> None:
     cluster.disks[102] = "other"
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert cluster.asked == [("remove", 102, "d102"), ("add", 102, "other")]
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert len(cluster.asked) == 2
 
 
-def test_static_voters_stay_what_they_are(cluster: Scripted) -> None:
+def test_static_voters_are_not_changed(cluster: Scripted) -> None:
     cluster.voting = dict.fromkeys(cluster.voting, "")
-    rejoin(stage_on(cluster), 102)
+    rejoin(context_on(cluster), 102)
     assert cluster.asked == []
 
 
-def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_voter_that_is_not_accepted_is_waited_for(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     del cluster.voting[102]
     monkeypatch.setattr(cluster, "add_voter", lambda *_: None)
-    with pytest.raises(HarnessTimeout, match="controller 102 among the voters"):
-        rejoin(stage_on(cluster), 102)
+    with pytest.raises(HarnessTimeout, match="controller 102 to be a voter"):
+        rejoin(context_on(cluster), 102)
 
 
 # --- at load ---
@@ -252,17 +254,17 @@ def test_a_voter_that_is_not_taken_is_waited_for(cluster: Scripted, monkeypatch:
 @pytest.mark.parametrize(
     ("step", "shape", "reported"),
     [
-        ('do = "remove_voter"', "controllers = 3", 'cannot change; set voters = "dynamic" in [shape]'),
-        ('do = "remove_voter"', 'voters = "dynamic"', "a majority has to be left meanwhile; set controllers = 3"),
+        ('do = "remove_voter"', "controllers = 3", 'static voters cannot change; set voters = "dynamic" in [shape]'),
+        ('do = "remove_voter"', 'voters = "dynamic"', "no majority left; set controllers = 3"),
         ('do = "remove_voter", node = "controllers"', 'controllers = 3\nvoters = "dynamic"', "this step takes one"),
-        ('do = "metadata_snapshot", node = "controller_follower"', "controllers = 3", "nothing shows that"),
+        ('do = "metadata_snapshot", node = "controller_follower"', "controllers = 3", "nothing shows its absence"),
         ('do = "metadata_snapshot", node = "controller_majority"', "controllers = 3", "no majority of 3 is left"),
         ('do = "metadata_snapshot", node = "brokers"', "", "takes controllers only"),
     ],
 )
-def test_what_nothing_would_show_is_refused(step: str, shape: str, reported: str) -> None:
+def test_a_fault_that_could_not_prove_an_effect_is_refused(step: str, shape: str, reported: str) -> None:
     assert reported in refused(with_steps(f"{{ {step} }}", shape=shape))
 
 
-def test_the_only_controller_may_begin_from_a_snapshot() -> None:
+def test_an_only_controller_may_load_a_snapshot() -> None:
     assert read(with_steps('{ do = "metadata_snapshot" }')).steps

@@ -1,4 +1,4 @@
-"""Full disks, lost quorums and wiped controllers: when each has bitten, and its near misses. All of it is scripted."""
+"""Full disks, lost quorums and wiped controllers: when each has an effect, and its near misses. All is scripted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 GAVE_UP = "FATAL Shutdown broker because all log dirs in /b1/data have failed (kafka.log.LogManager)\n"
 EMPTY = "INFO [LogLoader partition=__cluster_metadata-0, dir=/c/data] Loading producer state till offset 0 (x)\n"
@@ -37,7 +37,7 @@ class Scripted:
     catches_up: bool = True
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101, 102, 103)
-    gone: set[int] = field(default_factory=set)  # killed or paused
+    gone: set[int] = field(default_factory=set)  # by a kill or a pause
     limits: list[int | None] = field(default_factory=list)
     wiped: list[int] = field(default_factory=list)
     deaths: int = 0
@@ -117,7 +117,7 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args=args)])
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args=args)])
     assert not cluster.gone
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -125,23 +125,23 @@ def played(cluster: Scripted, do: str, **args: Any) -> tuple[dict[str, Any], lis
 # --- disk_full ---
 
 
-def test_a_broker_that_ends_of_its_disk_under_load_bites(cluster: Scripted) -> None:
+def test_a_broker_that_ends_because_of_its_disk_under_load_proves_the_effect(cluster: Scripted) -> None:
     cluster.log.write_bytes(b"x" * 1000)
     row, found = played(cluster, "disk_full", node="leader(t/0)")
     assert found == []
-    assert "gave its log directory up" in row["effect"]["because"]
+    assert "took its log directory offline" in row["effect"]["because"]
     assert cluster.limits == [1000 + 256 * 1024, None]
 
 
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"dies_of_limit": False}, "runs on"),
-        ({"says": "ERROR out of memory\n"}, "not because of its log directory"),
+        ({"dies_of_limit": False}, "still runs"),
+        ({"says": "ERROR out of memory\n"}, "but not because of its log directory"),
         ({"acks_ago_s": 5.0}, "no partition had both acks in the last second"),
     ],
 )
-def test_a_disk_that_is_not_felt_does_not_bite(cluster: Scripted, what: dict[str, Any], because: str) -> None:
+def test_a_full_disk_without_consequences_proves_nothing(cluster: Scripted, what: dict[str, Any], because: str) -> None:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "disk_full", node="leader(t/0)")
@@ -150,16 +150,16 @@ def test_a_disk_that_is_not_felt_does_not_bite(cluster: Scripted, what: dict[str
     assert cluster.limits[-1] is None
 
 
-def test_an_earlier_end_of_a_disk_is_not_this_one(cluster: Scripted) -> None:
+def test_an_earlier_failure_of_a_disk_does_not_count(cluster: Scripted) -> None:
     cluster.log.write_text(GAVE_UP)
     cluster.says = ""
     assert played(cluster, "disk_full", node="broker(1)")[1] == ["no_effect"]
 
 
-def test_containers_say_why_their_disks_cannot_be_full() -> None:
+def test_containers_say_why_their_files_cannot_be_limited() -> None:
     reported = DiskFull.lacks(CAPABILITIES["containers"])
     assert reported is not None
-    assert "the engine's to set; use --backend processes" in reported
+    assert "a container's process; use --backend processes" in reported
     assert DiskFull.lacks(CAPABILITIES["processes"]) is None
 
 
@@ -167,34 +167,34 @@ def test_containers_say_why_their_disks_cannot_be_full() -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
-def test_no_leader_of_the_controllers_under_load_bites(cluster: Scripted, how: str) -> None:
+def test_controllers_without_a_leader_under_load_prove_the_effect(cluster: Scripted, how: str) -> None:
     row, found = played(cluster, "quorum_lost", how=how)
     assert found == []
     assert row["resolved"]["nodes"] == [101, 102]
-    assert "none says that it does" in row["effect"]["because"]
+    assert "there is none" in row["effect"]["because"]
 
 
-def test_a_leader_that_commits_nothing_is_none(cluster: Scripted) -> None:
+def test_a_leader_that_commits_nothing_proves_the_effect(cluster: Scripted) -> None:
     cluster.commits = False
     row, found = played(cluster, "quorum_lost")
     assert found == []
     assert "103 committed nothing" in row["effect"]["because"]
 
 
-def test_a_quorum_that_is_still_there_was_not_lost(cluster: Scripted) -> None:
+def test_a_remaining_majority_proves_nothing(cluster: Scripted) -> None:
     row, found = played(cluster, "quorum_lost", node="controller_follower")
     assert found == ["no_effect"]
-    assert "are a majority without the victims" in row["effect"]["because"]
+    assert "are a majority" in row["effect"]["because"]
 
 
-def test_a_majority_that_goes_on_committing_was_not_lost(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_majority_that_continues_to_commit_proves_nothing(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "kill", lambda *nodes: None)
     row, found = played(cluster, "quorum_lost")
     assert found == ["no_effect"]
     assert "leads a majority" in row["effect"]["because"]
 
 
-def test_a_quorum_lost_without_load_does_not_bite(cluster: Scripted) -> None:
+def test_a_lost_quorum_without_load_proves_nothing(cluster: Scripted) -> None:
     cluster.acks_ago_s = 5.0
     row, found = played(cluster, "quorum_lost")
     assert found == ["no_effect"]
@@ -209,24 +209,24 @@ def test_brokers_are_no_quorum(cluster: Scripted) -> None:
 # --- controller_wiped ---
 
 
-def test_a_controller_that_began_with_nothing_and_caught_up_bites(cluster: Scripted) -> None:
+def test_a_controller_that_started_empty_and_caught_up_proves_the_effect(cluster: Scripted) -> None:
     row, found = played(cluster, "controller_wiped")
     assert found == []
     assert cluster.wiped == row["resolved"]["nodes"] == [102]
     assert row["resolved"]["committed_without_it"] > 100
-    assert "began with nothing and caught up" in row["effect"]["because"]
+    assert "started with an empty log and caught up" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize(
     ("what", "because"),
     [
         ({"on_start": EMPTY.replace("offset 0", "offset 99")}, "still had a log up to 99"),
-        ({"on_start": EMPTY.replace("__cluster_metadata", "t")}, "has not said where its log ends"),
-        ({"catches_up": False}, "is at 7 of"),
+        ({"on_start": EMPTY.replace("__cluster_metadata", "t")}, "has not logged where its log ends"),
+        ({"catches_up": False}, "has the log up to 7 of"),
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_a_controller_that_lost_nothing_or_learned_nothing_does_not_bite(
+def test_a_controller_that_lost_no_log_or_did_not_catch_up_proves_nothing(
     cluster: Scripted, what: dict[str, Any], because: str
 ) -> None:
     for name, value in what.items():
@@ -247,7 +247,7 @@ def test_the_disk_of_a_controller_stays_while_the_others_commit_nothing(
     assert cluster.wiped == []
 
 
-def test_a_controller_alone_keeps_its_disk(cluster: Scripted) -> None:
+def test_an_only_controller_keeps_its_disk(cluster: Scripted) -> None:
     cluster.controllers = (101, 102)
     with pytest.raises(BadInput, match="needs 3 controllers"):
         played(cluster, "controller_wiped")

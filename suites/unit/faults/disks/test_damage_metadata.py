@@ -1,4 +1,4 @@
-"""When damaged metadata counts as bitten, and each near miss. The cluster is scripted; its disks and logs are files."""
+"""When damaged metadata has an effect, and each near miss. The cluster is scripted; its disks and logs are files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage_metadata
 from harness.faults.disks.damage_metadata import REFUSED, SAYS
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 PROPERTIES = "cluster.id=mine\nnode.id=2\nversion=1\n"
@@ -34,7 +35,7 @@ class Scripted:
     data: Path
     what: str
     says: str = ""
-    ends: bool = True  # once it is started with what it cannot use
+    ends: bool = True  # it ends when it starts with a disk that it cannot use
     catches_up: bool = True
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -104,9 +105,9 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
-    monkeypatch.setattr(damage_metadata, "WHOLE_DEADLINE_S", 0.2)
+    monkeypatch.setattr(damage_metadata, "RECOVERED_DEADLINE_S", 0.2)
     monkeypatch.setattr(disks, "REFUSED_DEADLINE_S", 0.3)
-    monkeypatch.setattr(disks, "GONE_DEADLINE_S", 0.2)
+    monkeypatch.setattr(disks, "NOT_NEEDED_DEADLINE_S", 0.2)
     monkeypatch.setattr(controllers, "COMMITTED_DEADLINE_S", 0.2)
 
 
@@ -120,7 +121,7 @@ def damaged(cluster: Scripted, node: str = "broker(2)", **args: Any) -> tuple[di
     )
     of = {"of": "t/0"} if cluster.what == "partition_metadata" else {}
     step = Step(do="damage_metadata", name="it", args={"node": node, "what": cluster.what, **of, **args})
-    rows = run_steps(stage_on(cluster, admin=admin), [step])
+    rows = run_steps(context_on(cluster, admin=admin), [step])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -131,42 +132,42 @@ def line(what: str) -> str:
 
 @pytest.mark.parametrize("how", ["killed", "cleanly"])
 @pytest.mark.parametrize("what", sorted(SAYS))
-def test_damage_that_is_noticed_and_made_good_has_bitten(data: Path, what: str, how: str) -> None:
+def test_damage_that_a_broker_notices_and_repairs_proves_the_effect(data: Path, what: str, how: str) -> None:
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     cluster = Scripted(data, what, line(what))
     row, found = damaged(cluster, how=how)
     assert found == []
-    assert "whole again" in row["effect"]["because"]
+    assert "has recovered" in row["effect"]["because"]
     changed = [path for path, was in before.items() if not path.is_file() or path.read_bytes() != was]
-    assert bool(changed) != (what in REFUSED)  # the right file is back
+    assert bool(changed) != (what in REFUSED)  # the file is restored
 
 
 @pytest.mark.parametrize("what", sorted(SAYS.keys() - {"partition_metadata"}))
-def test_a_controller_too(data: Path, what: str) -> None:
+def test_damage_that_a_controller_notices_and_repairs_proves_the_effect(data: Path, what: str) -> None:
     row, found = damaged(Scripted(data, what, line(what)), node="controller_follower")
     assert found == []
     assert row["resolved"]["nodes"] == [102]
 
 
 @pytest.mark.parametrize("what", sorted(SAYS))
-def test_damage_that_nobody_noticed_has_not(data: Path, what: str) -> None:
+def test_damage_that_the_node_does_not_notice_proves_nothing(data: Path, what: str) -> None:
     row, found = damaged(Scripted(data, what, "INFO all is well"))
     assert found == ["no_effect"]
-    assert "nothing shows that node 2 noticed" in row["effect"]["because"]
+    assert "nothing shows that node 2 noticed it" in row["effect"]["because"]
 
 
 @pytest.mark.parametrize("what", sorted(REFUSED - {"cluster_id"}))
-def test_who_starts_all_the_same_did_not_refuse(data: Path, what: str) -> None:
+def test_a_node_that_starts_anyway_proves_nothing(data: Path, what: str) -> None:
     assert damaged(Scripted(data, what, line(what), ends=False))[1] == ["no_effect"]
 
 
-def test_who_does_not_catch_up_is_not_whole(data: Path) -> None:
+def test_a_node_that_does_not_catch_up_has_not_recovered(data: Path) -> None:
     row, found = damaged(Scripted(data, "log_flip", line("log_flip"), catches_up=False))
     assert found == ["no_effect"]
-    assert "it knows the metadata up to 0 of" in row["effect"]["because"]
+    assert "it has the metadata up to 0 of" in row["effect"]["because"]
 
 
-def test_without_load_nothing_bites(data: Path) -> None:
+def test_damage_without_load_proves_nothing(data: Path) -> None:
     for node in ("broker(2)", "controller_follower"):
         row, found = damaged(Scripted(data, "log_tear", line("log_tear"), acks_ago_s=5.0), node=node)
         assert found == ["no_effect"]
@@ -176,7 +177,7 @@ def test_without_load_nothing_bites(data: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "gone"), [("snapshot", f"{METADATA_LOG}/*.checkpoint"), ("partition_metadata", "t-0/part*")]
 )
-def test_where_there_is_nothing_to_damage_nothing_bites(data: Path, what: str, gone: str) -> None:
+def test_without_a_file_to_damage_nothing_is_proven(data: Path, what: str, gone: str) -> None:
     for path in data.glob(gone):
         path.unlink()
     row, found = damaged(Scripted(data, what, line(what), ends=False))
@@ -193,14 +194,14 @@ def test_where_there_is_nothing_to_damage_nothing_bites(data: Path, what: str, g
         ({"node": "controller", "what": "partition_metadata", "of": "plain/0"}, "have no partitions"),
     ],
 )
-def test_what_cannot_be_is_refused_at_load(step: dict[str, Any], words: str) -> None:
+def test_impossible_arguments_are_refused(step: dict[str, Any], words: str) -> None:
     scenario = scenarios.load("metadata_damaged")
     with pytest.raises(BadInput, match=words):
-        patched(scenario, {"steps.+": [{"do": "damage_metadata", **step}]}, scenarios.check_steps)
+        patched(scenario, {"steps.+": [{"do": "damage_metadata", **step}]}, check_steps)
 
 
-def test_one_controller_is_no_majority() -> None:
+def test_one_controller_has_no_majority_left() -> None:
     scenario = scenarios.load("calm")
     step = {"do": "damage_metadata", "what": "log_flip", "node": "controller"}
-    with pytest.raises(BadInput, match="a majority has to be left"):
-        patched(scenario, {"steps.+": [step]}, scenarios.check_steps)
+    with pytest.raises(BadInput, match="there is no majority left"):
+        patched(scenario, {"steps.+": [step]}, check_steps)

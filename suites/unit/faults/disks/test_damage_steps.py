@@ -1,4 +1,4 @@
-"""When a damaged disk counts as bitten, and each near miss. The cluster is scripted; its disks and logs are files."""
+"""When a damaged disk has an effect, and each near miss. The cluster is scripted; its disks and logs are files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from harness.faults.disks import common as disks
 from harness.faults.disks import damage
 from harness.faults.disks.damage import CHECKPOINTS, NOTICED, Damage
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 Noticing = Callable[["Scripted"], str]
@@ -28,12 +29,12 @@ Noticing = Callable[["Scripted"], str]
 
 @dataclass
 class Scripted:
-    """Partition t/0 on three brokers, led by 1. Broker 2's disk is `data`; `on_start` is what its log says of it."""
+    """Partition t/0 on three brokers, led by 1. Broker 2's disk is `data`; `on_start` is the log line of its start."""
 
     data: Path
     on_start: Noticing
     acks_ago_s: float = 0.1
-    keeps: bool = False  # in sync though it is down
+    keeps: bool = False  # it stays in the ISR while it is down
     catches_up: bool = True
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (101,)
@@ -102,12 +103,12 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
-    monkeypatch.setattr(damage, "WHOLE_DEADLINE_S", 0.2)
-    monkeypatch.setattr(disks, "GONE_DEADLINE_S", 0.2)
+    monkeypatch.setattr(damage, "RECOVERED_DEADLINE_S", 0.2)
+    monkeypatch.setattr(disks, "NOT_NEEDED_DEADLINE_S", 0.2)
 
 
 def loaded(replica: Path, start: int, end: int) -> str:
-    """As a broker of 4.3.1 says it."""
+    """The line of a broker of 4.3.1."""
     return (
         f"[2026-11-22 13:40:20,511] INFO Completed load of Log(dir={replica}, topicId=i, topic=t, partition=0, "
         f"highWatermark=0, lastStableOffset=0, logStartOffset={start}, logEndOffset={end}) with 2 segments, "
@@ -120,14 +121,14 @@ def recovers(cluster: Scripted) -> str:
 
 
 def believes(cluster: Scripted) -> str:
-    """Serves whatever is there."""
+    """Serves its log as it is."""
     return loaded(cluster.replica, 9, 26)
 
 
 def damaged(cluster: Scripted, **args: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
     of = {} if args["what"] == "wiped" else {"of": "t/0"}
-    rows = run_steps(stage_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
+    rows = run_steps(context_on(cluster), [Step(do="damage", name="it", args={"node": "broker(2)", **of, **args})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -171,46 +172,48 @@ CASES: list[tuple[str, str, Noticing]] = [
 
 
 @pytest.mark.parametrize(("what", "how", "noticing"), CASES)
-def test_damage_that_is_noticed_and_made_good_has_bitten(data: Path, what: str, how: str, noticing: Noticing) -> None:
+def test_damage_that_is_noticed_and_repaired_proves_the_effect(
+    data: Path, what: str, how: str, noticing: Noticing
+) -> None:
     cluster = Scripted(data, noticing)
     row, found = damaged(cluster, what=what, how=how)
     assert found == []
-    assert "whole again" in row["effect"]["because"]
+    assert "have recovered" in row["effect"]["because"]
     assert cluster.stops[0] == how
 
 
 @pytest.mark.parametrize(("what", "how"), [(what, how) for what, how, _ in CASES])
-def test_damage_that_nobody_noticed_has_not(data: Path, what: str, how: str) -> None:
+def test_damage_that_the_broker_does_not_notice_proves_nothing(data: Path, what: str, how: str) -> None:
     row, found = damaged(Scripted(data, believes), what=what, how=how)
     assert found == ["no_effect"]
     assert "noticed" in row["effect"]["because"]
 
 
-def test_what_the_broker_said_before_is_not_said_of_this_damage(data: Path) -> None:
+def test_older_lines_of_the_log_do_not_count(data: Path) -> None:
     cluster = Scripted(data, lambda _: "")
     cluster.server_log(2).write_text(recovers(cluster))
     assert damaged(cluster, what="flip")[1] == ["no_effect"]
 
 
-def test_what_it_says_of_another_partition_neither(data: Path) -> None:
+def test_lines_about_another_partition_do_not_count(data: Path) -> None:
     _, found = damaged(Scripted(data, lambda c: loaded(c.data / "t-00", 0, 20)), what="flip")
     assert found == ["no_effect"]
 
 
 @pytest.mark.parametrize("lacking", [{"catches_up": False}, {"ended_at": 25}])
-def test_a_copy_that_is_not_whole_again_has_not_bitten_yet(data: Path, lacking: dict[str, Any]) -> None:
+def test_a_replica_that_has_not_recovered_proves_nothing_yet(data: Path, lacking: dict[str, Any]) -> None:
     row, found = damaged(Scripted(data, recovers, **lacking), what="flip")
     assert found == ["no_effect"]
-    assert "not whole again" in row["effect"]["because"]
+    assert "not recovered" in row["effect"]["because"]
 
 
-def test_damage_to_an_idle_partition_does_not_bite(data: Path) -> None:
+def test_damage_to_an_idle_partition_proves_nothing(data: Path) -> None:
     row, found = damaged(Scripted(data, recovers, acks_ago_s=5.0), what="flip")
     assert found == ["no_effect"]
     assert "acks in the last second" in row["effect"]["because"]
 
 
-def test_where_there_is_nothing_to_damage_nothing_bites(data: Path) -> None:
+def test_without_a_file_to_damage_nothing_is_proven(data: Path) -> None:
     for path in (data / "t-0").glob("*.log"):
         path.write_bytes(b"")
     for what in ("flip", "wiped"):
@@ -231,7 +234,7 @@ class Alone(Scripted):
         ]
 
 
-def test_what_was_on_the_disk_alone_is_gone_and_an_event_says_so(data: Path) -> None:
+def test_records_that_were_only_on_the_disk_are_lost_and_recorded_as_an_event(data: Path) -> None:
     cluster = Alone(data, recovers)
     row, _ = damaged(cluster, what="wiped", alone=True)
     assert "error" not in row or row["error"] is None
@@ -241,15 +244,15 @@ def test_what_was_on_the_disk_alone_is_gone_and_an_event_says_so(data: Path) -> 
 
 
 class AloneInSync(Scripted):
-    """Broker 2 is the only one of three in sync: nobody leads without it."""
+    """Broker 2 is the only in-sync one of three: no other can lead."""
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         leader = -1 if self.down else 2
-        place = {"topic": "t", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": 4}
+        place: dict[str, Any] = {"topic": "t", "topic_id": "i", "partition": 0, "leader": leader, "leader_epoch": 4}
         return [PartitionState(**place, isr=(2,), replicas=(1, 2, 3))]
 
 
-def test_so_is_what_was_on_the_disk_of_the_only_one_in_sync(data: Path) -> None:
+def test_records_of_the_only_in_sync_replica_are_lost_and_recorded_as_an_event(data: Path) -> None:
     cluster = AloneInSync(data, recovers)
     row, _ = damaged(cluster, what="wiped", alone=True)
     assert "error" not in row or row["error"] is None
@@ -257,7 +260,7 @@ def test_so_is_what_was_on_the_disk_of_the_only_one_in_sync(data: Path) -> None:
     assert (event["broker"], event["log_end"], event["isr"], event["leader_epoch"]) == (2, 26, [2], 4)
 
 
-def test_a_log_start_that_nobody_else_knows_goes_and_no_record(data: Path) -> None:
+def test_a_log_start_that_no_other_replica_has_is_lost_without_records(data: Path) -> None:
     cluster = Alone(data, lambda cluster: loaded(cluster.replica, 0, 26))
     row, _ = damaged(cluster, what="start_offset_checkpoint", how="cleanly", alone=True)
     assert "error" not in row or row["error"] is None
@@ -265,21 +268,21 @@ def test_a_log_start_that_nobody_else_knows_goes_and_no_record(data: Path) -> No
     assert row["events"] == []
 
 
-def test_no_event_says_so_of_a_disk_that_others_have_copies_of(data: Path) -> None:
+def test_a_disk_with_copies_elsewhere_leaves_no_event(data: Path) -> None:
     row, _ = damaged(Scripted(data, recovers), what="wiped", alone=True)
     assert not [event for event in row["events"] if event["kind"] == "only_disk_lost"]
 
 
-def test_the_only_copy_in_sync_is_left_alone(data: Path) -> None:
-    """What it alone has would be lost by design."""
+def test_the_disk_of_the_only_in_sync_replica_is_not_damaged(data: Path) -> None:
+    """Its records would be lost by design."""
     row, found = damaged(Scripted(data, recovers, keeps=True), what="torn_tail")
-    assert "the others to do without broker 2" in row["error"]
+    assert "broker 2 to leave every ISR and ELR" in row["error"]
     assert found == ["step_failed", "no_effect"]
     assert log_end(data / "t-0") == 26
 
 
-def test_one_broker_at_a_time(data: Path) -> None:
-    with pytest.raises(BadInput, match="one of 1, 2, 3 at a time, not 2, 3"):
+def test_damage_takes_one_broker(data: Path) -> None:
+    with pytest.raises(BadInput, match="one of the nodes 1, 2, 3, not 2, 3"):
         damaged(Scripted(data, recovers), what="flip", node="followers(t/0)")
     with pytest.raises(BadInput, match="not 101"):
         damaged(Scripted(data, recovers), what="flip", node="controllers")
@@ -287,7 +290,7 @@ def test_one_broker_at_a_time(data: Path) -> None:
 
 @pytest.mark.parametrize("what", sorted(NOTICED))
 @pytest.mark.parametrize("how", ["killed", "cleanly"])
-def test_what_no_broker_looks_for_is_refused(what: Any, how: Any) -> None:
+def test_damage_that_no_broker_notices_is_refused(what: Any, how: Any) -> None:
     of = "" if what == "wiped" else "t/0"
     if how in NOTICED[what]:
         Damage(node="broker(2)", what=what, how=how, of=of)
@@ -296,15 +299,15 @@ def test_what_no_broker_looks_for_is_refused(what: Any, how: Any) -> None:
         Damage(node="broker(2)", what=what, how=how, of=of)
 
 
-def test_a_weakening_may_ask_for_a_flip_that_nobody_looks_for(data: Path) -> None:
+def test_a_negative_control_may_flip_a_bit_that_no_broker_notices(data: Path) -> None:
     row, found = damaged(Scripted(data, believes), what="flip", how="cleanly", unnoticed=True)
     assert found == ["no_effect"]
     assert "flipped" in row["effect"]["seen"]["changed"]
-    with pytest.raises(BadInput, match="only flip"):
+    with pytest.raises(BadInput, match="only a flip"):
         Damage(node="broker(2)", what="time_index", how="cleanly", of="t/0", unnoticed=True)
 
 
-def test_a_partition_is_named_where_one_is_meant() -> None:
+def test_a_partition_is_named_exactly_where_one_is_damaged() -> None:
     with pytest.raises(BadInput, match="flip needs `of`"):
         Damage(node="broker(2)", what="flip")
     with pytest.raises(BadInput, match="leave out `of`"):
@@ -312,7 +315,7 @@ def test_a_partition_is_named_where_one_is_meant() -> None:
 
 
 class Refusing(Scripted):
-    """Ends by itself as long as the file is not as it was."""
+    """Ends by itself until the file is restored."""
 
     def start(self, *nodes: int) -> None:
         began = self.started
@@ -337,7 +340,9 @@ def unreadable(cluster: Scripted) -> str:
         ("producer_snapshot", "cut", "cleanly", distrusts),
     ],
 )
-def test_a_bit_or_half_of_a_file_bites_like_all_of_it(data: Path, what: str, by: str, how: str, noticing: Any) -> None:
+def test_a_flipped_bit_or_half_a_file_proves_the_effect_like_a_whole_file(
+    data: Path, what: str, by: str, how: str, noticing: Any
+) -> None:
     row, found = damaged(Scripted(data, noticing), what=what, by=by, how=how)
     assert found == []
     assert ("flipped" if by == "flip" else "was cut from") in row["resolved"]["changed"]
@@ -347,38 +352,38 @@ def test_a_bit_or_half_of_a_file_bites_like_all_of_it(data: Path, what: str, by:
 @pytest.mark.parametrize("what", sorted(CHECKPOINTS))
 @pytest.mark.parametrize("by", ["flip", "cut"])
 @pytest.mark.parametrize("how", ["killed", "cleanly"])
-def test_a_checkpoint_that_does_not_parse_is_put_right_by_healing(data: Path, what: str, by: str, how: str) -> None:
+def test_healing_restores_a_checkpoint_that_cannot_be_parsed(data: Path, what: str, by: str, how: str) -> None:
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     row, found = damaged(Refusing(data, unreadable), what=what, by=by, how=how)
     assert found == []
-    assert "it did not start; its copy is whole again" in row["effect"]["because"]
+    assert "it did not start; its replicas have recovered" in row["effect"]["because"]
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_who_starts_on_it_all_the_same_has_not_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_starts_anyway_has_not_noticed_the_damage(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "REFUSED_DEADLINE_S", 0.2)
     row, found = damaged(Scripted(data, unreadable), what="leader_epoch_checkpoint", by="cut")
     assert found == ["no_effect"]
-    assert "nothing shows that broker 2 noticed" in row["effect"]["because"]
+    assert "nothing shows that broker 2 noticed it" in row["effect"]["because"]
 
 
-def test_a_shorter_index_that_costs_the_tail_has_not_bitten(data: Path) -> None:
+def test_a_shorter_index_with_a_lost_tail_proves_nothing(data: Path) -> None:
     cluster = Scripted(data, lambda c: loaded(c.replica, 0, 20))
     assert damaged(cluster, what="index", by="cut", how="cleanly")[1] == ["no_effect"]
 
 
-def test_where_no_entry_is_no_checkpoint_is_changed(data: Path) -> None:
+def test_a_checkpoint_without_an_entry_is_not_changed(data: Path) -> None:
     (data / "log-start-offset-checkpoint").write_text("0\n1\nother 0 9\n")
     row, found = damaged(Scripted(data, unreadable), what="start_offset_checkpoint", by="flip")
     assert found == ["no_effect"]
     assert row["resolved"]["changed"] == "there was nothing on it to damage"
 
 
-def test_changes_that_no_broker_looks_for_are_refused() -> None:
-    with pytest.raises(BadInput, match="by: torn_tail is changed in one way only"):
+def test_changes_that_no_broker_notices_are_refused() -> None:
+    with pytest.raises(BadInput, match="by: there is only one way to do torn_tail"):
         Damage(node="broker(2)", what="torn_tail", of="t/0", by="cut")
     with pytest.raises(BadInput, match="by design"):
         Damage(node="broker(2)", what="index", of="t/0", by="flip", how="cleanly")
     step = {"do": "damage", "what": "leader_epoch_checkpoint", "by": "cut", "of": "plain/0", "node": "broker(2)"}
     with pytest.raises(BadInput, match="leave out log_dirs"):
-        patched(scenarios.load("disk_damaged"), {"shape.log_dirs": 2, "steps.+": [step]}, scenarios.check_steps)
+        patched(scenarios.load("disk_damaged"), {"shape.log_dirs": 2, "steps.+": [step]}, check_steps)

@@ -1,4 +1,4 @@
-"""When power loss and failing disks count as bitten, what they tell the judge, and that they leave nothing broken."""
+"""When power loss and failing disks have an effect, the evidence of it, and that they leave nothing broken."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.faults.nodes import power_loss
 from harness.faults.nodes.process import injection
 from harness.faults.steps import effect
 from harness.faults.steps.registry import build_step
-from harness.faults.steps.step import Injection
+from harness.faults.steps.step import EffectProof, Injection
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 SHUT, FROZEN, READ_ONLY, SLOW = "shut", "frozen", "read-only", "slow"
@@ -34,10 +34,10 @@ class Scripted:
     """Partition t/0 on brokers 1 and 2, led by 1, whose logs end at 8. Implements the disks of its brokers, too."""
 
     root: Path
-    unflushed: bool = True  # whether the power takes what stands in the second segment
+    unflushed: bool = True  # whether the power loss takes the second segment
     ends_by_itself: bool = False
     last_words: str = "ERROR Shutdown broker because all log dirs in /x have failed\n"
-    slows: bool = True  # whether a disk that is to be slow is
+    slows: bool = True  # whether a slowed disk is slow
     acks_ago_s: float = 0.1
     brokers: tuple[int, ...] = (1, 2)
     controllers: tuple[int, ...] = (101,)
@@ -129,7 +129,7 @@ class Scripted:
     def make_room(self, directory: Path) -> None:
         self.state.pop(directory, None)
 
-    # --- what brokers say ---
+    # --- answers of brokers ---
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         leader, epoch = (2, 1) if self.deaths else (1, 0)
@@ -164,7 +164,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def played(cluster: Scripted, *steps: Step, flush: str | None = None) -> list[dict[str, Any]]:
     topic = Topic(name="t", partitions=1, config={"flush.messages": flush} if flush else {})
-    rows = run_steps(stage_on(cluster, topic=topic), steps)
+    rows = run_steps(context_on(cluster, topic=topic), steps)
     assert not cluster.down
     assert cluster.state == {}
     return rows
@@ -174,7 +174,7 @@ def power(**args: Any) -> Step:
     return Step(do="power_loss", name="dark", args={"node": "leader(t/0)", **args})
 
 
-def test_power_goes_while_everybody_stands_still(cluster: Scripted) -> None:
+def test_the_power_is_cut_while_all_victims_are_paused(cluster: Scripted) -> None:
     rows = played(cluster, power())
     assert doubts(rows) == []
     assert cluster.did == [
@@ -191,33 +191,33 @@ def test_power_goes_while_everybody_stands_still(cluster: Scripted) -> None:
     assert facts == {"broker": 1, "isr": [1, 2], "log_end": 8, "recovery_point": 2, "pretended": False}
 
 
-def test_power_that_takes_nothing_is_a_kill(cluster: Scripted) -> None:
+def test_a_power_loss_that_loses_no_record_proves_nothing(cluster: Scripted) -> None:
     cluster.unflushed = False
     ((name, text),) = doubts(played(cluster, power()))
     assert name == "no_effect"
     assert "no log lost a record" in text
 
 
-def test_unless_every_record_was_to_be_flushed(cluster: Scripted) -> None:
+def test_a_power_loss_of_flushed_records_proves_the_effect(cluster: Scripted) -> None:
     cluster.unflushed = False
     (row,) = played(cluster, power(), flush="1")
-    assert "everything was on disk" in row["effect"]["because"]
+    assert "every record was flushed" in row["effect"]["because"]
 
 
-def test_power_of_brokers_that_nobody_writes_to_is_not_missed(cluster: Scripted) -> None:
+def test_a_power_loss_without_load_proves_nothing(cluster: Scripted) -> None:
     cluster.acks_ago_s = 9
     ((_, text),) = doubts(played(cluster, power()))
     assert "acks in the last second" in text
 
 
-def test_one_broker_after_the_other(cluster: Scripted) -> None:
+def test_a_staggered_power_loss_takes_one_broker_after_the_other(cluster: Scripted) -> None:
     rows = played(cluster, power(node="brokers", stagger_s=0.01))
     assert [line for line in cluster.did if line.startswith("kill")] == ["kill (1,)", "kill (2,)"]
     at_ns = [event["at_ns"] for event in rows[0]["events"] if event["kind"] == "power_loss"]
     assert at_ns[1] - at_ns[0] >= 10_000_000
 
 
-def test_disks_that_lie_are_put_back(cluster: Scripted) -> None:
+def test_disks_that_lie_are_restored_to_their_earlier_content(cluster: Scripted) -> None:
     lie = Step(do="disk_lies", name="lie", args={"node": "brokers"})
     _, row = played(cluster, lie, power(lying_since="lie"))
     assert cluster.did[:2] == ["remember b1/data", "remember b1/data-2"]
@@ -237,7 +237,7 @@ def test_an_interrupt_leaves_no_disk_broken(cluster: Scripted, monkeypatch: pyte
     assert cluster.did == ["pause (1,)", "kill (1,)", "mount b1/data"]
 
 
-FAILING = [
+FAILING: list[tuple[str, dict[str, Any], str]] = [
     ("disk_failed", {}, "ended"),
     ("disk_read_only", {}, "ended"),
     ("disk_filled", {}, "ended"),
@@ -245,7 +245,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("do", "args", "because"), FAILING)
-def test_a_broker_ends_of_its_disk(cluster: Scripted, do: str, args: dict[str, Any], because: str) -> None:
+def test_a_broker_ends_because_of_its_disk(cluster: Scripted, do: str, args: dict[str, Any], because: str) -> None:
     cluster.ends_by_itself = True
     rows = played(cluster, Step(do=do, name="dead", args={"node": "broker(1)", **args}))
     assert doubts(rows) == []
@@ -259,49 +259,49 @@ BOTH = (
 )
 
 
-@pytest.mark.parametrize(("said", "bitten"), [(BOTH, True), (BOTH.split("\n")[1], False), ("INFO bye\n", False)])
-def test_what_a_broker_says_before_it_ends_of_its_disk(cluster: Scripted, said: str, bitten: bool) -> None:
-    """The thread of the metadata log may meet the error first; without that error it ended of something else."""
+@pytest.mark.parametrize(("said", "held"), [(BOTH, True), (BOTH.split("\n")[1], False), ("INFO bye\n", False)])
+def test_the_last_words_of_a_broker_prove_that_its_disk_is_the_reason(cluster: Scripted, said: str, held: bool) -> None:
+    """The thread of the metadata log may get the error first; without that error there was another reason."""
     cluster.ends_by_itself, cluster.last_words = True, said
     rows = played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"}))
-    assert (doubts(rows) == []) is bitten
+    assert (doubts(rows) == []) is held
 
 
-def test_a_broker_that_does_not_mind_its_disk_is_not_bitten(cluster: Scripted) -> None:
+def test_a_broker_that_still_runs_proves_nothing(cluster: Scripted) -> None:
     ((_, text),) = doubts(played(cluster, Step(do="disk_failed", name="dead", args={"node": "broker(1)"})))
-    assert "runs on" in text
+    assert "still runs" in text
 
 
-def test_a_broker_that_ends_of_one_disk_of_two_is_none_that_lives_on(cluster: Scripted) -> None:
+def test_a_broker_that_ends_because_of_one_disk_of_two_proves_nothing(cluster: Scripted) -> None:
     cluster.ends_by_itself = True
     step = Step(do="disk_failed", name="dead", args={"node": "broker(1)", "log_dir": 2})
     ((_, text),) = doubts(played(cluster, step))
     assert "only one of its log directories failed" in text
 
 
-def test_a_disk_that_stalls_is_noticed_only_when_acks_stop(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(True, "acks stopped"))
+def test_a_freeze_that_is_too_short_cannot_stop_acks(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: EffectProof(True, "acks stopped"))
     step = Step(do="disk_stalled", name="s", args={"node": "broker(1)", "freeze_s": 0.01, "thaw_s": 0.01, "for_s": 0.3})
     with monkeypatch.context() as soon:
         soon.setattr(disk_stalled, "Injection", partial(Injection, deadline_s=1.0))
         ((_, text),) = doubts(played(cluster, step))
-    assert "acks do not stop for as little as 0.01 s" in text  # whatever else made them
+    assert "a freeze of 0.01 s is too short to stop acks visibly" in text  # they had another reason
     monkeypatch.setattr(disk_stalled, "STALL_S", 0.01)
     (row,) = played(cluster, step)
     assert row["effect"]["seen"]["stalls"] >= 2
     time.sleep(0.05)
-    assert cluster.state == {}  # and nobody freezes it any more
+    assert cluster.state == {}  # and it is not frozen any more
 
 
-@pytest.mark.parametrize(("slows", "felt"), [(True, True), (True, False), (False, True)])
-def test_a_slow_disk_bites_when_it_is_slow_and_felt(
-    cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, felt: bool
+@pytest.mark.parametrize(("slows", "stalls"), [(True, True), (True, False), (False, True)])
+def test_a_slow_disk_that_stalls_acks_proves_the_effect(
+    cluster: Scripted, monkeypatch: pytest.MonkeyPatch, slows: bool, stalls: bool
 ) -> None:
     cluster.slows = slows
-    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: effect.EffectProof(felt, "acks"))
+    monkeypatch.setattr(disk_stalled, "acks_stalled", lambda *_: lambda: EffectProof(stalls, "acks"))
     monkeypatch.setattr("harness.faults.steps.step_runner.wait_for", lambda probe, **_: probe())
     (row,) = played(cluster, Step(do="disk_slow", name="s", args={"node": "broker(1)", "for_s": 0.1}))
-    assert row["effect"]["held"] is (slows and felt)
+    assert row["effect"]["held"] is (slows and stalls)
     assert row["resolved"]["flush_s"] == [0.01, 0.4 if slows else 0.01]
 
 
@@ -334,13 +334,13 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
         lambda: foreseen(Step(do="disk_read_only", name="d", args={"node": "broker(1)"}), disk="xfs"),
         'set disk = "ext4"',
     ),
-    "a lie of others": (
+    "disks that do not lie": (
         lambda: foreseen(power(node="brokers", lying_since="lie"), {"lie": LIE}, disk="xfs"),
-        "do not lie since",
+        "is not about all disks of",
     ),
-    "committed offsets that nobody flushes": (
+    "committed offsets that are not flushed": (
         lambda: foreseen(power(node="brokers"), group="g", disk="xfs"),
-        "leave groups and transactions away",
+        "remove groups and transactions",
     ),
     "nobody flushes": (
         lambda: foreseen(Step(do="disk_slow", name="s", args={"node": "broker(1)"}), disk="xfs"),
@@ -348,19 +348,19 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
     ),
     "no lie": (
         lambda: foreseen(power(lying_since="dark"), {"dark": power()}, disk="xfs"),
-        "name one of disk_lies",
+        "name a step disk_lies",
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_refused_when_it_is_loaded(name: str) -> None:
+def test_impossible_arguments_are_refused(name: str) -> None:
     refused, because = REFUSED[name]
     with pytest.raises(BadInput, match=because):
         refused()
 
 
-def test_what_can_be_is_not_refused() -> None:
+def test_possible_arguments_are_accepted() -> None:
     flushed = {"log.flush.interval.messages": "1"}
     foreseen(power(node="brokers"), disk="xfs")
     foreseen(power(node="brokers"), group="g", disk="xfs", config=flushed)
@@ -369,7 +369,7 @@ def test_what_can_be_is_not_refused() -> None:
     foreseen(Step(do="disk_failed", name="d", args={"node": "broker(1)", "log_dir": 2}), disk="xfs", log_dirs=2)
 
 
-def test_every_one_of_them_needs_disks_of_the_brokers_own() -> None:
+def test_each_of_these_faults_needs_disks_of_the_brokers_own() -> None:
     for do in ("power_loss", "disk_lies", "disk_failed", "disk_filled", "disk_stalled"):
         step = Step(do=do, name="x", args={"node": "broker(1)"})
         assert OWN in build_step(step).needs

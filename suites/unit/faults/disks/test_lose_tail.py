@@ -1,4 +1,4 @@
-"""When a last replica's lost tail counts as bitten, and each near miss. The cluster is scripted, its disk is files."""
+"""When the lost tail of a last replica has an effect, and near misses. The cluster is scripted, its disk is files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from harness import scenarios
 from harness.faults.disks import lose_tail
 from harness.faults.steps import effect
+from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
@@ -19,7 +20,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
 from suites.unit.faults.disks.test_damage_steps import loaded
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 
 ON = {"metadata.version": 25, "eligible.leader.replicas.version": 1}
@@ -32,7 +33,7 @@ class Scripted:
     data: Path
     isr: tuple[int, ...] = (1,)
     acked: int = 25
-    loads: int | None = None  # where its log ends when it is back; None = where the file does
+    loads: int | None = None  # the log end offset that it loads; None = that of the file
     next_leader: int = 1
     levels: dict[str, int] = field(default_factory=lambda: {"metadata.version": 25})
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -100,8 +101,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lost(cluster: Scripted, tail_bytes: int = 200) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    stage = stage_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
-    rows = run_steps(stage, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
+    context = context_on(cluster, last_ack_ns=lambda t, p: now_ns(), highest_acked=lambda: {("t", 0): cluster.acked})
+    rows = run_steps(context, [Step(do="lose_tail", name="it", args={"of": "t/0", "tail_bytes": tail_bytes})])
     assert not cluster.down
     return rows[0], [name for name, _ in doubts(rows)]
 
@@ -112,13 +113,15 @@ def the_event(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("levels", "level"), [({"metadata.version": 25}, 0), (ON, 1), ({}, None)])
-def test_it_says_what_was_kept_and_whether_elr_is_on(data: Path, levels: dict[str, int], level: int | None) -> None:
+def test_the_event_has_the_log_end_that_was_kept_and_the_level_of_elr(
+    data: Path, levels: dict[str, int], level: int | None
+) -> None:
     cluster = Scripted(data, levels=levels)
     row, found = lost(cluster)
     assert found == []
     kept = log_end(data / "t-0")
     assert kept < 26
-    assert f"came back with {kept} of 26" in row["effect"]["because"]
+    assert f"returned with {kept} of 26" in row["effect"]["because"]
     event = the_event(row)
     reported = {key: event[key] for key in ("broker", "leader_epoch", "isr", "elr_level", "log_end", "ended_at")}
     assert reported == {
@@ -135,20 +138,20 @@ def test_it_says_what_was_kept_and_whether_elr_is_on(data: Path, levels: dict[st
     ("scripted", "because"),
     [
         ({"isr": (1, 2)}, "was not alone in the ISR: [1, 2]"),
-        ({"acked": 9}, "no acknowledged record was cut off"),
-        ({"acked": -1}, "no acknowledged record was cut off"),
+        ({"acked": 9}, "no acknowledged record was truncated"),
+        ({"acked": -1}, "no acknowledged record was truncated"),
         ({"loads": 26}, "has not loaded a log that ends at"),
         ({"next_leader": -1}, "has no leader yet"),
     ],
 )
-def test_near_misses_have_not_bitten(data: Path, scripted: dict[str, Any], because: str) -> None:
+def test_near_misses_prove_nothing(data: Path, scripted: dict[str, Any], because: str) -> None:
     row, found = lost(Scripted(data, **scripted))
     assert found == ["no_effect"]
     assert because in row["effect"]["because"]
 
 
-def test_one_replica_is_no_last_one() -> None:
+def test_an_only_replica_is_refused() -> None:
     scenario = scenarios.load("kafka_20734")
     step = {"do": "lose_tail", "of": "half/0", "tail_bytes": 10}
-    with pytest.raises(BadInput, match="has one replica"):
-        patched(scenario, {"steps.+": [step]}, scenarios.check_steps)
+    with pytest.raises(BadInput, match="has only one replica"):
+        patched(scenario, {"steps.+": [step]}, check_steps)

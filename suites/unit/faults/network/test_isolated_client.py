@@ -1,4 +1,4 @@
-"""Clients that come in by a way of their own: where it is, who may use it, and what shows that they are cut off."""
+"""Isolated clients: their listener, the scenarios that may use it, and the proof that only they are cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.clusters.containers.subnets import Subnets
 from harness.clusters.processes.addresses import Addresses
 from harness.faults.steps import effect
 from harness.faults.steps.effect import isolated_stalled
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.settings.node_settings import Advertised, Node, node_properties
 from harness.model.scenario.scenario import ClusterShape, Topic
 from suites.unit.faults.steps.test_effect import P0, P1, World
@@ -36,7 +36,7 @@ alone = { topics = ["plain"], isolated_client = true }
 
 
 @pytest.mark.parametrize("plan", [Addresses.of(3, ISOLATED), Subnets.of(3, ISOLATED)], ids=["processes", "containers"])
-def test_the_way_in_has_proxies_and_addresses_of_its_own(plan: Any) -> None:
+def test_the_listener_of_isolated_clients_has_its_own_proxies_and_addresses(plan: Any) -> None:
     links = {link.name: link for link in plan.links()}
     for broker in (1, 2, 3):
         mine, others = links[f"isolated_client-b{broker}"], links[f"client-b{broker}"]
@@ -46,7 +46,7 @@ def test_the_way_in_has_proxies_and_addresses_of_its_own(plan: Any) -> None:
     assert len({link.listen for link in links.values()}) == len(links)
 
 
-def test_only_shapes_that_ask_have_it() -> None:
+def test_only_shapes_with_isolated_clients_have_the_listener() -> None:
     plan = Addresses.of(3, ClusterShape())
     assert not [link for link in plan.links() if link.src == "isolated_client"]
     assert plan.bootstrap_isolated() == ""
@@ -54,7 +54,7 @@ def test_only_shapes_that_ask_have_it() -> None:
     assert len(Subnets.of(3, ISOLATED).ports) == len(Subnets.of(3, ClusterShape()).ports) + 3
 
 
-def test_a_broker_advertises_it_beside_the_others(some_release: Any) -> None:
+def test_a_broker_advertises_the_listener_in_addition(some_release: Any) -> None:
     both = Advertised(("127.1.2.1", 1), ("127.1.1.1", 2))
     node = Node(node=1, address="127.1.1.1", advertised=both, controllers=(101,), brokers=3, data=cast(Any, "/d"))
     assert "ISOLATED" not in node_properties(some_release, node)["listeners"]
@@ -73,7 +73,7 @@ def some_release() -> Any:
 # --- refused when loaded ---
 
 
-def test_a_lone_client_is_understood() -> None:
+def test_an_isolated_client_is_read_from_the_scenario() -> None:
     assert read(TEXT).producers[1].isolated_client
     assert read(TEXT).readers[0].isolated_client
 
@@ -86,52 +86,52 @@ def test_a_lone_client_is_understood() -> None:
             "[topics]",
             "producers.alone: lone: there is no way in for a client alone",
         ),
-        ('["own", "plain"]', '["plain"]', "nobody writes alone to a topic"),
-        (", isolated_client = true }\n[readers]", " }\n[readers]", "nobody writes alone to a topic"),
+        ('["own", "plain"]', '["plain"]', "no isolated client has a topic for itself"),
+        (", isolated_client = true }\n[readers]", " }\n[readers]", "no isolated client has a topic for itself"),
         (
             'plain = { topics = ["plain"] }',
             'plain = { topics = ["own"], isolated_client = true }',
-            "nobody beside the lone",
+            "every producer is an isolated client",
         ),
-        ('dst = "brokers"', 'dst = "controller"', "clients call no controllers"),
+        ('dst = "brokers"', 'dst = "controller"', "clients connect to none"),
     ],
 )
-def test_what_would_show_nothing_is_refused(old: str, new: str, reported: str) -> None:
+def test_a_cut_that_could_not_prove_an_effect_is_refused(old: str, new: str, reported: str) -> None:
     assert old in TEXT
     assert reported in refused(TEXT.replace(old, new))
 
 
-# --- the bite ---
+# --- the effect ---
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def context(monkeypatch: pytest.MonkeyPatch) -> StepContext:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
     world = World()
-    monkeypatch.setattr(world, "lone_places", lambda: {P0}, raising=False)
+    monkeypatch.setattr(world, "isolated_places", lambda: {P0}, raising=False)
     topics = (Topic(name="t", partitions=2),)
     load = cast(Any, world)
-    return Stage(cluster=cast(Any, None), admin=load, load=load, rng=Random(1), topics=topics, say=lambda _: None)
+    return StepContext(cluster=cast(Any, None), admin=load, load=load, rng=Random(1), topics=topics, say=lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("mine_s", "others_s", "held", "because"),
     [
-        (2.0, 0.1, True, "acks stopped on t/0, and went on for the others on t/1"),
-        (0.1, 0.1, False, "acks went on on t/0"),
-        (2.0, 2.0, False, "acks stopped for everybody"),
-        (0.7, 0.7, False, "acks stopped for everybody"),
-        (0.9, 0.6, False, "acks stopped for everybody"),
+        (2.0, 0.1, True, "acks stopped on t/0, and continued for the other clients on t/1"),
+        (0.1, 0.1, False, "acks continued on t/0"),
+        (2.0, 2.0, False, "acks stopped for all clients"),
+        (0.7, 0.7, False, "acks stopped for all clients"),
+        (0.9, 0.6, False, "acks stopped for all clients"),
     ],
 )
-def test_acks_stop_for_the_lone_client_only(
-    stage: Stage, mine_s: float, others_s: float, held: bool, because: str
+def test_acks_must_stop_only_for_the_isolated_client(
+    context: StepContext, mine_s: float, others_s: float, held: bool, because: str
 ) -> None:
-    cast(Any, stage.load).acks_ago_s = {P0: mine_s, P1: others_s}
-    found = isolated_stalled(stage, [P0])()
+    cast(Any, context.load).acks_ago_s = {P0: mine_s, P1: others_s}
+    found = isolated_stalled(context, [P0])()
     assert found.held is held
     assert because in found.because
 
 
-def test_a_lone_client_that_wrote_nothing_is_missed_by_nobody(stage: Stage) -> None:
-    assert "no partition had acks in the last second" in isolated_stalled(stage, [])().because
+def test_an_isolated_client_without_acks_proves_nothing(context: StepContext) -> None:
+    assert "no partition had acks in the last second" in isolated_stalled(context, [])().because

@@ -1,4 +1,4 @@
-"""Shapes as plain set arithmetic, what of them is torn, and when each side has lost something; all of it scripted."""
+"""The shapes of a split, the links that it breaks, and when each side has lost something. All is scripted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.faults.network.links import Link
 from harness.faults.network.shapes import Among, Machine, bridge, machines, minority, one_way, ring, torn
 from harness.faults.network.split import Split
 from harness.faults.steps import effect
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.link import Direction
@@ -35,7 +35,7 @@ def names(*of: Machine) -> list[str]:
         ("controllers", ["c101", "c102"]),
     ],
 )
-def test_machines_are_brokers_with_the_controllers_of_their_number(among: Among, expected: list[str]) -> None:
+def test_a_machine_is_a_broker_with_the_controller_of_its_number(among: Among, expected: list[str]) -> None:
     assert names(*machines((1, 2, 3), (101, 102), among)) == expected
 
 
@@ -43,7 +43,7 @@ def test_machines_are_brokers_with_the_controllers_of_their_number(among: Among,
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 7])
-def test_in_a_ring_each_hears_a_majority_and_no_two_the_same(count: int) -> None:
+def test_in_a_ring_each_machine_hears_a_majority_and_no_two_hear_the_same(count: int) -> None:
     of = machines(range(1, count + 1), (), "brokers")
     drops = ring(of).drops
     heard = {machine: frozenset(of) - drops[machine] for machine in of}
@@ -62,7 +62,7 @@ def test_some_rings_have_one_way_links(count: int, expected: bool) -> None:
     assert one_way(count) is expected
 
 
-def test_a_minority_and_the_others_are_deaf_to_each_other() -> None:
+def test_a_minority_and_the_majority_hear_nothing_of_each_other() -> None:
     shape = minority(THREE, [THREE[1]])
     assert [names(*side) for side in shape.sides] == [["b2+c102"], ["b1+c101", "b3+c103"]]
     assert {*names(*shape.drops[THREE[1]])} == {"b1+c101", "b3+c103"}
@@ -70,37 +70,37 @@ def test_a_minority_and_the_others_are_deaf_to_each_other() -> None:
 
 
 @pytest.mark.parametrize("few", [0, 2, 3])
-def test_half_and_more_are_no_minority(few: int) -> None:
+def test_half_or_more_are_no_minority(few: int) -> None:
     of = machines((1, 2, 3, 4), (), "brokers")
     with pytest.raises(BadInput, match=f"{few} of 4 .* are no minority" if few else "0 of 4"):
         minority(of, of[:few])
 
 
-def test_a_bridge_hears_both_halves_and_is_heard_by_both() -> None:
+def test_a_bridge_has_intact_links_to_both_halves() -> None:
     shape = bridge(FIVE, FIVE[2])
     assert [names(*side) for side in shape.sides] == [["b1+c101", "b2+c102"], ["b4+c104", "b5+c105"]]
     assert FIVE[2] not in shape.drops
     assert all(FIVE[2] not in others for others in shape.drops.values())
 
 
-# --- what is torn ---
+# --- the broken links ---
 
 LINKS: list[Link] = [("b1", "b2"), ("b2", "b1"), ("b1", "c102"), ("b1", "c101"), ("b1", "b3"), ("b3", "b1")]
 
 
 @pytest.mark.parametrize("direction", ["both", "requests", "answers"])
-def test_links_of_those_who_are_deaf_to_each_other_lose_what_is_asked_for(direction: Direction) -> None:
+def test_links_between_two_sides_lose_the_chosen_direction(direction: Direction) -> None:
     lost = torn(LINKS, minority(THREE, [THREE[1]]), direction)
     assert lost == {("b1", "b2"): direction, ("b2", "b1"): direction, ("b1", "c102"): direction}
 
 
-def test_of_one_way_links_only_the_deaf_end_loses() -> None:
+def test_a_one_way_link_loses_only_what_the_deaf_end_should_hear() -> None:
     three = machines((1, 2, 3), (), "brokers")
     shape = ring(three)
     assert names(*shape.drops[three[1]]) == ["b3"]
     assert names(*shape.drops[three[0]]) == ["b2"]
     lost = torn(LINKS, shape)
-    # b1 hears nothing of b2: what b2 asks it, and what b2 answers.
+    # b1 hears nothing of b2: neither the requests of b2 nor its answers.
     assert lost["b2", "b1"] == "requests"
     assert lost["b1", "b2"] == "answers"
 
@@ -112,20 +112,20 @@ def test_of_one_way_links_only_the_deaf_end_loses() -> None:
     ("arguments", "reported"),
     [
         ({"into": "ring", "node": "broker(1)"}, "leave it out"),
-        ({"into": "minority"}, "say which node is the minority"),
-        ({"into": "bridge"}, "say which node is the bridge"),
-        ({"into": "ring", "mode": "slow"}, "is missing"),
-        ({"into": "ring", "latency_ms": 5}, "goes with mode"),
+        ({"into": "minority"}, "name the node that is the minority"),
+        ({"into": "bridge"}, "name the node that is the bridge"),
+        ({"into": "ring", "mode": "slow"}, 'are missing for mode = "slow"'),
+        ({"into": "ring", "latency_ms": 5}, 'need mode = "slow"'),
         ({"into": "ring", "down_s": 1.0}, "belong together"),
         ({"into": "ring", "mode": "refusing", "direction": "answers"}, "leave out direction"),
     ],
 )
-def test_what_goes_not_together_is_refused(arguments: dict[str, Any], reported: str) -> None:
+def test_arguments_that_exclude_each_other_are_refused(arguments: dict[str, Any], reported: str) -> None:
     with pytest.raises(BadInput, match=reported):
         Split(**arguments)
 
 
-# --- the bite ---
+# --- the effect ---
 
 APART: dict[Link, Direction] = {("b1", "b2"): "both", ("b2", "b1"): "both"}
 
@@ -139,8 +139,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def stage(world: World) -> Stage:
-    return Stage(
+def context(world: World) -> StepContext:
+    return StepContext(
         cluster=cast(Any, type("Nodes", (), {"controllers": (101, 102, 103)})),
         admin=cast(Any, world),
         load=cast(Any, world),
@@ -150,15 +150,15 @@ def stage(world: World) -> Stage:
     )
 
 
-def probe_of(stage: Stage, *, control: bool = False) -> effect.Probe:
-    """Brokers 1 and 2 are apart, and 3 is their bridge."""
+def probe_of(context: StepContext, *, control: bool = False) -> effect.Probe:
+    """Brokers 1 and 2 are separated, and 3 is their bridge."""
     shape = bridge(THREE, THREE[2])
     lost = {("c101", "c102"): "both"} if control else APART
-    return split_effect.split_effect(stage, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
+    return split_effect.split_effect(context, shape, cast(dict[Link, Direction], lost), 0.0, control=control)
 
 
-def test_a_follower_that_left_the_isr_counts_for_both_sides(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_follower_that_left_the_isr_counts_for_both_sides(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     assert not probe().held
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
     found = probe()
@@ -166,45 +166,47 @@ def test_a_follower_that_left_the_isr_counts_for_both_sides(stage: Stage, world:
     assert found.seen == {"b1+c101": {"t/0": "2 left the ISR of t/0"}, "b2+c102": {"t/0": "2 left the ISR of t/0"}}
 
 
-def test_a_leader_that_was_replaced_counts(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_leader_that_was_replaced_counts(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     world.states = [state(0, 3, 6), state(1, 2, 5)]
-    assert "1 leads t/0 no more" in probe().because
+    assert "in place of 1" in probe().because
 
 
-def test_a_follower_that_the_bridge_lost_counts_for_nobody(stage: Stage, world: World) -> None:
-    probe = probe_of(stage)
+def test_a_follower_that_only_the_bridge_lost_does_not_count(context: StepContext, world: World) -> None:
+    probe = probe_of(context)
     world.states = [state(0, 1, 5, isr=(1, 2)), state(1, 2, 5, isr=(2, 1))]
     found = probe()
     assert not found.held
-    assert "b1+c101, b2+c102 lost nothing yet on t/0, t/1" in found.because
+    assert "b1+c101, b2+c102 lost nothing on t/0, t/1" in found.because
 
 
-def test_a_log_that_stands_still_below_its_leader_s_counts_at_the_second_look(stage: Stage, world: World) -> None:
+def test_a_log_that_does_not_grow_below_its_leader_s_counts_at_the_second_look(
+    context: StepContext, world: World
+) -> None:
     world.ends = {("t", 0, 1): 50, ("t", 0, 2): 40}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     world.ends = {("t", 0, 1): 60, ("t", 0, 2): 40}
-    assert "the log of 2 stands still at 40" in probe().because
+    assert "the log of t/0 on 2 stays at 40" in probe().because
 
 
-def test_a_log_that_grows_has_lost_nothing(stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_grows_has_lost_nothing(context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_effect, "STILL_S", 60.0)
     world.ends = {("t", 0, 1): 50, ("t", 0, 2): 40}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     probe()
     world.ends = {("t", 0, 1): 60, ("t", 0, 2): 59}
     assert not probe().held
 
 
-def test_a_split_without_load_does_not_bite(stage: Stage, world: World) -> None:
+def test_a_split_without_load_proves_nothing(context: StepContext, world: World) -> None:
     world.acks_ago_s = {P0: 5.0, P1: 5.0}
-    probe = probe_of(stage)
+    probe = probe_of(context)
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
-    assert "no partition with acks in the last second has its replicas on several sides" in probe().because
+    assert "no partition with acks in the last second has replicas on several sides" in probe().because
 
 
 def reported(monkeypatch: pytest.MonkeyPatch, world: World, *answers: Quorum | None) -> None:
-    """What the controllers say of their quorum, one after the other; None = nobody leads."""
+    """The quorum that the controllers report, look by look; None = no controller leads."""
     left = list(answers)
 
     def quorum(deadline_s: float = 20.0) -> Quorum:
@@ -225,22 +227,22 @@ def led(leader: int, epoch: int, behind: int = 0) -> Quorum:
     ("then", "held", "because"),
     [
         (led(103, 5), True, "103 leads in epoch 5"),
-        (None, True, "none says that it does"),
+        (None, True, "there is none"),
         (led(101, 4, behind=9), True, "[102] lagged"),
         (led(101, 4), False, "[102] kept up"),
     ],
 )
-def test_controllers_have_lost_their_leader_or_its_log(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, then: Quorum | None, held: bool, because: str
+def test_controllers_that_lost_their_leader_or_its_log_prove_the_effect(
+    context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch, then: Quorum | None, held: bool, because: str
 ) -> None:
     reported(monkeypatch, world, led(101, 4), then)
-    found = probe_of(stage, control=True)()
+    found = probe_of(context, control=True)()
     assert found.held is held
     assert because in found.because
 
 
-def test_controllers_who_reach_their_leader_have_lost_nobody(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+def test_controllers_that_reach_their_leader_prove_nothing(
+    context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported(monkeypatch, world, led(103, 4))
-    assert "no controller has lost the active one, 103" in probe_of(stage, control=True)().because
+    assert "every controller still reaches the active one, 103" in probe_of(context, control=True)().because

@@ -1,4 +1,4 @@
-"""What a wait for acks tells of a partition that gives none: only of one that owed them. The cluster is scripted."""
+"""When a wait for acks records a silent partition: only one that should have had acks. The cluster is scripted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.faults.network import unacknowledged
-from harness.faults.network.unacknowledged import Watched
-from harness.faults.steps.step_context import Stage
+from harness.faults.network.unacknowledged import StateWatch
+from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 PLACES = [("two", 0), ("one", 0)]
 
@@ -44,23 +44,25 @@ class Scripted:
         return node not in self.down
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, cluster: Scripted, *changes: dict[str, object]) -> tuple[Stage, Watched]:
-    """Looked at once, and once more after each change."""
+def looked(
+    monkeypatch: pytest.MonkeyPatch, cluster: Scripted, *changes: dict[str, object]
+) -> tuple[StepContext, StateWatch]:
+    """One look, and one more after each change."""
     monkeypatch.setattr(unacknowledged, "LOOK_EACH_S", 0.0)
-    stage = stage_on(cluster)
-    watched = Watched(stage, PLACES)
+    context = context_on(cluster)
+    watched = StateWatch(context, PLACES)
     watched.look()
     for change in changes:
         for name, value in change.items():
             setattr(cluster, name, value)
         watched.look()
-    return stage, watched
+    return context, watched
 
 
-def test_who_gives_nothing_beside_one_that_is_served_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, watched = looked(monkeypatch, Scripted(), {})
-    assert watched.tell_silent({PLACES[0]: 0, PLACES[1]: 500}, 500, 7)
-    (event,) = stage.events
+def test_a_silent_partition_is_recorded_with_a_served_one_of_the_same_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    context, watched = looked(monkeypatch, Scripted(), {})
+    assert watched.record_silent({PLACES[0]: 0, PLACES[1]: 500}, 500, 7)
+    (event,) = context.events
     assert event == {
         "kind": "no_acks",
         "at_ns": event["at_ns"],
@@ -82,12 +84,12 @@ def test_who_gives_nothing_beside_one_that_is_served_is_told_of(monkeypatch: pyt
     ],
     ids=["too few", "another leader", "others in sync"],
 )
-def test_nobody_is_beside_it_who_is_not_served_alike(
+def test_only_partitions_with_the_same_leader_and_isr_are_compared(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, acks: tuple[int, int]
 ) -> None:
-    stage, watched = looked(monkeypatch, cluster)
-    reported = watched.tell_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
-    assert [event["beside"] for event in stage.events] == ([{}] if reported else [])
+    context, watched = looked(monkeypatch, cluster)
+    reported = watched.record_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
+    assert [event["beside"] for event in context.events] == ([{}] if reported else [])
     assert reported == (acks[1] >= 500)
 
 
@@ -103,9 +105,9 @@ def test_nobody_is_beside_it_who_is_not_served_alike(
     ],
     ids=["one ack", "another epoch", "another epoch for long", "another ISR", "nobody leads", "in sync and down"],
 )
-def test_a_wait_in_vain_for_any_other_reason_ends_the_run(
+def test_a_wait_that_times_out_for_another_reason_fails(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, changes: list[dict[str, object]], silent: int
 ) -> None:
-    stage, watched = looked(monkeypatch, cluster, *changes)
-    assert not watched.tell_silent({PLACES[0]: silent, PLACES[1]: 500}, 500, 7)
-    assert stage.events == []
+    context, watched = looked(monkeypatch, cluster, *changes)
+    assert not watched.record_silent({PLACES[0]: silent, PLACES[1]: 500}, 500, 7)
+    assert context.events == []

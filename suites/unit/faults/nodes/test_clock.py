@@ -1,4 +1,4 @@
-"""Clocks that are set: what the library is told, what shows that it moved them, and the near misses."""
+"""Clocks that are set: the file of the library, the proof that a clock moved, and the near misses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -34,7 +34,7 @@ HERE = pytest.mark.skipif(clocks.library() is None, reason="libfaketime is not i
 
 
 @pytest.mark.parametrize(("ahead_s", "text"), [(0, "+0.000\n"), (-0.5, "-0.500\n"), (600, "+600.000\n")])
-def test_the_file_says_how_far_off_the_clock_is(tmp_path: Path, ahead_s: float, text: str) -> None:
+def test_the_file_has_the_offset_of_the_clock(tmp_path: Path, ahead_s: float, text: str) -> None:
     ClockFile(tmp_path / "clock").set(ahead_s)
     assert (tmp_path / "clock").read_text() == text
     assert [path.name for path in tmp_path.iterdir()] == ["clock"]
@@ -44,11 +44,14 @@ ANSWERS = "import sys, time\nfor line in sys.stdin:\n    print(time.time() - tim
 
 
 @HERE
-def test_a_process_goes_by_its_file_within_a_second(tmp_path: Path) -> None:
-    """7 is CLOCK_BOOTTIME, which the library leaves alone, as it does the monotonic clock."""
+def test_a_process_follows_its_file_within_a_second(tmp_path: Path) -> None:
+    """7 is CLOCK_BOOTTIME, which the library does not change, like the monotonic clock."""
     file = ClockFile(tmp_path / "clock")
     file.set(0)
     right = time.time() - time.clock_gettime(7)
+
+    def near(wanted_s: float) -> Callable[[float], bool]:
+        return lambda s: abs(s - wanted_s) < 1
 
     def shift(process: subprocess.Popen[str], until: Callable[[float], bool]) -> float:
         give_up_at, seen = time.monotonic() + 20, 0.0
@@ -69,7 +72,7 @@ def test_a_process_goes_by_its_file_within_a_second(tmp_path: Path) -> None:
             assert abs(shift(process, lambda s: True)) < 1
             for jump_s in (600.0, -600.0):
                 file.set(jump_s)
-                assert shift(process, lambda s, jump_s=jump_s: abs(s - jump_s) < 1)
+                assert shift(process, near(jump_s))
             file.set(0)
             assert shift(process, lambda s: abs(s) < 0.3)
         finally:
@@ -97,8 +100,8 @@ print(time.monotonic() - int(began) - 3)
 
 @HERE
 @pytest.mark.parametrize(("ahead_s", "rate"), [(0, 1), (600, 1), (-600, 1), (0, 5), (0, 0.2)])
-def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: float, rate: float) -> None:
-    """As a JVM waits; libfaketime's remedy for another library of C has such a wait end at once."""
+def test_a_wait_takes_its_time_with_any_clock(tmp_path: Path, ahead_s: float, rate: float) -> None:
+    """A wait as in a JVM; the workaround of libfaketime for another C library would end such a wait at once."""
     file, began = ClockFile(tmp_path / "clock"), time.monotonic()
     file.set(ahead_s)
     arguments = [sys.executable, "-I", "-S", "-c", WAITS]
@@ -112,7 +115,9 @@ def test_a_wait_takes_its_time_whatever_the_clock_says(tmp_path: Path, ahead_s: 
     assert 0 <= late_s < 10
 
 
-def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_message_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clocks, "_FOLDERS", (str(tmp_path / "{}"),))
     assert "clock" not in choosing.able("processes")
     reported = Clock.lacks(choosing.able("containers"))
@@ -122,7 +127,7 @@ def test_without_the_library_it_is_said_why_and_what_helps(tmp_path: Path, monke
         ClockFile(tmp_path / "clock").environment()
 
 
-def test_what_living_processes_share_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_living_processes_share_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_SHARED", tmp_path)
     kept = [f"faketime_shm_{os.getpid()}", f"sem.faketime_sem_{os.getpid()}", "faketime_shm_x", "else"]
     for name in (*kept, "faketime_shm_4194305", "sem.faketime_sem_4194305"):
@@ -139,37 +144,39 @@ IT = '{{ do = "clock", node = "leader(plain/0)", {}, name = "it" }}'
 @pytest.mark.parametrize(
     ("arguments", "shape", "reported"),
     [
-        ("jump_s = 600", "", "say clock = true in [shape]"),
+        ("jump_s = 600", "", "set clock = true in [shape]"),
         ("jump_s = 0", "clock = true", "this moves no clock"),
         ("jump_s = 1.5", "clock = true", "this moves no clock"),
         ("jump_s = -4000", "clock = true", "give a number from -3600 to 43200"),
         ("rate = 0", "clock = true", "give a number from 0.1 to 10"),
     ],
 )
-def test_clocks_that_cannot_be_set_or_prove_nothing_are_refused(arguments: str, shape: str, reported: str) -> None:
+def test_clocks_that_cannot_be_set_or_could_not_prove_an_effect_are_refused(
+    arguments: str, shape: str, reported: str
+) -> None:
     assert reported in refused(with_steps(IT.format(arguments), shape=shape))
 
 
-def test_a_jump_beyond_what_a_topic_keeps_is_refused() -> None:
+def test_a_jump_beyond_the_retention_of_a_topic_is_refused() -> None:
     text = with_steps(IT.format("jump_s = 600"), shape="clock = true")
     assert read(text).shape.clock
     short = text.replace("idle = {}", 'idle = { config = { "retention.ms" = 600000 } }')
-    assert "whatever idle holds is older than its retention.ms of 600000" in refused(short)
+    assert "every record of idle is older than its retention.ms of 600000" in refused(short)
     read(short.replace("600000", "600001"))
     read(short.replace("600000", "-1"))
 
 
-# --- the bite ---
+# --- the effect ---
 
 
 def line(path: Path, ahead: float) -> None:
-    """One more line of a log, by a clock that is so far ahead."""
+    """One more line of a log, written by a clock that is so far ahead."""
     at = datetime.fromtimestamp(time.time() + ahead, UTC)
     with path.open("a") as log:
         log.write(f"[{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}] INFO a snapshot (it)\n\tat a.stack.Trace\n")
 
 
-def test_a_log_tells_how_far_its_clock_is_ahead(tmp_path: Path) -> None:
+def test_a_log_shows_how_far_its_clock_is_ahead(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.touch()
     assert ahead_s(log) == 0.0
@@ -180,7 +187,7 @@ def test_a_log_tells_how_far_its_clock_is_ahead(tmp_path: Path) -> None:
 
 @dataclass
 class Scripted:
-    """Broker 1 leads t/0. A line of its log is written whenever its clock is set, `wrong_s` off what it was told."""
+    """Broker 1 leads t/0. A line of its log is written whenever its clock is set, with an error of `wrong_s`."""
 
     log: Path
     wrong_s: float = 0.0
@@ -224,17 +231,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 def played(cluster: Scripted, *then: Step, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
+    rows = run_steps(context_on(cluster), [Step(do="clock", name="it", args={"node": "broker(1)", **arguments}), *then])
     assert cluster.reported[-1] == (1, 0.0)
     return rows[0], [name for name, _ in doubts(rows)]
 
 
 @pytest.mark.parametrize("jump_s", [600.0, -600.0])
-def test_a_clock_that_jumped_under_load_bites_and_is_set_right(cluster: Scripted, jump_s: float) -> None:
+def test_a_clock_that_jumped_under_load_proves_the_effect_and_is_set_right(cluster: Scripted, jump_s: float) -> None:
     row, found = played(cluster, jump_s=jump_s)
     assert found == []
     assert cluster.reported[0] == (1, jump_s)
-    assert f"off, of 1 by {jump_s:+.1f} s, under load on t/0" in row["effect"]["because"]
+    assert f"wrong, of 1 by {jump_s:+.1f} s, under load on t/0" in row["effect"]["because"]
     (event,) = row["events"]
     assert event | {"at_ns": 0} == {"kind": "clock", "nodes": [1], "jump_ms": jump_s * 1000, "rate": 1.0, "at_ns": 0}
 
@@ -244,10 +251,10 @@ def test_a_clock_that_jumped_under_load_bites_and_is_set_right(cluster: Scripted
     [
         ({"obeys": False}, "the log of 1 shows no shift of +600.0 s"),
         ({"wrong_s": -10.0}, "shows no shift"),
-        ({"acks_ago_s": 5.0}, "no partition of theirs had acks"),
+        ({"acks_ago_s": 5.0}, "no partition that they lead or follow had acks"),
     ],
 )
-def test_a_clock_that_did_not_move_or_that_nobody_needs_does_not_bite(
+def test_a_clock_that_did_not_move_or_is_without_load_proves_nothing(
     cluster: Scripted, what: dict[str, Any], because: str
 ) -> None:
     for name, value in what.items():
@@ -261,21 +268,21 @@ def test_a_clock_that_stays_wrong_is_not_healed(cluster: Scripted) -> None:
     cluster.stays_wrong = True
     row, found = played(cluster, jump_s=600.0)
     assert found == ["step_failed"]
-    assert "clocks that are right again; last saw {1: '+600.0 s'}" in row["error"]
+    assert "the clocks to be right again; last saw {1: '+600.0 s'}" in row["error"]
 
 
-def test_who_is_down_finds_its_clock_right_when_it_starts(cluster: Scripted) -> None:
+def test_a_node_that_is_down_starts_with_the_right_clock(cluster: Scripted) -> None:
     cluster.down = frozenset({1})
     assert played(cluster, jump_s=600.0)[1] == []
 
 
-def test_the_clock_of_who_follows_nothing_does_not_bite(cluster: Scripted) -> None:
+def test_the_clock_of_a_broker_without_partitions_proves_nothing(cluster: Scripted) -> None:
     with pytest.raises(AssertionError):
         played(cluster, node="broker(3)", jump_s=600.0)
     assert cluster.reported == [(3, 600.0), (3, 0.0)]
 
 
-def test_a_clock_that_gains_has_to_have_gained(cluster: Scripted) -> None:
+def test_a_clock_that_gains_time_must_be_ahead(cluster: Scripted) -> None:
     cluster.wrong_s = 3.0
     assert played(cluster, rate=10.0)[1] == []
     *shifts, last = [ahead_s for _, ahead_s in cluster.reported]

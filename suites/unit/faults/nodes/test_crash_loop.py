@@ -1,4 +1,4 @@
-"""When a broker counts as killed in the middle of its recovery. The cluster is scripted, its logs are files."""
+"""When a broker counts as killed during its recovery. The cluster is scripted, its logs are files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 LOOP = Step(do="crash_loop", name="loop", args={"node": "leader(t/0)", "times": 2})
 
 
 @dataclass
 class Scripted:
-    """Three brokers; each start writes what is told to the log. The death of a leader moves the leadership on."""
+    """Three brokers; each start writes the given lines to the log. The death of a leader moves the leadership."""
 
     log: Path
     at_start: list[bytes]
@@ -63,13 +63,13 @@ class Scripted:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not bite is waited for as long as it may take on a real cluster."""
+    """A missing effect is waited for as long as on a real cluster."""
     monkeypatch.setattr(crash_loop, "RESTART_DEADLINE_S", 0.2)
     monkeypatch.setattr(crash_loop, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.2))
 
 
 def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
+    (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
     return row, doubts([row])
 
 
@@ -80,7 +80,7 @@ def test_a_broker_that_dies_in_each_recovery_was_interrupted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("at_start", [(RECOVERING + STARTED, RECOVERING), (RECOVERING, RECOVERING + STARTED)])
-def test_a_broker_that_was_up_again_was_not(tmp_path: Path, at_start: tuple[bytes, ...]) -> None:
+def test_a_broker_that_had_started_was_not_interrupted(tmp_path: Path, at_start: tuple[bytes, ...]) -> None:
     cluster = Scripted(tmp_path / "server.log", [*at_start, STARTED])
     row, found = looped(cluster)
     assert not row["effect"]["held"]
@@ -88,7 +88,7 @@ def test_a_broker_that_was_up_again_was_not(tmp_path: Path, at_start: tuple[byte
     assert cluster.running(1)
 
 
-def test_a_broker_that_recovers_nothing_ends_the_plan_and_is_started(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_recover_ends_the_steps_and_is_started(tmp_path: Path) -> None:
     cluster = Scripted(tmp_path / "server.log", [STARTED, STARTED])
     row, found = looped(cluster)
     assert "broker 1 to recover its logs" in row["error"]

@@ -1,4 +1,4 @@
-"""When a broker counts as killed amid compaction, and when as having forgotten a producer. The cluster is scripted."""
+"""When a broker counts as killed during compaction, and when producer state has expired. The cluster is scripted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.faults.nodes import kill_cleaning
+from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.topic_operations import cleaned
@@ -19,7 +20,7 @@ from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 KEYED = Topic(name="t", partitions=1, replicas=2, config={"cleanup.policy": "compact"}, assignment=((1, 2),))
 PLAIN = Topic(name="plain", partitions=1)
@@ -28,8 +29,8 @@ CLEANED, SWAP = f"{0:020}.log.cleaned", f"{0:020}.log.swap"
 
 @dataclass
 class Scripted:
-    """Brokers 1 and 2. Once somebody waits, the first begins to compact into `written`; `over` times its files are gone
-    when it stands still, and it begins anew when it goes on. known: what its producers are, look by look."""
+    """Brokers 1 and 2. At the first wait, broker 1 begins to compact into `written`; `over` times its files are deleted
+    when it is paused, and it begins again when it resumes. known: the number of its producers, look by look."""
 
     disk: Path
     written: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class Scripted:
     set_to: list[tuple[int, str | None, int]] = field(default_factory=list)
 
     def alter_broker_config(self, brokers: list[int], config: Mapping[str, str | None]) -> None:
-        """Notes each with the number of deaths until then."""
+        """Remembers each setting with the number of deaths until then."""
         assert self.running(brokers[0])
         self.set_to += [(broker, value, self.deaths) for broker in brokers for value in config.values()]
 
@@ -88,7 +89,7 @@ class Scripted:
 
 
 def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
-    """The row of the step, and why it did not bite. A file of a compaction before lies there already."""
+    """The row of the step, and why it had no effect. A file of an earlier compaction is there already."""
     folder = cluster.disk / "t-0"
     folder.mkdir()
     (folder / f"{0:020}.log").touch()
@@ -108,15 +109,17 @@ def killed(cluster: Scripted, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str
     monkeypatch.setattr(kill_cleaning, "being_cleaned", look)
     monkeypatch.setattr(kill_cleaning, "DEADLINE_S", 0.1)
     step = Step(do="kill_cleaning", name="it", args={"node": "leader(t/0)", "of": "t/0"})
-    (row,) = run_steps(stage_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [step])
     return row, "; ".join(text for _, text in doubts([row]))
 
 
 @pytest.mark.parametrize("name", [CLEANED, SWAP])
-def test_what_a_cleaner_was_writing_lies_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unfinished_files_of_a_cleaner_prove_the_effect(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Scripted(tmp_path, written=(name,))
     row, doubt = killed(cluster, monkeypatch)
-    # Slow until it died, and not any more once it is back.
+    # The cleaner is slow until the broker dies, and not after its restart.
     assert cluster.set_to == [(1, str(kill_cleaning.SLOW_BYTES_PER_S), 0), (1, None, 1)]
     assert doubt == ""
     assert name in row["resolved"]["left"]
@@ -124,25 +127,24 @@ def test_what_a_cleaner_was_writing_lies_there(name: str, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("written", [(), (f"{0:020}.log.deleted",)])
-def test_a_cleaner_that_did_not_begin_is_none_that_was_interrupted(
+def test_a_cleaner_that_did_not_begin_was_not_interrupted(
     written: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Scripted(tmp_path, written=written)
     row, doubt = killed(cluster, monkeypatch)
-    assert "broker 1 did not die while it compacted t/0" in doubt
+    assert "broker 1 was not killed while it compacted t/0" in doubt
     assert row["resolved"]["left"] == []
     assert (cluster.deaths, cluster.down) == (0, set())
 
 
-def test_a_cleaner_that_was_done_meanwhile_is_waited_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cleaner_that_has_finished_is_waited_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Scripted(tmp_path, written=(CLEANED,), over=2)
     row, doubt = killed(cluster, monkeypatch)
     assert (doubt, row["resolved"]["left"]) == ("", [CLEANED])
     assert (cluster.deaths, cluster.down, cluster.over) == (1, set(), 0)
 
 
-def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    injection = kill_cleaning.injection
+def test_a_death_without_consequences_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kill_cleaning, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.1))
     _, doubt = killed(Scripted(tmp_path, written=(CLEANED,), moves=False), monkeypatch)
     assert "of the compaction of t/0; " in doubt
@@ -152,10 +154,10 @@ def test_a_death_that_nobody_missed_has_not_bitten(tmp_path: Path, monkeypatch: 
     ("of", "node", "said"),
     [
         ("plain/0", "broker(1)", "plain is not compacted; give it"),
-        ("t/0", "broker(3)", "broker[(]3[)] has no replica of t/0, and nothing of it to compact"),
+        ("t/0", "broker(3)", "broker[(]3[)] has no replica of t/0 to compact"),
     ],
 )
-def test_what_it_cannot_be_about_is_said(of: str, node: str, said: str) -> None:
+def test_partitions_and_brokers_that_do_not_fit_are_refused(of: str, node: str, said: str) -> None:
     step = Step(do="kill_cleaning", name="it", args={"node": node, "of": of})
     producer = Producer(name="p", topics=("t", "plain"), keyed=True)
     scenario = Scenario(name="s", title="", property="", topics=(KEYED, PLAIN), producers=(producer,), steps=(step,))
@@ -165,28 +167,30 @@ def test_what_it_cannot_be_about_is_said(of: str, node: str, said: str) -> None:
 
 def waited(tmp_path: Path, *known: Mapping[tuple[str, int], int]) -> dict[str, Any]:
     step = Step(do="wait_producer_expired", name="it", args={"on": ["t/0"], "deadline_s": 0.5})
-    (row,) = run_steps(stage_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
+    (row,) = run_steps(context_on(Scripted(tmp_path, known=list(known)), last_ack_ns=lambda t, p: now_ns()), [step])
     return row
 
 
-def test_a_producer_is_forgotten_when_the_leader_says_so(tmp_path: Path) -> None:
+def test_producer_state_has_expired_when_the_leader_says_so(tmp_path: Path) -> None:
     row = waited(tmp_path, {("t", 0): 1}, {("t", 0): 1}, {}, {("t", 0): 0})
     assert (row.get("error"), row["resolved"]["known"]) == (None, {"t/0": "1 known"})
 
 
-@pytest.mark.parametrize(("known", "seen"), [({}, "nobody answers"), ({("t", 0): 2}, "2 known")])
-def test_silence_is_no_sign_of_it(known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("known", "seen"), [({}, "no broker answers"), ({("t", 0): 2}, "2 known")])
+def test_producer_state_has_not_expired_without_an_answer(
+    known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path
+) -> None:
     assert seen in waited(tmp_path, known)["error"]
 
 
 @pytest.mark.parametrize(("text", "end"), [(None, 0), ("", 0), ("0\n1\nt 0 192\n", 192), ("0\n1\nt 1 192\n", 0)])
-def test_a_cleaner_that_has_cleaned_nothing_has_written_nothing(tmp_path: Path, text: str | None, end: int) -> None:
+def test_a_cleaner_without_a_checkpoint_has_compacted_nothing(tmp_path: Path, text: str | None, end: int) -> None:
     if text is not None:
         (tmp_path / "cleaner-offset-checkpoint").write_text(text, encoding="utf-8")
     assert cleaned([tmp_path], ("t", 0)) == end
 
 
-def test_a_checkpoint_that_is_damaged_says_so(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
     with pytest.raises(DamagedFile, match="has 1 entries, but its count is 2"):
         cleaned([tmp_path], ("t", 0))

@@ -1,4 +1,4 @@
-"""Nodes that run out of memory: when that has bitten, and its near misses. All of it is scripted."""
+"""Nodes that run out of memory: when that has an effect, and its near misses. All is scripted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings import heap_filler
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 OF_HEAP = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
 OF_LIMIT = "signal SIGKILL, out of the memory that its container may take"
@@ -72,7 +72,7 @@ class Scripted:
         return 1 << 28
 
     def release_memory(self, node: int) -> None:
-        assert self.ended or not self.ends  # before it is started again
+        assert self.ended or not self.ends  # it has ended before it starts again
         self.memory.append("released")
 
     def partitions(self, topics: list[str]) -> list[PartitionState]:
@@ -95,15 +95,15 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def played(cluster: Scripted, do: str, node: str = "leader(t/0)") -> tuple[dict[str, Any], list[str]]:
     """The row of the step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name="it", args={"node": node})])
+    rows = run_steps(context_on(cluster), [Step(do=do, name="it", args={"node": node})])
     assert not cluster.ended
     return rows[0], [name for name, _ in doubts(rows)]
 
 
-def test_a_leader_that_ends_of_its_heap_under_load_bites(cluster: Scripted) -> None:
+def test_a_leader_that_ends_because_of_its_heap_under_load_proves_the_effect(cluster: Scripted) -> None:
     row, found = played(cluster, "out_of_memory")
     assert found == []
-    assert "node 1 ended of OutOfMemoryError; led t/0" in row["effect"]["because"]
+    assert "node 1 ended with OutOfMemoryError; led t/0" in row["effect"]["because"]
     assert cluster.let == [1]
     assert cluster.memory == []
 
@@ -111,14 +111,12 @@ def test_a_leader_that_ends_of_its_heap_under_load_bites(cluster: Scripted) -> N
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"ends": ""}, "runs on"),
-        ({"says": "", "ends": "signal SIGSEGV"}, "ended (signal SIGSEGV), and not for want of memory"),
+        ({"ends": ""}, "still runs"),
+        ({"says": "", "ends": "signal SIGSEGV"}, "ended (signal SIGSEGV), but not for lack of memory"),
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_memory_that_is_not_the_reason_or_not_missed_does_not_bite(
-    cluster: Scripted, what: dict[str, Any], because: str
-) -> None:
+def test_another_reason_or_no_load_proves_nothing(cluster: Scripted, what: dict[str, Any], because: str) -> None:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, "out_of_memory")
@@ -126,13 +124,13 @@ def test_memory_that_is_not_the_reason_or_not_missed_does_not_bite(
     assert because in row["effect"]["because"]
 
 
-def test_an_earlier_end_of_a_heap_is_not_this_one(cluster: Scripted) -> None:
+def test_an_earlier_error_does_not_count(cluster: Scripted) -> None:
     cluster.console.write_text(OF_HEAP)
     cluster.says = ""
     assert played(cluster, "out_of_memory")[1] == ["no_effect"]
 
 
-def test_the_kernel_s_kill_bites_and_the_memory_is_given_back_before_the_start(cluster: Scripted) -> None:
+def test_a_kill_by_the_kernel_proves_the_effect_and_the_limit_is_lifted_before_the_start(cluster: Scripted) -> None:
     cluster.ends, cluster.says = OF_LIMIT, ""
     row, found = played(cluster, "oom_killed")
     assert found == []
@@ -141,24 +139,24 @@ def test_the_kernel_s_kill_bites_and_the_memory_is_given_back_before_the_start(c
     assert cluster.memory == ["squeezed", "released"]
 
 
-def test_a_heap_that_ends_first_is_no_kill_of_the_kernel_s(cluster: Scripted) -> None:
+def test_an_end_because_of_the_heap_is_no_kill_by_the_kernel(cluster: Scripted) -> None:
     row, found = played(cluster, "oom_killed")
     assert found == ["no_effect"]
-    assert "not for want of memory" in row["effect"]["because"]
+    assert "not for lack of memory" in row["effect"]["because"]
     assert cluster.memory == ["squeezed", "released"]
 
 
-def test_processes_say_why_the_kernel_kills_none_of_them() -> None:
+def test_processes_say_why_their_memory_cannot_be_limited() -> None:
     reported = OomKilled.lacks(CAPABILITIES["processes"])
     assert reported is not None
     assert "use --backend containers" in reported
     assert OutOfMemory.lacks(CAPABILITIES["processes"]) is None
 
 
-# --- what fills a heap ---
+# --- filling a heap ---
 
 
-def test_each_connection_announces_a_request_and_sends_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_connection_announces_a_request_and_does_not_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap_filler, "CONNECTIONS", 2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         with heap_filler.filled_heap(server.getsockname()):
@@ -169,12 +167,12 @@ def test_each_connection_announces_a_request_and_sends_nothing_of_it(monkeypatch
             one.close()
 
 
-def test_who_does_not_listen_has_no_heap_to_fill() -> None:
+def test_the_heap_of_a_node_that_does_not_listen_cannot_be_filled() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         gone = server.getsockname()
     with pytest.raises(HarnessFailure, match="accepts no request"), heap_filler.filled_heap(gone):
         pass
 
 
-def test_the_kernel_tells_what_a_process_has_for_itself() -> None:
+def test_the_kernel_reports_the_private_memory_of_a_process() -> None:
     assert 1 << 20 < _own_bytes(os.getpid()) < 1 << 36

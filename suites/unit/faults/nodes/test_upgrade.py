@@ -1,4 +1,4 @@
-"""Upgrades: when a roll, a raise of levels and a refused downgrade have bitten, and their near misses. All scripted."""
+"""Upgrades: when `roll`, `raise_features` and `downgrade_refused` have an effect, and near misses. All is scripted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.kafka.admin.client import PartitionState, Quorum
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario.scenario import Step
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 RELEASES = {"start": Release("3.9.1", "a", "here", ()), "tested": Release("4.3.1", "b", "here", ())}
 REFUSAL = "INVALID_UPDATE_VERSION (it might delete metadata information)"
@@ -26,14 +26,14 @@ CANNOT_READ = "Caused by: UnsupportedVersionException: Can't read version 4 of B
 
 @dataclass
 class Scripted:
-    """Three brokers, of which 1 leads t/0 until it goes, and three controllers. A start says what is run."""
+    """Three brokers, of which 1 leads t/0 until it stops, and three controllers. A start logs the version."""
 
     folder: Path
     runs: dict[int, str] = field(default_factory=lambda: dict.fromkeys((1, 2, 3, 101, 102, 103), "start"))
-    says: str | None = None  # in place of the version that it runs
+    says: str | None = None  # the version that a start logs instead of the real one
     takes_over: bool = True
     catches_up: bool = True
-    kept_out: str | None = CANNOT_READ  # what a broker of the release before says when it ends; None: it starts
+    kept_out: str | None = CANNOT_READ  # what a broker of the earlier release logs when it ends; None: it starts
     levels: dict[str, int] = field(default_factory=lambda: {"metadata.version": 21, "kraft.version": 0})
     known: dict[str, int] = field(
         default_factory=lambda: {"metadata.version": 30, "group.version": 1, "kraft.version": 1}
@@ -130,7 +130,7 @@ class Scripted:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effect, "ACKS_DEADLINE_S", 0.1)
-    monkeypatch.setattr(rolling_restart, "BITE_DEADLINE_S", 0.1)
+    monkeypatch.setattr(rolling_restart, "EFFECT_DEADLINE_S", 0.1)
     monkeypatch.setattr(controllers, "COMMITTED_DEADLINE_S", 0.2)
     monkeypatch.setattr(roll, "CAUGHT_UP_DEADLINE_S", 0.2)
     monkeypatch.setattr(downgrade_refused, "REFUSED_DEADLINE_S", 0.2)
@@ -144,7 +144,9 @@ def cluster(tmp_path: Path) -> Scripted:
 
 def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The row of the last step, and the names of its doubts."""
-    rows = run_steps(stage_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)])
+    rows = run_steps(
+        context_on(cluster), [Step(do=do, name=f"step{n}", args=args) for n, (do, args) in enumerate(steps)]
+    )
     assert not cluster.gone
     return rows[-1], [name for name, _ in doubts(rows[-1:])]
 
@@ -153,7 +155,9 @@ def played(cluster: Scripted, *steps: tuple[str, dict[str, Any]]) -> tuple[dict[
 
 
 @pytest.mark.parametrize(("node", "nodes"), [("brokers", [1, 2, 3]), ("controllers", [101, 102, 103])])
-def test_nodes_that_were_missed_and_say_another_version_bite(cluster: Scripted, node: str, nodes: list[int]) -> None:
+def test_nodes_whose_absence_was_noticed_and_that_log_another_version_prove_the_effect(
+    cluster: Scripted, node: str, nodes: list[int]
+) -> None:
     row, found = played(cluster, ("roll", {"node": node}))
     assert found == []
     assert row["resolved"] == {"nodes": nodes, "to": "4.3.1"}
@@ -166,14 +170,14 @@ def test_nodes_that_were_missed_and_say_another_version_bite(cluster: Scripted, 
 @pytest.mark.parametrize(
     ("what", "args", "because"),
     [
-        ({"says": "3.9.1"}, {}, "its log says that it runs 3.9.1, after 3.9.1, and not 4.3.1"),
-        ({}, {"to": "start"}, "it ran 3.9.1 before, too"),
+        ({"says": "3.9.1"}, {}, "its log says that it runs 3.9.1 after 3.9.1, not 4.3.1"),
+        ({}, {"to": "start"}, "it already ran 3.9.1 before"),
         ({"takes_over": False}, {"node": "broker(1)"}, "did not rise"),
         ({"acks_ago_s": 5.0}, {"node": "broker(1)"}, "in the last second"),
         ({"acks_ago_s": 5.0}, {"node": "controller"}, "no partition had acks in the last second"),
     ],
 )
-def test_nodes_that_nobody_missed_or_that_did_not_change_do_not_bite(
+def test_an_unnoticed_absence_or_the_same_version_proves_nothing(
     cluster: Scripted, what: dict[str, Any], args: dict[str, Any], because: str
 ) -> None:
     for name, value in what.items():
@@ -183,10 +187,10 @@ def test_nodes_that_nobody_missed_or_that_did_not_change_do_not_bite(
     assert because in row["effect"]["because"]
 
 
-def test_the_next_controller_waits_until_this_one_has_caught_up(cluster: Scripted) -> None:
+def test_the_next_controller_is_not_restarted_before_this_one_has_caught_up(cluster: Scripted) -> None:
     cluster.catches_up = False
     row, found = played(cluster, ("roll", {"node": "controllers"}))
-    assert "controller 102 to have what was committed without it" in row["error"]
+    assert "controller 102 to catch up with what was committed without it" in row["error"]
     assert found == ["step_failed", "no_effect"]
     assert [cluster.runs[c] for c in cluster.controllers] == ["tested", "tested", "start"]
 
@@ -194,7 +198,7 @@ def test_the_next_controller_waits_until_this_one_has_caught_up(cluster: Scripte
 # --- raise_features ---
 
 
-def test_levels_that_rise_under_load_bite(cluster: Scripted) -> None:
+def test_levels_that_rise_under_load_prove_the_effect(cluster: Scripted) -> None:
     row, found = played(cluster, ("raise_features", {}))
     assert found == []
     assert row["resolved"]["levels"] == {"metadata.version": [21, 30], "group.version": [0, 1]}
@@ -204,12 +208,14 @@ def test_levels_that_rise_under_load_bite(cluster: Scripted) -> None:
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"known": {"metadata.version": 21}}, "the highest level that all nodes know"),
+        ({"known": {"metadata.version": 21}}, "the highest level that all nodes support"),
         ({"refuses": {"up": "NOT_CONTROLLER (x)"}}, "the active controller refused: NOT_CONTROLLER"),
         ({"acks_ago_s": 5.0}, "acks in the last second"),
     ],
 )
-def test_levels_that_do_not_rise_under_load_do_not_bite(cluster: Scripted, what: dict[str, Any], because: str) -> None:
+def test_levels_that_do_not_rise_under_load_prove_nothing(
+    cluster: Scripted, what: dict[str, Any], because: str
+) -> None:
     for name, value in what.items():
         setattr(cluster, name, value)
     row, found = played(cluster, ("raise_features", {}))
@@ -222,7 +228,7 @@ def test_levels_that_do_not_rise_under_load_do_not_bite(cluster: Scripted, what:
 UP: tuple[tuple[str, dict[str, Any]], ...] = (("roll", {}), ("raise_features", {}))
 
 
-def test_a_downgrade_that_is_refused_twice_bites(cluster: Scripted) -> None:
+def test_a_downgrade_that_is_refused_twice_proves_the_effect(cluster: Scripted) -> None:
     row, found = played(cluster, *UP, ("downgrade_refused", {"node": "broker(2)"}))
     assert found == []
     assert row["resolved"]["request"] == REFUSAL
@@ -234,13 +240,13 @@ def test_a_downgrade_that_is_refused_twice_bites(cluster: Scripted) -> None:
 @pytest.mark.parametrize(
     ("what", "because"),
     [
-        ({"refuses": {}}, "the active controller took metadata.version from 30 to 21"),
-        ({"kept_out": None}, "broker 2 started on 3.9.1, which does not know these levels"),
-        ({"kept_out": "INFO publishing metadata.version\n"}, "gave no reason that has to do with feature levels"),
+        ({"refuses": {}}, "the active controller lowered metadata.version from 30 to 21"),
+        ({"kept_out": None}, "broker 2 started on 3.9.1, which does not know these feature levels"),
+        ({"kept_out": "INFO publishing metadata.version\n"}, "logged no reason about feature levels"),
         ({"takes_over": False}, "did not rise"),
     ],
 )
-def test_a_downgrade_that_is_not_refused_is_in_doubt(cluster: Scripted, what: dict[str, Any], because: str) -> None:
+def test_a_downgrade_that_is_not_refused_proves_nothing(cluster: Scripted, what: dict[str, Any], because: str) -> None:
     setup = UP if "takes_over" not in what else UP[1:]
     if "takes_over" in what:
         cluster.leader = 2
@@ -253,7 +259,7 @@ def test_a_downgrade_that_is_not_refused_is_in_doubt(cluster: Scripted, what: di
     assert cluster.runs[2] == "tested"
 
 
-def test_levels_that_were_never_raised_cannot_be_lowered(cluster: Scripted) -> None:
+def test_levels_that_were_not_raised_cannot_be_lowered(cluster: Scripted) -> None:
     row, found = played(cluster, ("downgrade_refused", {}))
     assert found == ["no_effect"]
     assert row["effect"]["because"] == "metadata.version was not raised"

@@ -1,4 +1,4 @@
-"""When an election that was asked for counts as a fault. The leaders are scripted; nothing is claimed about Kafka."""
+"""When an election by an operator counts as a fault. The leaders are scripted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.faults.steps.step import Done, EffectProof
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.scenario.scenario import Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
 WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
@@ -21,7 +21,7 @@ ELECT = Step(do="elect_preferred", name="elect", args={})
 
 
 class Leaders:
-    """The leader of t/0 at each look, by its preferred replica 1; an election brings that back."""
+    """The leader of t/0 at each look; its preferred replica is 1, which an election makes the leader."""
 
     def __init__(self, *leaders: int) -> None:
         self.leaders = list(leaders)
@@ -53,40 +53,40 @@ class Leaders:
 
 @pytest.fixture(autouse=True)
 def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The action before counts as a fault, and does nothing."""
+    """The action before the election counts as a fault, and does nothing."""
     monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
     monkeypatch.setattr(
-        topic_operations.AlterTopic, "perform", lambda self, stage: Done(effect=EffectProof(True, "as if"))
+        topic_operations.AlterTopic, "perform", lambda self, context: Done(effect=EffectProof(True, "as if"))
     )
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     topic = Topic(name="t", partitions=partitions)
-    stage = stage_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
-    rows = run_steps(stage, [*before, ELECT])
+    context = context_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
+    rows = run_steps(context, [*before, ELECT])
     return rows[-1], doubts(rows)
 
 
-def test_an_election_that_moves_a_leader_bites() -> None:
+def test_an_election_that_moves_a_leader_proves_the_effect() -> None:
     row, found = elected(Leaders(2), FAULT)
     assert row["effect"] == {
         "held": True,
-        "because": "t/0 went back to the preferred leader",
+        "because": "t/0 returned to the preferred leader",
         "seen": {"t/0": {"leader": [2, 1]}},
     }
     assert (row["is_fault"], found) == (True, [])
 
 
-def test_a_leader_that_came_back_by_itself_is_the_bite() -> None:
+def test_a_leader_that_returned_by_itself_proves_the_effect() -> None:
     row, found = elected(Leaders(1, 2, 2, 1), FAULT, WAIT)
-    assert row["effect"]["because"] == "t/0 went back to the preferred leader without being told"
+    assert row["effect"]["because"] == "t/0 returned to the preferred leader before the election"
     assert row["effect"]["seen"] == {"t/0": {"leader": [2, 1]}}
     assert (row["is_fault"], found) == (True, [])
 
 
-def test_a_leader_that_moves_on_at_once_was_elected_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_moves_again_at_once_was_elected(monkeypatch: pytest.MonkeyPatch) -> None:
     class Restless(Leaders):
-        """Never led by the preferred replica of both partitions at one look."""
+        """At no look do the preferred replicas lead both partitions."""
 
         def partitions(self, topics: list[str]) -> list[PartitionState]:
             (first,) = super().partitions(topics)
@@ -107,7 +107,7 @@ def test_a_leader_that_moves_on_at_once_was_elected_all_the_same(monkeypatch: py
 
 
 class Stubborn(Leaders):
-    """Elects nobody."""
+    """Elects no leader."""
 
     def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
         pass
@@ -117,11 +117,11 @@ class Stubborn(Leaders):
     ("leaders", "before"),
     [
         ((1,), (FAULT,)),  # no leader ever moved
-        ((2, 1), (WAIT,)),  # it did, but before any fault
+        ((2, 1), (WAIT,)),  # it moved, but before any fault
         ((1,), ()),
     ],
 )
-def test_leaders_that_never_left_are_no_disturbance(leaders: tuple[int, ...], before: tuple[Step, ...]) -> None:
+def test_leaders_that_never_moved_are_no_disturbance(leaders: tuple[int, ...], before: tuple[Step, ...]) -> None:
     row, found = elected(Leaders(*leaders), *before)
     assert not row["effect"]["held"]
     assert (row["is_fault"], found) == (False, [])

@@ -1,4 +1,4 @@
-"""Who shall lead next; the states are made by hand and claim nothing about Kafka."""
+"""The choice of the next leader, and a broker that is removed from its partitions. The states are made by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.faults.operations.move_leaders import next_order
 from harness.faults.operations.reassign import ReassignAway
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessTimeout
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 
 def state(leader: int, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
@@ -24,20 +24,20 @@ def state(leader: int, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
     ("leader", "without", "order"),
     [(1, (), [2, 1, 3]), (2, (), [1, 2, 3]), (1, (2,), [3, 1, 2]), (2, (1,), [3, 1, 2])],
 )
-def test_the_first_in_sync_that_neither_leads_nor_is_left_out(
+def test_the_next_leader_is_the_first_in_sync_replica_that_is_not_left_out(
     leader: int, without: tuple[int, ...], order: list[int]
 ) -> None:
     assert next_order(state(leader), without) == order
 
 
-def test_who_is_out_of_sync_does_not_lead() -> None:
+def test_an_out_of_sync_replica_does_not_lead() -> None:
     assert next_order(state(1, isr=(1, 3)), ()) == [3, 1, 2]
-    with pytest.raises(HarnessTimeout, match="nobody but the leader 1"):
+    with pytest.raises(HarnessTimeout, match="no other replica that can lead than the leader 1"):
         next_order(state(1, isr=(1, 3)), (3,))
 
 
 class Reassigned:
-    """A cluster that carries each reassignment out at once, or, `stuck`, none."""
+    """A cluster that completes each reassignment at once, or with `stuck` none."""
 
     def __init__(self, *, stuck: bool = False) -> None:
         self.state, self.stuck = state(1), stuck
@@ -54,18 +54,18 @@ class Reassigned:
             self.state = replace(self.state, replicas=tuple(replicas), isr=tuple(replicas), leader=leader)
 
 
-def test_who_led_is_no_replica_any_more_and_follows_again_once_healed() -> None:
+def test_the_leader_is_removed_and_follows_again_after_healing() -> None:
     cluster = Reassigned()
-    with ReassignAway(on=("t/0",)).active(stage_on(cluster)) as injection:
+    with ReassignAway(on=("t/0",)).active(context_on(cluster)) as injection:
         assert (cluster.state.leader, cluster.state.replicas) == (2, (2, 3))
         assert injection.probe().held
         assert injection.resolved == {"t/0": {"leader": [1, 2]}}
     assert (cluster.state.leader, cluster.state.replicas) == (2, (2, 3, 1))
 
 
-def test_a_leader_that_stays_is_told_and_its_replica_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_stays_is_reported_and_its_replica_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
     cluster = Reassigned(stuck=True)
-    with pytest.raises(HarnessTimeout, match="another leader"), ReassignAway(on=("t/0",)).active(stage_on(cluster)):
+    with pytest.raises(HarnessTimeout, match="another leader"), ReassignAway(on=("t/0",)).active(context_on(cluster)):
         pass
     assert cluster.asked == [[2, 3], [2, 3, 1]]

@@ -1,7 +1,8 @@
-"""Steps of operators without any cluster: what they refuse at load, what they compute, and when they bite."""
+"""Steps of operators without a cluster: what they refuse, what they compute, and when they have an effect."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,19 +12,19 @@ from typing import Any, cast
 import pytest
 
 from harness.faults.disks import move_log_dirs
-from harness.faults.operations import reconfigure, throttle
+from harness.faults.operations import reconfigure
 from harness.faults.operations.reconfigure import Reconfigure
 from harness.faults.operations.recreate_topic import RecreateTopic
 from harness.faults.operations.throttle import held_back, lists_of
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.kafka.admin.topics import TopicsSeen
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step, Topic
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -36,48 +37,54 @@ MOVING = '{ do = "reassign", on = ["two/0"], wait = false }'
         ('do = "throttle", rate_kb_s = 0', "rate_kb_s = 0; give a number from 1"),
         ('do = "throttle"', "'rate_kb_s' is missing"),
         ('do = "throttle", rate_kb_s = 1, side = "leaders"', "did you mean 'leader'?"),
-        ('do = "create_partitions", topic = "plain", total = 3', "plain has 3 partitions by then"),
+        ('do = "create_partitions", topic = "plain", total = 3', "plain already has 3 partitions"),
         ('do = "create_partitions", topic = "plain", total = 1001', "total = 1001; give a number from 2 to 1000"),
-        ('do = "create_partitions", topic = "held", total = 4', "nobody writes to held by himself"),
+        ('do = "create_partitions", topic = "held", total = 4', 'no producer with when = "always" writes to held'),
         ('do = "wait_reassigning"', 'give one: do = "reassign", wait = false'),
         ('do = "wait_reassigned"', 'give one: do = "reassign", wait = false'),
         ('do = "kill", node = "adding(two/0)"', "no earlier step leaves a reassignment under way"),
-        ('do = "reconfigure", config = { "segment.bytes" = 1000 }', "name either a topic or brokers"),
+        ('do = "reconfigure", config = { "segment.bytes" = 1000 }', "give either `topic` or `node`"),
         (
             'do = "reconfigure", topic = "plain", node = "brokers", config = { "segment.bytes" = 1000 }',
-            "name either a topic or brokers",
+            "give either `topic` or `node`",
         ),
         ('do = "reconfigure", topic = "plain"', "names no setting"),
-        ('do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }', "a promise hangs on retention.ms"),
+        (
+            'do = "reconfigure", topic = "plain", config = { "retention.ms" = 1 }',
+            "retention.ms changes what Kafka promises",
+        ),
         (
             'do = "reconfigure", node = "brokers", config = { "log.retention.ms" = 1 }',
-            "a promise hangs on log.retention",
+            "log.retention.ms changes what Kafka promises",
         ),
         ('do = "reconfigure", node = "controller", config = { "num.io.threads" = 1 }', "takes brokers only"),
-        ('do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }', "all the while"),
+        (
+            'do = "alter_topic", topic = "plain", config = { "message.timestamp.type" = "CreateTime" }',
+            "as the topic declares it",
+        ),
         ('do = "move_log_dirs", node = "broker(1)"', "set log_dirs = 2 in [shape]"),
         ('do = "recreate_topic", topic = "plain"', "grouped reads plain in a group"),
-        ('do = "recreate_topic", topic = "held"', "nobody writes to held by himself"),
+        ('do = "recreate_topic", topic = "held"', 'no producer with when = "always" writes to held'),
     ],
 )
-def test_what_can_only_fail_or_show_nothing_is_refused(step: str, reported: str) -> None:
+def test_steps_that_can_only_fail_or_prove_nothing_are_refused(step: str, reported: str) -> None:
     assert reported in refused(with_steps(f'{{ {step}, name = "it" }}'))
 
 
-def test_a_reassignment_under_way_may_be_waited_for_and_its_new_replica_named() -> None:
+def test_a_wait_for_a_reassignment_and_its_new_replica_may_be_named() -> None:
     waits = '{ do = "wait_reassigning" }', '{ do = "kill", node = "adding(two/0)" }', '{ do = "wait_reassigned" }'
     assert len(read(with_steps(MOVING, *waits)).steps) == 4
 
 
-def test_partitions_that_a_step_adds_are_there_from_then_on() -> None:
+def test_later_steps_may_name_partitions_that_a_step_adds() -> None:
     grow = '{ do = "create_partitions", topic = "plain", total = 5 }'
     waits = '{ do = "wait_acks", on = ["plain/4"] }', '{ do = "kill", node = "leader(plain/4)" }'
     assert len(read(with_steps(grow, *waits)).steps) == 3
     assert "plain has 3 partitions, counted from 0" in refused(with_steps(*waits, grow))
-    assert "plain has 5 partitions by then" in refused(with_steps(grow, grow))
+    assert "plain already has 5 partitions" in refused(with_steps(grow, grow))
 
 
-def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
+def test_a_topic_with_changed_settings_cannot_be_recreated() -> None:
     alter = '{ do = "alter_topic", topic = "two", config = { "retention.ms" = 1 } }'
     anew = '{ do = "recreate_topic", topic = "two" }'
     assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
@@ -85,10 +92,10 @@ def test_a_topic_whose_settings_were_changed_is_not_made_anew() -> None:
 
 
 @pytest.mark.parametrize(("ids", "reported"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
-def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
+def test_the_load_gets_the_new_topic_id_even_if_not_every_broker_has_the_topic(
     ids: tuple[str, ...], reported: list[tuple[str, str]]
 ) -> None:
-    """Or what the old one held and what the new one holds would stand at the same offsets of one topic."""
+    """Else records of the old and of the new topic would have the same offsets of one topic."""
     anew: list[tuple[str, str]] = []
     common: dict[str, Any] = {"leader": 1, "leader_epoch": 1, "isr": (1,), "replicas": (1,)}
 
@@ -109,9 +116,9 @@ def test_a_topic_that_not_every_broker_has_anew_is_another_one_all_the_same(
         partitions_by_broker=seen,
         partitions=lambda _: [PartitionState(topic="t", partition=0, topic_id="old", **common)],
     )
-    stage: Any = replace(stage_of(admin), load=cast(Any, load))
+    context: Any = replace(context_of(admin), load=cast(Any, load))
     with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
-        RecreateTopic(topic="t").perform(stage)
+        RecreateTopic(topic="t").perform(context)
     assert anew == reported
 
 
@@ -125,10 +132,11 @@ def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> No
 
 
 class Copies:
-    """An admin of partition t/0, led by 1, to which broker 3 is being added; log ends are told by the test."""
+    """An admin of partition t/0, led by 1, to which broker 3 is being added; the test sets the log end offsets."""
 
     def __init__(self) -> None:
-        self.leader, self.copy, self.isr = 1000, 0, (1, 2)
+        self.leader, self.copy = 1000, 0
+        self.isr: tuple[int, ...] = (1, 2)
         self.moves: dict[tuple[str, int], Reassignment] = {}
         self.settings: list[Mapping[str, str | None]] = []
 
@@ -150,17 +158,17 @@ class Copies:
         self.settings.append(config)
 
 
-def stage_of(admin: Any, *, acks: bool = True) -> Stage:
+def context_of(admin: Any, *, acks: bool = True) -> StepContext:
     topic = Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"})
     brokers = SimpleNamespace(brokers=(1, 2, 3))
-    return stage_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
+    return context_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
 
 
-def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_that_does_not_get_nearer_proves_the_throttle(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     copies = Copies()
-    probe = held_back(stage_of(copies), [("t", 0)])
+    probe = held_back(context_of(copies), [("t", 0)])
     assert not probe().held
     now_s[0], copies.copy = 1.9, 0
     assert not probe().held
@@ -168,69 +176,71 @@ def test_a_copy_that_does_not_come_nearer_is_held_back(monkeypatch: pytest.Monke
     assert probe().seen == {"t/0 on 3": {"lacked": 1000, "lacks": 1500}}
 
 
-def test_a_copy_that_comes_nearer_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_starts_again_when_a_replica_gets_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     copies = Copies()
-    probe = held_back(stage_of(copies), [("t", 0)])
+    probe = held_back(context_of(copies), [("t", 0)])
     for at_s in range(10):
         now_s[0], copies.copy = float(at_s), 100 * at_s
         effect = probe()
         assert not effect.held
-    assert "still come nearer" in effect.because
+    assert "still get nearer" in effect.because
     copies.copy = copies.leader
-    assert "no other is throttled" in probe().because
+    assert "only such replicas are throttled" in probe().because
 
 
-def test_nobody_added_is_nobody_to_be_killed() -> None:
+def test_without_a_reassignment_adding_names_no_node() -> None:
     copies = Copies()
     with pytest.raises(HarnessTimeout, match=r"adding\(t/0\) names no node now"):
-        stage_of(copies).nodes("adding(t/0)")
+        context_of(copies).nodes("adding(t/0)")
     copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
-    assert stage_of(copies).nodes("adding(t/0)") == (3,)
+    assert context_of(copies).nodes("adding(t/0)") == (3,)
 
 
 @pytest.mark.parametrize(("copy", "reached"), [(0, False), (10, True), (1000, False)])
-def test_a_reassignment_copies_while_the_new_one_has_some_and_not_all(copy: int, reached: bool) -> None:
+def test_a_reassignment_copies_while_the_new_replica_has_some_records_and_not_all(copy: int, reached: bool) -> None:
     copies = Copies()
     copies.moves["t", 0], copies.copy = Reassignment((2, 3, 1), (3,), (1,)), copy
-    (row,) = run_steps(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    (row,) = run_steps(context_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
     assert ("error" not in row) == reached
     copies.moves.clear()
-    (row,) = run_steps(stage_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
+    (row,) = run_steps(context_of(copies), [Step(do="wait_reassigning", name="w", args={"deadline_s": 0.1})])
     assert "no replica is being added" in row["error"]
 
 
-def test_a_reassignment_is_over_when_nobody_lists_it_and_all_are_in_sync() -> None:
+def test_a_reassignment_is_over_when_it_is_not_listed_and_all_are_in_sync() -> None:
     copies = Copies()
     step = Step(do="wait_reassigned", name="w", args={"deadline_s": 0.1})
-    (row,) = run_steps(stage_of(copies), [step])
+    (row,) = run_steps(context_of(copies), [step])
     assert "[3] not in sync" in row["error"]
     copies.isr = (1, 2, 3)
-    assert "error" not in run_steps(stage_of(copies), [step])[0]
+    assert "error" not in run_steps(context_of(copies), [step])[0]
     copies.moves["t", 0] = Reassignment((2, 3, 1), (3,), (1,))
-    assert "adding [3]" in run_steps(stage_of(copies), [step])[0]["error"]
+    assert "adding [3]" in run_steps(context_of(copies), [step])[0]["error"]
 
 
-@pytest.mark.parametrize(("acks", "reported"), [(True, "with acks on t/0"), (False, "no partition had acks meanwhile")])
-def test_settings_come_and_go_under_load_and_are_as_before_at_last(
+@pytest.mark.parametrize(
+    ("acks", "reported"), [(True, "with acks on t/0"), (False, "no partition had acks in the last second")]
+)
+def test_settings_change_under_load_and_are_reverted_at_the_end(
     monkeypatch: pytest.MonkeyPatch, acks: bool, reported: str
 ) -> None:
     monkeypatch.setattr(reconfigure, "Injection", partial(Injection, deadline_s=2.0))
     copies, args = Copies(), {"topic": "t", "config": {"segment.bytes": 1000, "max.message.bytes": 900}}
-    rows = run_steps(stage_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
+    rows = run_steps(context_of(copies, acks=acks), [Step(do="reconfigure", name="turn", args=args | {"for_s": 0.1})])
     assert reported in rows[0]["effect"]["because"]
     assert bool(doubts(rows)) != acks
     assert copies.settings[0] == {"segment.bytes": "1000", "max.message.bytes": "900"}
     assert copies.settings[-1] == {"segment.bytes": "5000", "max.message.bytes": None}
 
 
-def test_nobody_is_the_victim_of_new_settings() -> None:
+def test_new_settings_have_no_victims() -> None:
     assert Reconfigure(node="brokers", config={"num.io.threads": "2"}).victims() == ""
 
 
 class Directories(Copies):
-    """Broker 1 keeps its replica in the first of two directories, and makes a copy in the second while `lag` is set."""
+    """Broker 1 has its replica in the first of two directories, and copies it to the second while `lag` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,10 +260,10 @@ class Directories(Copies):
 MOVE_IT = Step(do="move_log_dirs", name="move", args={"node": "broker(1)", "rate_kb_s": 5})
 
 
-def test_a_replica_goes_to_the_next_directory_and_is_waited_for() -> None:
+def test_a_replica_moves_to_the_next_directory_and_is_waited_for() -> None:
     directories = Directories()
     kind: Any = build_step(MOVE_IT)
-    with kind.active(stage_of(directories)) as injection:
+    with kind.active(context_of(directories)) as injection:
         assert directories.ordered == {("t", 0): "/b"}
         directories.lag = 70
         assert injection.probe().seen == {"lacks": {"t/0": 70}}
@@ -263,18 +273,18 @@ def test_a_replica_goes_to_the_next_directory_and_is_waited_for() -> None:
     assert directories.settings == [{rate: "5120"}, {rate: None}]
 
 
-def test_a_copy_that_nobody_writes_to_does_not_bite() -> None:
+def test_a_move_without_load_proves_nothing() -> None:
     directories = Directories()
     kind: Any = build_step(MOVE_IT)
-    with kind.active(stage_of(directories, acks=False)) as injection:
+    with kind.active(context_of(directories, acks=False)) as injection:
         directories.lag = 70
-        assert "that moves had acks in the last second" in injection.probe().because
+        assert "had acks in the last second" in injection.probe().because
         directories.path, directories.lag = "/b", None
 
 
-def test_a_replica_that_stays_where_it_was_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_that_does_not_move_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(move_log_dirs, "MOVED_DEADLINE_S", 0.2)
     directories = Directories()
     directories.lag = 70
-    rows = run_steps(stage_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
+    rows = run_steps(context_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
     assert "in /a, its copy lacks 70" in rows[0]["error"]

@@ -1,4 +1,4 @@
-"""A stage for tests of faults, on a cluster that does what a test has it do."""
+"""A context for tests of faults, on a cluster that a test scripts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.clock import now_ns
 from harness.model.scenario.scenario import Topic
 
 TOPIC: Final = Topic(name="t", partitions=1)
 
 
-def stage_on(cluster: Any, *, admin: Any = None, topic: Topic = TOPIC, **load: Any) -> Stage:
-    """The cluster answers as the admin, too, where there is no other.
+def context_on(cluster: Any, *, admin: Any = None, topic: Topic = TOPIC, **load: Any) -> StepContext:
+    """The scripted cluster also answers as the admin, unless there is another one.
 
-    The last acks of the load were `acks_ago_s` ago, as the cluster has it; `load` is what else it answers.
+    The last acks of the load were `cluster.acks_ago_s` ago; `load` has its other answers. The fakes are duck-typed:
+    this is the one place that casts them.
     """
 
     def last_ack_ns(topic: str, partition: int) -> int:
         return now_ns() - int(cluster.acks_ago_s * 1e9)
 
     seen: Any = SimpleNamespace(**{"last_ack_ns": last_ack_ns, **load})
-    return Stage(cluster=cluster, admin=admin or cluster, load=seen, rng=Random(1), topics=(topic,), say=lambda _: None)
+    return StepContext(
+        cluster=cluster, admin=admin or cluster, load=seen, rng=Random(1), topics=(topic,), say=lambda _: None
+    )

@@ -1,4 +1,4 @@
-"""Steps about an admin: waits for what it did, and the choice of what a negative control changes behind its back."""
+"""Steps about an admin: waits for its operations, and the entity that a negative control changes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from harness.faults.steps import admin_waits as steps
-from harness.faults.steps.admin_waits import Meddle, WaitOperations
+from harness.faults.steps.admin_waits import CorruptMetadata, WaitOperations
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.clock import now_ns
 from harness.model.entities import MetadataEntity, Operation, Sort
 from harness.model.errors import BadInput, HarnessTimeout
@@ -34,7 +34,7 @@ def operation(op: int, kind: Did, name: str, value: str | None, outcome: str = "
 
 
 class World:
-    """A load with an admin, and the observer that meddles."""
+    """A load with an admin, and the observer that changes its entities."""
 
     def __init__(self, *done: Operation) -> None:
         self.done = list(done)
@@ -55,8 +55,8 @@ class World:
         self.carried_out.append((did, metadata_entity.text, value))
 
 
-def stage_of(world: World) -> Stage:
-    return Stage(
+def context_of(world: World) -> StepContext:
+    return StepContext(
         cluster=cast(Any, None), admin=cast(Any, world), load=cast(Any, world), rng=Random(1), topics=(), say=print
     )
 
@@ -73,37 +73,37 @@ HISTORY = (
 )
 
 
-def test_only_what_was_acknowledged_and_left_alone_is_forgotten() -> None:
+def test_only_an_acknowledged_entity_that_the_admin_has_left_is_deleted() -> None:
     world = World(*HISTORY)
-    done = Meddle(admin="ops").perform(stage_of(world))
+    done = CorruptMetadata(admin="ops").perform(context_of(world))
     assert world.carried_out == [(Did.DELETE_TOPIC, "topic b", None)]
     assert done.resolved == {"did": "delete_topic", "entity": "topic b", "value": None}
 
 
-def test_what_was_unmade_is_restored_as_it_was() -> None:
+def test_a_deleted_entity_is_restored_with_its_value() -> None:
     world = World(*HISTORY)
-    Meddle(admin="ops", how="restore").perform(stage_of(world))
+    CorruptMetadata(admin="ops", how="restore").perform(context_of(world))
     assert world.carried_out == [(Did.CREATE_TOPIC, "topic c", "3")]
 
 
-def test_what_nobody_asked_for_is_invented() -> None:
+def test_an_entity_that_no_admin_asked_for_is_invented() -> None:
     world = World()
-    Meddle(admin="ops", how="invent", what="users").perform(stage_of(world))
+    CorruptMetadata(admin="ops", how="invent", what="users").perform(context_of(world))
     assert world.carried_out == [(Did.SET_USER, "user ops-invented", "4096")]
 
 
-def test_with_nothing_to_meddle_with_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_entity_to_change_the_step_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "CHOICE_DEADLINE_S", 0.05)
     with pytest.raises(HarnessTimeout, match="two acknowledged operations create_topic of ops"):
-        Meddle(admin="ops").perform(stage_of(World(HISTORY[0])))
+        CorruptMetadata(admin="ops").perform(context_of(World(HISTORY[0])))
 
 
 def test_operations_before_the_step_do_not_count() -> None:
     world = World(*(replace(o, called_ns=0) for o in HISTORY))
-    WaitOperations(admin="ops", operations=3).perform(stage_of(world))
+    WaitOperations(admin="ops", operations=3).perform(context_of(world))
     assert len(world.done) == len(HISTORY) + 3
     with pytest.raises(HarnessTimeout, match=r"1 operations of ops \(refused\)"):
-        WaitOperations(admin="ops", outcome="refused", deadline_s=0.05).perform(stage_of(world))
+        WaitOperations(admin="ops", outcome="refused", deadline_s=0.05).perform(context_of(world))
 
 
 SMALL = """
@@ -132,10 +132,13 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
     ("case", "reported"),
     [
         ({"step": 'do = "wait_operations", admin = "op"'}, "admin: no admin 'op'; did you mean 'ops'?"),
-        ({"step": 'do = "meddle", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
-        ({"step": 'do = "meddle", admin = "ops", what = "configs", how = "invent"'}, "no configs can be invented"),
+        ({"step": 'do = "corrupt_metadata", admin = "ops", what = "topic"'}, "unknown value 'topic'"),
         (
-            {"step": 'do = "meddle", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
+            {"step": 'do = "corrupt_metadata", admin = "ops", what = "configs", how = "invent"'},
+            "no configs can be invented",
+        ),
+        (
+            {"step": 'do = "corrupt_metadata", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
             "what: ops does no acls; add it to `does`",
         ),
         ({"config": ""}, "admin.ops: does acls, which needs \"authorizer.class.name\""),
@@ -147,7 +150,7 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
         ({"admin": "floors = { befor = 1 }"}, "did you mean 'before'?"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_at_load(case: dict[str, str], reported: str) -> None:
+def test_impossible_arguments_are_refused(case: dict[str, str], reported: str) -> None:
     assert reported in refused(**case)
 
 

@@ -1,4 +1,4 @@
-"""Bites are judged by what was seen before and after; each proof beside its near miss."""
+"""Each proof of an effect, and its near misses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.faults.steps.effect import (
     leaders_moved,
     named,
 )
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import WaitCommits, WaitLeaderChanged
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.clock import now_ns
@@ -37,7 +37,7 @@ def state(partition: int, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2,
 
 @dataclass
 class World:
-    """What the scripted admin and load tell; tests change it between looks."""
+    """The answers of the scripted admin and load; tests change them between looks."""
 
     states: list[PartitionState] = field(default_factory=lambda: [state(0, 1, 5), state(1, 2, 5)])
     acks_ago_s: dict[tuple[str, int], float] = field(default_factory=lambda: {P0: 0.1, P1: 0.1})
@@ -79,8 +79,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def stage(world: World) -> Stage:
-    return Stage(
+def context(world: World) -> StepContext:
+    return StepContext(
         cluster=cast(Any, None),
         admin=cast(Any, world),
         load=cast(Any, world),
@@ -90,8 +90,10 @@ def stage(world: World) -> Stage:
     )
 
 
-def test_a_leader_bites_when_every_partition_it_led_has_a_newer_epoch(stage: Stage, world: World) -> None:
-    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader in (1, 2)))
+def test_newer_epochs_of_all_partitions_that_it_led_prove_the_loss_of_a_leader(
+    context: StepContext, world: World
+) -> None:
+    probe = leaders_moved(context, await_recent_acks(context, lambda s: s.leader in (1, 2)))
     assert not probe().held
     world.states = [state(0, 3, 6), state(1, 2, 5)]
     assert "t/1 did not rise" in probe().because
@@ -100,101 +102,101 @@ def test_a_leader_bites_when_every_partition_it_led_has_a_newer_epoch(stage: Sta
     assert probe().seen["t/0"] == {"leader": [1, 3], "leader_epoch": [5, 6]}
 
 
-def test_a_dead_process_alone_is_no_bite(stage: Stage, world: World) -> None:
+def test_a_dead_process_alone_proves_nothing(context: StepContext, world: World) -> None:
     world.acks_ago_s = {P0: 5.0}
-    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader == 1))
+    probe = leaders_moved(context, await_recent_acks(context, lambda s: s.leader == 1))
     world.states = [state(0, 3, 6), state(1, 3, 6)]
     assert not probe().held
     assert "no partition that had acks in the last second" in probe().because
 
 
-def test_a_partition_nobody_answers_about_has_not_moved(stage: Stage, world: World) -> None:
-    probe = leaders_moved(stage, await_recent_acks(stage, lambda s: s.leader == 1))
+def test_a_partition_without_an_answer_has_not_moved(context: StepContext, world: World) -> None:
+    probe = leaders_moved(context, await_recent_acks(context, lambda s: s.leader == 1))
     world.states = []
     assert not probe().held
 
 
-def test_a_follower_bites_when_it_leaves_an_isr(stage: Stage, world: World) -> None:
-    probe = isr_lost(stage, {3}, await_recent_acks(stage, lambda s: 3 in s.isr))
+def test_a_smaller_isr_proves_the_loss_of_a_follower(context: StepContext, world: World) -> None:
+    probe = isr_lost(context, {3}, await_recent_acks(context, lambda s: 3 in s.isr))
     assert not probe().held
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
-    assert not probe().held  # another one left
+    assert not probe().held  # another follower left
     world.states = [state(0, 1, 5, isr=(1, 2)), state(1, 2, 5)]
     assert probe().held
 
 
-def test_acks_stall_after_half_a_second_of_silence(stage: Stage, world: World) -> None:
-    probe = acks_stalled(stage, [P0, P1])
+def test_acks_stall_after_half_a_second_of_silence(context: StepContext, world: World) -> None:
+    probe = acks_stalled(context, [P0, P1])
     assert not probe().held
     world.acks_ago_s[P1] = 0.6
     assert probe().held
     assert list(probe().seen["silent_s"]) == ["t/1"]
 
 
-def test_missed_answers_count_from_when_the_fault_began(stage: Stage, world: World) -> None:
+def test_missed_answers_count_from_when_the_fault_began(context: StepContext, world: World) -> None:
     world.sent_again = world.given_up = 7
-    probe = answers_missed(stage)
+    probe = answers_missed(context)
     assert not probe().held
-    world.given_up = 8  # every broker was away for longer than a send may take
-    assert probe().because == "the clients gave 1 records up without an answer"
+    world.given_up = 8  # every broker was down for longer than a send may take
+    assert probe().because == "the clients gave up 1 records without an answer"
     world.sent_again = 9
-    assert probe().because == "the clients sent 2 records again"
+    assert probe().because == "the clients retried 2 records"
 
 
-def test_followers_are_behind_when_they_stand_still_below_the_leader(stage: Stage, world: World) -> None:
-    probe = effect.followers_behind(stage, {2, 3}, {1})
+def test_followers_that_do_not_grow_below_the_leader_are_behind(context: StepContext, world: World) -> None:
+    probe = effect.followers_behind(context, {2, 3}, {1})
     world.ends = {("t", 0, 1): 10, ("t", 0, 2): 8, ("t", 0, 3): 10}
-    assert not probe().held  # one look tells nothing: it may be about to fetch
+    assert not probe().held  # one look proves nothing: the follower may be about to fetch
     world.ends = {("t", 0, 1): 12, ("t", 0, 2): 11, ("t", 0, 3): 11}
     assert not probe().held  # both moved
     world.ends = {("t", 0, 1): 14, ("t", 0, 2): 11, ("t", 0, 3): 14}
     assert probe().held
 
 
-def test_metadata_is_late_when_a_broker_is_behind_at_every_look(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+def test_metadata_is_late_when_a_broker_is_behind_at_each_look(
+    context: StepContext, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(effect, "METADATA_LOOK_S", 0.0)
-    probe = effect.metadata_late(stage, (1, 2))
+    probe = effect.metadata_late(context, (1, 2))
     world.behind = [{1: 2, 2: 0}, {1: 0, 2: 1}, {1: 1, 2: 0}, {1: 1, 2: 0}]  # each of them caught up once
     assert not probe().held
     world.behind = [{1: 2, 2: 0}, {1: 1, 2: 1}, {1: 1, 2: 1}, {1: 3, 2: 1}]
     assert probe().because.startswith("[1] lagged")
 
 
-def test_commits_are_waited_for_from_when_the_step_began(stage: Stage, world: World) -> None:
+def test_only_commits_after_the_begin_of_the_step_count(context: StepContext, world: World) -> None:
     world.commits_at_looks = [7, 7, 8, 9]
-    WaitCommits(group="readers", commits=2).perform(stage)
+    WaitCommits(group="readers", commits=2).perform(context)
     assert world.commits_at_looks == [9]
     with pytest.raises(HarnessTimeout, match="2 commits of group readers"):
-        WaitCommits(group="readers", commits=2, deadline_s=0.05).perform(stage)
+        WaitCommits(group="readers", commits=2, deadline_s=0.05).perform(context)
 
 
-def test_a_partition_that_no_victim_led_has_no_leader_to_change(stage: Stage, world: World) -> None:
-    stage.epochs_before["down"], stage.victims["down"] = {P0: 5, P1: 5}, (1,)
+def test_a_partition_that_no_victim_led_needs_no_new_leader(context: StepContext, world: World) -> None:
+    context.epochs_before["down"], context.victims["down"] = {P0: 5, P1: 5}, (1,)
     wait = WaitLeaderChanged(since="down", deadline_s=0.05)
     with pytest.raises(HarnessTimeout, match=r"t/0.*leader 1 of epoch 5, was 5"):
-        wait.perform(stage)
+        wait.perform(context)
     world.states = [state(0, 3, 6), state(1, 2, 5)]
-    wait.perform(stage)
-    stage.victims.clear()  # a step that chose no nodes: then every partition has to change
+    wait.perform(context)
+    context.victims.clear()  # a step that chose no nodes: every partition needs a new leader
     with pytest.raises(HarnessTimeout, match=r"t/1.*leader 2 of epoch 5, was 5"):
-        wait.perform(stage)
+        wait.perform(context)
 
 
-def test_under_an_open_fault_those_count_that_had_acks_before_it(stage: Stage, world: World) -> None:
-    stage.busy, stage.faults_open = {P0}, 1
+def test_under_an_active_fault_partitions_count_that_had_acks_before_it(context: StepContext, world: World) -> None:
+    context.busy, context.faults_open = {P0}, 1
     world.acks_ago_s = {P0: 9.0, P1: 9.0}
-    assert set(await_recent_acks(stage, lambda _: True)) == {P0}
-    stage.busy, stage.faults_open = set(), 0
-    assert await_recent_acks(stage, lambda _: True) == {}
+    assert set(await_recent_acks(context, lambda _: True)) == {P0}
+    context.busy, context.faults_open = set(), 0
+    assert await_recent_acks(context, lambda _: True) == {}
 
 
-def test_any_of_tells_the_first_that_holds_or_everything_seen(stage: Stage, world: World) -> None:
-    probe = any_of(acks_stalled(stage, [P0]), answers_missed(stage))
-    assert probe().because == "acks went on on t/0; the clients missed no answer"
+def test_any_of_returns_the_first_proof_that_holds_or_all_reasons(context: StepContext, world: World) -> None:
+    probe = any_of(acks_stalled(context, [P0]), answers_missed(context))
+    assert probe().because == "acks continued on t/0; no client missed an answer"
     world.sent_again = 1
-    assert probe().because == "the clients sent 1 records again"
+    assert probe().because == "the clients retried 1 records"
 
 
 def test_many_partitions_are_named_by_their_first_five() -> None:

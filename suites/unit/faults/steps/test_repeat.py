@@ -1,4 +1,4 @@
-"""What is done and undone again and again: it counts, it ends with the fault, and says when it ended before."""
+"""Repeated breaks: they are counted, they end with the fault, and an earlier end is reported."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.faults.steps.repeat import TIMES_MIN, Again
+from harness.faults.steps.repeat import TIMES_MIN, Repeat
 from harness.faults.steps.step import EffectProof
 from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
 
-def test_each_time_is_undone_before_the_next() -> None:
+def test_each_break_is_healed_before_the_next() -> None:
     events: list[str] = []
 
     @contextmanager
@@ -22,19 +22,19 @@ def test_each_time_is_undone_before_the_next() -> None:
         yield
         events.append("off")
 
-    again = Again(doing, "it was done")
-    probe = again.felt(lambda: EffectProof(True, "it was felt", {"by": 1}), "done")
+    repeat = Repeat(doing, "it was done")
+    probe = repeat.proof(lambda: EffectProof(True, "it had an effect", {"by": 1}), "done")
     assert not probe().held
-    with again.running():
-        wait_for(lambda: again.times, until=lambda times: times >= TIMES_MIN, deadline_s=10, what="the second time")
+    with repeat.running():
+        wait_for(lambda: repeat.times, until=lambda times: times >= TIMES_MIN, deadline_s=10, what="the second time")
     effect = probe()
     assert effect.held
-    assert effect.because == f"it was felt; it was done {again.times} times"
-    assert effect.seen == {"by": 1, "done": again.times}
-    assert events == ["on", "off"] * again.times
+    assert effect.because == f"it had an effect; it was done {repeat.times} times"
+    assert effect.seen == {"by": 1, "done": repeat.times}
+    assert events == ["on", "off"] * repeat.times
 
 
-def test_what_ends_too_soon_says_why() -> None:
+def test_an_early_end_is_reported_with_its_reason() -> None:
     tries = iter(range(TIMES_MIN))
 
     @contextmanager
@@ -43,9 +43,9 @@ def test_what_ends_too_soon_says_why() -> None:
             raise HarnessFailure("it broke down")
         yield
 
-    again = Again(doing, "it was done")
+    repeat = Repeat(doing, "it was done")
     with (
-        pytest.raises(HarnessFailure, match=rf"it was done {TIMES_MIN} times, and then no more: it broke down"),
-        again.running(),
+        pytest.raises(HarnessFailure, match=rf"it was done {TIMES_MIN} times and then stopped: it broke down"),
+        repeat.running(),
     ):
-        wait_for(lambda: again.failed, until=bool, deadline_s=10, what="the end")
+        wait_for(lambda: repeat.failed, until=bool, deadline_s=10, what="the end")

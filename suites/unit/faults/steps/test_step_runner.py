@@ -1,4 +1,4 @@
-"""How steps are executed, healed and recorded. The stage is scripted; nothing here speaks about Kafka."""
+"""How steps are executed, healed and recorded. The context is scripted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 
 from harness.faults.steps import registry
 from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -25,23 +26,23 @@ CALLS: list[str] = []
 
 @dataclass(frozen=True, kw_only=True)
 class Break(Fault):
-    """Breaks nothing and notes it."""
+    """Breaks nothing, and remembers each break and each healing."""
 
     do: ClassVar[str] = "break"
     what: str = "x"
-    bites: int = 1  # at which asking the bite holds
+    asks: int = 1  # the probe holds from this call on
     after_heal: bool = False
     stubborn: bool = False
     slow: bool = False
 
     @contextmanager
-    def active(self, stage: Stage) -> Iterator[Injection]:
+    def active(self, context: StepContext) -> Iterator[Injection]:
         CALLS.append(f"break {self.what}")
         asked = iter(range(1, 1000))
 
         def probe() -> EffectProof:
             number = next(asked)
-            return EffectProof(number >= self.bites, f"asked {number} times")
+            return EffectProof(number >= self.asks, f"asked {number} times")
 
         try:
             yield Injection(
@@ -52,21 +53,21 @@ class Break(Fault):
             if self.stubborn:
                 raise HarnessFailure("stuck")
             if self.slow:
-                raise HarnessTimeout("waited for it to come back")
+                raise HarnessTimeout("waited for it to recover")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act(Action):
-    """Notes that it was done, or raises."""
+    """Remembers that it was done, or raises."""
 
     do: ClassVar[str] = "act"
     raises: str = ""
 
-    def perform(self, stage: Stage) -> Done:
+    def perform(self, context: StepContext) -> Done:
         CALLS.append("act")
         if self.raises:
             raise {"late": HarnessTimeout("waited for nothing"), "stop": KeyboardInterrupt()}[self.raises]
-        stage.record_event("seen", topic="t")
+        context.record_event("seen", topic="t")
         return Done(resolved={"done": True})
 
 
@@ -78,7 +79,7 @@ def own_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Leaders:
-    """The leaders of t/0 that the admin tells, one look after the other; the last one stays."""
+    """The leader of t/0 at each look; the last one stays."""
 
     epochs: list[tuple[int, int]] = field(default_factory=lambda: [(1, 0)])
 
@@ -92,9 +93,9 @@ class Leaders:
         ]
 
 
-def stage_of(leaders: Leaders | None = None) -> Stage:
+def context_of(leaders: Leaders | None = None) -> StepContext:
     load = SimpleNamespace(last_ack_ns=lambda topic, partition: 0)
-    return Stage(
+    return StepContext(
         cluster=cast(Any, SimpleNamespace()),
         admin=cast(Any, leaders or Leaders()),
         load=cast(Any, load),
@@ -116,7 +117,7 @@ ACT = Step(do="act", name="act", args={})
 
 
 def test_a_fault_stays_until_it_is_healed_by_name() -> None:
-    rows = run_steps(stage_of(), [breaking("a"), breaking("b"), ACT, healing("a"), healing("b")])
+    rows = run_steps(context_of(), [breaking("a"), breaking("b"), ACT, healing("a"), healing("b")])
     assert CALLS == ["break a", "break b", "act", "heal a", "heal b"]
     a, b, act, _, _ = rows
     assert [row["is_fault"] for row in rows] == [True, True, False, False, False]
@@ -128,73 +129,73 @@ def test_a_fault_stays_until_it_is_healed_by_name() -> None:
     assert doubts(rows) == []
 
 
-def test_what_the_plan_leaves_broken_is_healed_in_reverse() -> None:
-    rows = run_steps(stage_of(), [breaking("a"), breaking("b")])
+def test_faults_that_are_still_active_are_healed_in_reverse() -> None:
+    rows = run_steps(context_of(), [breaking("a"), breaking("b")])
     assert CALLS == ["break a", "break b", "heal b", "heal a"]
     assert all(row["effect"]["held"] for row in rows)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_a_fault_that_heals_too_slowly_is_a_doubt_and_keeps_no_other_from_it(by_name: bool) -> None:
+def test_a_fault_that_heals_too_slowly_is_a_doubt_and_does_not_stop_the_others(by_name: bool) -> None:
     rows = run_steps(
-        stage_of(), [breaking("a"), breaking("b", slow=True), *([healing("b"), healing("a")] if by_name else [])]
+        context_of(), [breaking("a"), breaking("b", slow=True), *([healing("b"), healing("a")] if by_name else [])]
     )
     assert CALLS == ["break a", "break b", "heal b", "heal a"]
-    assert ("step_failed", f"step {'heal_b' if by_name else 'b'}: waited for it to come back") in doubts(rows)
+    assert ("step_failed", f"step {'heal_b' if by_name else 'b'}: waited for it to recover") in doubts(rows)
     assert rows[0]["healed_ns"] is not None
 
 
-def test_a_fault_for_some_time_heals_within_its_step() -> None:
-    (row,) = run_steps(stage_of(), [breaking("a", for_s=0.05)])
+def test_a_fault_with_for_s_is_healed_by_its_own_step() -> None:
+    (row,) = run_steps(context_of(), [breaking("a", for_s=0.05)])
     assert CALLS == ["break a", "heal a"]
     assert row["healed_ns"] - row["started_ns"] >= 50_000_000
 
 
-def test_healing_waits_for_the_bite_and_no_longer_than_its_bound() -> None:
-    rows = run_steps(stage_of(), [breaking("a", bites=3), healing("a"), breaking("b", bites=500), healing("b")])
+def test_healing_waits_for_the_effect_until_the_deadline() -> None:
+    rows = run_steps(context_of(), [breaking("a", asks=3), healing("a"), breaking("b", asks=500), healing("b")])
     assert rows[0]["effect"]["held"]
     assert not rows[2]["effect"]["held"]
     ((name, text),) = doubts(rows)
     assert name == "no_effect"
-    assert text.startswith("step b did not bite: asked ")
+    assert text.startswith("step b had no effect: asked ")
 
 
-def test_a_step_can_wait_for_a_bite_and_leave_the_fault_open() -> None:
-    bitten = Step(do="wait_effect", name="bitten", args={"fault": "a"})
-    rows = run_steps(stage_of(), [breaking("a", bites=4), bitten, ACT, healing("a")])
+def test_a_step_can_wait_for_an_effect_and_leave_the_fault_active() -> None:
+    affected = Step(do="wait_effect", name="affected", args={"fault": "a"})
+    rows = run_steps(context_of(), [breaking("a", asks=4), affected, ACT, healing("a")])
     assert CALLS == ["break a", "act", "heal a"]
     assert rows[0]["effect"]["because"] == "asked 4 times"
 
 
-def test_some_bites_show_only_after_healing() -> None:
-    rows = run_steps(stage_of(), [breaking("a", after_heal=True), ACT, healing("a")])
-    assert rows[0]["effect"]["because"] == "asked 1 times"  # never asked before
+def test_some_effects_show_only_after_healing() -> None:
+    rows = run_steps(context_of(), [breaking("a", after_heal=True), ACT, healing("a")])
+    assert rows[0]["effect"]["because"] == "asked 1 times"  # not asked before the healing
 
 
-def test_a_wait_that_ran_out_ends_the_plan_and_heals() -> None:
+def test_a_wait_that_times_out_ends_the_steps_and_heals() -> None:
     late = Step(do="act", name="late", args={"raises": "late"})
-    rows = run_steps(stage_of(), [breaking("a"), late, ACT, breaking("b")])
+    rows = run_steps(context_of(), [breaking("a"), late, ACT, breaking("b")])
     assert CALLS == ["break a", "act", "heal a"]
     assert [row.get("error") for row in rows] == [None, "waited for nothing", "not reached", "not reached"]
     assert [name for name, _ in doubts(rows)] == ["step_failed", "step_failed", "step_failed"]
     assert rows[3]["started_ns"] is None
 
 
-def test_an_interrupt_heals_everything_and_goes_on_upwards() -> None:
+def test_an_interrupt_heals_everything_and_is_raised() -> None:
     saved: list[list[dict[str, Any]]] = []
     keep: Callable[[Any], None] = lambda rows: saved.append([dict(row) for row in rows])  # noqa: E731
     stop = Step(do="act", name="stop", args={"raises": "stop"})
     with pytest.raises(KeyboardInterrupt):
-        run_steps(stage_of(), [breaking("a"), breaking("b", stubborn=True), stop], keep)
+        run_steps(context_of(), [breaking("a"), breaking("b", stubborn=True), stop], keep)
     assert CALLS == ["break a", "break b", "act", "heal b", "heal a"]
     assert [row["name"] for row in saved[-1]] == ["a", "b", "stop"]
     assert saved[-1][0]["healed_ns"] is not None
     assert saved[-1][1]["error"] == "healing failed: stuck"
 
 
-def test_every_change_is_saved_as_it_comes() -> None:
+def test_each_change_is_saved_at_once() -> None:
     counts: list[int] = []
-    run_steps(stage_of(), [ACT, healing_none()], lambda rows: counts.append(len(rows)))
+    run_steps(context_of(), [ACT, healing_none()], lambda rows: counts.append(len(rows)))
     assert counts == [1, 1, 2, 2]
 
 
@@ -202,16 +203,16 @@ def healing_none() -> Step:
     return Step(do="hold", name="hold", args={"seconds": 0.0})
 
 
-def test_a_leader_that_changed_is_an_event_of_the_step() -> None:
+def test_a_new_leader_is_an_event_of_the_step() -> None:
     leaders = Leaders([(1, 0), (2, 1), (2, 1), (3, 2)])
-    rows = run_steps(stage_of(leaders), [ACT, Step(do="act", name="again", args={})])
+    rows = run_steps(context_of(leaders), [ACT, Step(do="act", name="again", args={})])
     events = [[e for e in row["events"] if e["kind"] == "leader_change"] for row in rows]
     assert [(e["old_leader"], e["new_leader"], e["leader_epoch"], e["clean"]) for e in events[0]] == [(1, 2, 1, True)]
     assert [(e["new_leader"], e["clean"]) for e in events[1]] == [(3, False)]
 
 
 class Offsets:
-    """Of __consumer_offsets/0 one leads next that is eligible (KIP-966), and then one that is not."""
+    """The next leader of __consumer_offsets/0 is eligible (KIP-966), and the one after it is not."""
 
     def __init__(self) -> None:
         self._looks = iter([(1, 0, (1, 3), (2,)), (2, 1, (2,), ()), (2, 1, (2,), ()), (3, 2, (3,), ())])
@@ -229,11 +230,11 @@ class Offsets:
         return [PartitionState(**reported, isr=isr, replicas=(1, 2, 3), elr=elr)]  # type: ignore[arg-type]
 
 
-def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
-    stage = stage_of(cast(Any, Offsets()))
-    stage.internal = (Topic(name="__consumer_offsets", partitions=1),)
-    stage.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
-    rows = run_steps(stage, [ACT, Step(do="act", name="again", args={})])
+def test_new_leaders_of_internal_topics_are_events_of_their_own_kind() -> None:
+    context = context_of(cast(Any, Offsets()))
+    context.internal = (Topic(name="__consumer_offsets", partitions=1),)
+    context.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
+    rows = run_steps(context, [ACT, Step(do="act", name="again", args={})])
     events = [event for row in rows for event in row["events"] if event["kind"] != "seen"]
     assert [(e["kind"], e["new_leader"], e["clean"]) for e in events] == [
         ("internal_leader_change", 2, True),
@@ -245,18 +246,18 @@ def test_leaders_of_kafkas_own_topics_are_watched_by_themselves() -> None:
 
 
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:
-    stage = stage_of()
-    run_steps(stage, [breaking("a")])
-    assert stage.nodes("same(a)") == (7,)
+    context = context_of()
+    run_steps(context, [breaking("a")])
+    assert context.nodes("same(a)") == (7,)
 
 
-def test_a_probe_that_hears_nobody_is_no_bite_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_without_an_answer_proves_nothing_and_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent() -> EffectProof:
         raise HarnessTimeout("nobody answers")
 
-    held = step_runner.Held(silent)
+    held = StickyProbe(silent)
     assert held.ask() == EffectProof(False, "nobody answers")
     monkeypatch.setattr(held, "probe", lambda: EffectProof(True, "now"))
     assert held.ask().held
     monkeypatch.setattr(held, "probe", silent)
-    assert held.ask().because == "now"  # what was proven once stays proven
+    assert held.ask().because == "now"  # a proof that was found once stands

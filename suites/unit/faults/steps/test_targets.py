@@ -1,4 +1,4 @@
-"""From words to nodes, and from isolation to links, without any cluster."""
+"""Expressions that resolve to nodes, and isolation that resolves to links, without a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.model.errors import BadInput, HarnessTimeout
 
 @dataclass
 class Known:
-    """Facts about a cluster of three: partition 0 of t is led by 2."""
+    """Facts about a cluster of three brokers: 2 leads partition 0 of t."""
 
     leader: int = 2
     steps: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"down": (3, 1)})
@@ -76,7 +76,7 @@ class Known:
         (" leader( t/0 ) ", (2,)),
     ],
 )
-def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
+def test_each_expression_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
     assert resolve(parse_nodes(text), Known()) == nodes
 
 
@@ -96,16 +96,16 @@ def test_each_word_names_its_nodes(text: str, nodes: tuple[int, ...]) -> None:
         ("", "names no node"),
     ],
 )
-def test_what_names_no_node_is_refused(text: str, reported: str) -> None:
+def test_expressions_that_name_no_node_are_refused(text: str, reported: str) -> None:
     with pytest.raises(BadInput) as error:
         parse_nodes(text)
     assert reported in str(error.value)
 
 
-def test_nobody_is_no_target() -> None:
+def test_an_expression_must_name_a_node() -> None:
     with pytest.raises(HarnessTimeout, match="names no node now"):
         resolve(parse_nodes("leader(t/0)"), Known(leader=-1))
-    with pytest.raises(BadInput, match="there are brokers 1, 2, 3"):
+    with pytest.raises(BadInput, match="the brokers are 1, 2, 3; name one of them"):
         resolve(parse_nodes("broker(7)"), Known())
 
 
@@ -115,7 +115,7 @@ def test_places() -> None:
         place_of("a/*")
 
 
-def test_isolation_is_mutual_and_spares_the_others() -> None:
+def test_isolation_is_mutual_and_leaves_other_links_alone() -> None:
     cut = set(isolation(2, ["brokers"], [1, 2, 3], [101]))
     assert cut == {("b2", "b1"), ("b2", "b3"), ("b1", "b2"), ("b3", "b2")}
     assert all((dst, src) in cut for src, dst in cut)
@@ -134,11 +134,11 @@ def test_an_isolated_controller_hears_no_other_controller() -> None:
     assert set(cut) == {("c101", "c102"), ("c102", "c101")}
 
 
-def test_nobody_has_a_link_to_himself() -> None:
+def test_no_party_has_a_link_to_itself() -> None:
     assert between(["b1", "b2"], ["b1", "b2"]) == [("b1", "b2"), ("b2", "b1")]
 
 
-def test_replicas_shift_round_the_cluster() -> None:
+def test_replicas_shift_around_the_cluster() -> None:
     assert shifted([1, 2], 1, (1, 2, 3)) == [2, 3]
     assert shifted([3, 1], 1, (1, 2, 3)) == [1, 2]
     assert shifted([1, 2], 2, (1, 2, 3)) == [3, 1]

@@ -1,4 +1,4 @@
-"""A consumer that has fallen behind: where its passes end, what counts as read from the tier, what is refused."""
+"""A consumer that has fallen behind: where its passes end, and what counts as read from the tier."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Message:
 
 
 class Consumer:
-    """Remembers what it was told to read."""
+    """Remembers what it had to read."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -50,7 +50,7 @@ class Consumer:
         self.taken = [p for p in self.taken if (p.topic, p.partition) not in gone]
 
 
-def test_a_pass_ends_where_the_tier_did_and_begins_again() -> None:
+def test_a_pass_ends_at_the_end_of_the_tier_and_begins_again() -> None:
     replay, consumer = Replay("nowhere:1", {PLACE: 3}), Consumer()
     count: Any = replay._count
     count(consumer, [Message(0), Message(1)])
@@ -63,7 +63,7 @@ def test_a_pass_ends_where_the_tier_did_and_begins_again() -> None:
 
 
 class Reading:
-    """In place of the consumer of the load."""
+    """Stands in for the consumer of the load."""
 
     def __init__(self, wrong: str | None = None) -> None:
         self.read: Counter[tuple[str, int]] = Counter()
@@ -78,7 +78,7 @@ class Reading:
         return self.wrong
 
 
-def stage_of(reading: Reading, starts: dict[int, int], asked: list[Any]) -> Any:
+def context_of(reading: Reading, starts: dict[int, int], asked: list[Any]) -> Any:
     """One partition, led by broker 1; `starts`: where each broker's log begins."""
 
     def replay(until: Any) -> Reading:
@@ -95,11 +95,11 @@ def stage_of(reading: Reading, starts: dict[int, int], asked: list[Any]) -> Any:
     )
 
 
-def test_what_lies_below_the_leaders_log_is_read_and_proves_the_bite() -> None:
+def test_records_below_the_local_log_of_the_leader_prove_the_effect() -> None:
     reading, asked = Reading(), []  # type: ignore[var-annotated]
-    with Fault(on=("far/0",)).active(stage_of(reading, {1: 50, 2: 70}, asked)) as injection:
+    with Fault(on=("far/0",)).active(context_of(reading, {1: 50, 2: 70}, asked)) as injection:
         assert asked == [{PLACE: 50}]
-        assert injection.probe().because == "nothing of the remote tier was read of far/0"
+        assert injection.probe().because == "no tiered record of far/0 was read"
         reading.read[PLACE] = 7
         effect = injection.probe()
         assert (effect.held, effect.because) == (True, "7 records were read from the remote tier")
@@ -107,14 +107,14 @@ def test_what_lies_below_the_leaders_log_is_read_and_proves_the_bite() -> None:
     assert reading.stopped
 
 
-def test_where_all_is_still_at_the_leader_there_is_nothing_to_read() -> None:
-    with Fault().active(stage_of(Reading(), {1: 0, 2: 70}, [])) as injection:
-        assert injection.probe().because == "nothing of the remote tier was read of any partition"
+def test_without_records_only_in_the_tier_there_is_nothing_to_read() -> None:
+    with Fault().active(context_of(Reading(), {1: 0, 2: 70}, [])) as injection:
+        assert injection.probe().because == "no tiered record of any partition was read"
 
 
-def test_one_that_died_is_told() -> None:
+def test_a_consumer_that_died_is_reported() -> None:
     with (
         pytest.raises(HarnessFailure, match="replay far/0 died"),
-        Fault().active(stage_of(Reading("replay far/0 died: no"), {1: 5}, [])),
+        Fault().active(context_of(Reading("replay far/0 died: no"), {1: 5}, [])),
     ):
         pass

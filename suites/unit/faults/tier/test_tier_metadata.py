@@ -1,4 +1,4 @@
-"""Which partition of __remote_log_metadata tells of what, as brokers of 3.9.1 and 4.3.1 have it."""
+"""The partition of __remote_log_metadata with the metadata of a partition, as brokers of 3.9.1 and 4.3.1 choose it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from harness.scenarios import load
         ("JCHlOF2xRgejYPh5UzHvwQ", 1, 3),
     ],
 )
-def test_it_goes_by_a_hash_of_the_topic_s_id(topic_id: str, partition: int, told_by: int) -> None:
+def test_the_partition_follows_from_a_hash_of_the_topic_id(topic_id: str, partition: int, told_by: int) -> None:
     assert metadata_partition(topic_id, partition, 5) == told_by
     assert metadata_partition(topic_id, partition, 1) == 0
 
 
-def test_what_is_no_topic_id_is_said() -> None:
+def test_a_wrong_topic_id_is_reported() -> None:
     with pytest.raises(ValueError, match="'AAAA' is no topic id"):
         metadata_partition("AAAA", 0, 5)
 
 
-def test_of_what_is_in_no_tier_nobody_tells() -> None:
+def test_a_topic_outside_the_tier_has_no_metadata_partition() -> None:
     scenario = load("tiered_metadata_moved")
     kill = Step(do="kill", name="k", args={"node": "tier_metadata(paid/0)"})
     check_steps(replace(scenario, steps=(kill,)))

@@ -88,7 +88,7 @@ def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
     options = replace(options, leave_out=True)
     cast, nobody = scenario_selection.assign_backends(options, wanted, ["processes"], RELEASE)
     assert set(cast) == {"calm", "tiered_copy_killed"}
-    assert "tier_outage is about what lies in the remote tier" in nobody["tiered_outage"]
+    assert "tier_outage changes objects in the remote tier" in nobody["tiered_outage"]
     assert scenarios.load("tiered_outage").shape.tier == "local"
 
 

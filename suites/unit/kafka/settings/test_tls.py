@@ -168,7 +168,7 @@ def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) ->
                 "readers": {"r": {"topics": ["a"], "group": "g"}},
                 "steps": [{"do": "hold_frames", "node": "brokers", "apis": ["OffsetCommit"]}],
             },
-            "what clients send by TLS nobody else can read",
+            "requests sent by TLS cannot be read on their way",
         ),
     ],
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.steps.step_context import Stage
+from harness.faults.steps.step_context import StepContext
 from harness.model.contract.internal_topics import internal_topics, offsets_partition
 from harness.model.scenario.scenario import ClusterShape
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -74,11 +74,11 @@ def test_a_step_has_the_partition_in_place_of_the_group() -> None:
         ('do = "wait_isr_alone", on = ["__transaction_state/7"]', "has 5 partitions, counted from 0"),
         (
             'do = "wait_acks", on = ["offsets(readers)"]',
-            "no producer writes to __consumer_offsets, which this step needs; name a topic of yours",
+            "this step needs a producer, and none writes to __consumer_offsets",
         ),
-        ('do = "produce", producer = "held", to = "__consumer_offsets/0", records = 1', "name a topic of yours"),
-        ('do = "reconfigure", topic = "__consumer_offsets", config = {}', "name a topic of yours"),
-        ('do = "delete_group", group = "readers"', 'first give { do = "reader_away"'),
+        ('do = "produce", producer = "held", to = "__consumer_offsets/0", records = 1', "name a topic of the scenario"),
+        ('do = "reconfigure", topic = "__consumer_offsets", config = {}', "name a topic of the scenario"),
+        ('do = "delete_group", group = "readers"', 'add a step before this one: { do = "reader_away"'),
     ],
 )
 def test_what_is_no_place_or_needs_load_is_refused(step: str, reported: str) -> None:
@@ -86,11 +86,11 @@ def test_what_is_no_place_or_needs_load_is_refused(step: str, reported: str) -> 
 
 
 def test_a_stage_names_places_of_topics_that_are_kafkas_own() -> None:
-    stage: Stage = stage_on(None)
-    stage.internal = internal_topics(ClusterShape(config={"offsets.topic.num.partitions": "2"}))
-    assert stage.places(["__consumer_offsets/*", "t/0"]) == [
+    context: StepContext = context_on(None)
+    context.internal = internal_topics(ClusterShape(config={"offsets.topic.num.partitions": "2"}))
+    assert context.places(["__consumer_offsets/*", "t/0"]) == [
         ("__consumer_offsets", 0),
         ("__consumer_offsets", 1),
         ("t", 0),
     ]
-    assert stage.places(()) == [("t", 0)]
+    assert context.places(()) == [("t", 0)]

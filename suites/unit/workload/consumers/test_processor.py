@@ -64,10 +64,10 @@ def test_the_contract_of_a_processor_is_what_the_scenario_declares() -> None:
             "commits = 'auto'; it is one of transaction, after, before",
         ),
         ("b = { partitions = 1 }", 'b = { config = { "cleanup.policy" = "compact" } }', "b is compacted"),
-        ('group = "w", at', 'group = "g", at', "g is no group of a processor; let a reader die by reader_dies"),
+        ('group = "w", at', 'group = "g", at', "g is no group of a processor; for a reader use reader_dies"),
         ('group = "w", at', 'group = "v", at', "no group of a reader 'v'"),
         ('at = "produced"', 'at = "made"', "unknown value 'made'"),
-        ('at = "produced"', 'at = "commit", zombie = true', 'one that dies at "commit" has no transaction open'),
+        ('at = "produced"', 'at = "commit", zombie = true', 'at "commit" the processor has no open transaction'),
     ],
 )
 def test_invalid_processors_are_refused(old: str, new: str, reported: str) -> None:
@@ -113,7 +113,7 @@ DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}
 
 def test_the_step_has_an_effect_when_the_processor_is_dead_and_records_its_batch() -> None:
     held, because, events = effect_of(Load(**DIED), at="offsets")
-    assert (held, because) == (True, "the processor of w died with 2 records in work")
+    assert (held, because) == (True, "the processor of w died while it worked on 2 records")
     assert events == [
         {
             "kind": "processor_died",
@@ -130,12 +130,12 @@ def test_the_step_has_an_effect_when_the_processor_is_dead_and_records_its_batch
 @pytest.mark.parametrize(
     ("load", "held", "reported"),
     [
-        (Load(held=1), False, "the processor of w was given 1 of 2 records"),
-        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 records were in a log"),
-        (Load(**DIED), False, "the zombie of w was not fenced: it was told None"),
+        (Load(held=1), False, "the processor of w received 1 of 2 records"),
+        (Load(**DIED, unlogged=1), False, "the processor of w died before 1 of its outputs were in a log"),
+        (Load(**DIED), False, "the zombie of w was not fenced: it got None"),
         (Load(**DIED, fenced=""), False, "the zombie of w was not fenced: it could commit"),
-        (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it was told _TIMED_OUT"),
-        (Load(**DIED, fenced="_FENCED"), True, "died with 2 records in work, and its zombie was fenced (_FENCED)"),
+        (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it got _TIMED_OUT"),
+        (Load(**DIED, fenced="_FENCED"), True, "died while it worked on 2 records, and its zombie was fenced (_FENCED)"),
     ],
 )
 def test_the_step_has_an_effect_only_if_the_zombie_was_fenced(load: Load, held: bool, reported: str) -> None:

@@ -29,7 +29,7 @@ from harness.workload.consumers.share_group import ShareReader
 from harness.workload.java.java_process import JavaError
 from harness.workload.java.java_share import Answers
 from harness.workload.producers.recording_producer import Target
-from suites.unit.faults.steps.scripted import stage_on
+from suites.unit.faults.steps.scripted import context_on
 
 TEXT = """
 title = "t"
@@ -91,7 +91,7 @@ def test_steps_that_do_not_work_with_share_groups_are_refused() -> None:
     anew = 'steps = [{ do = "recreate_topic", topic = "t", name = "anew" }]'
     assert "steps: anew: share group jobs would begin anew there" in refused(steps=anew)
     again = 'steps = [{ do = "restart_reader", reader = "one" }]'
-    assert "one is in a share group, which hands out no partitions" in refused(steps=again)
+    assert "one is in a share group, whose members own no partitions" in refused(steps=again)
     rolled = 'fresh = true\nsteps = [{ do = "roll", to = "tested" }]'
     assert "has no share groups; begin on 4.2" in refused(steps=rolled, rest='[shape]\nstarts_on = "4.1.0"')
     kills = 'steps = [{ do = "kill", node = "share_coordinator(GROUP:t/0)" }]'
@@ -277,7 +277,7 @@ def test_a_member_lives_on_after_its_death_is_called_off() -> None:
 
 def test_the_step_reports_the_offsets_with_which_the_member_died() -> None:
     death = Death(2)
-    stage = stage_on(SimpleNamespace(acks_ago_s=0.0), let_die=lambda group, records: death)
+    stage = context_on(SimpleNamespace(acks_ago_s=0.0), let_die=lambda group, records: death)
     with ReaderDies(group="jobs", records=2).active(stage) as injected:
         assert not injected.probe().held
         death.between = {("t", 0): (3, 5)}

@@ -1,0 +1,95 @@
+"""Renders harness/faults/CATALOGUE.md, the tables of all kinds of steps, from what their classes declare."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from harness.clusters.choosing import CAPABILITIES
+from harness.faults.steps import registry
+from harness.faults.steps.step import Kind, is_disturbance
+
+PATH: Final = Path(__file__).parents[1] / "CATALOGUE.md"
+_HEAD: Final = """\
+# Faults, actions and waits
+`durability docs` writes this file from the classes in harness/faults; edit those, not this file. Each row is a kind of
+step that a scenario may use: `{ do = "kill", node = "leader(plain/0)" }`. `durability list faults` also shows what this
+machine can run.
+
+A fault that changed nothing on the data path tested nothing: each one must prove that it had an effect, or the run is
+INCONCLUSIVE. Each fault is healed whatever happens. With `for_s` above 0 its own step heals it, after so many seconds;
+else a later step `heal` does, or the end of the steps. An argument that has no value in the last column is required.
+"""
+
+
+def render() -> str:
+    """The text of CATALOGUE.md: for each folder a table of faults, and one of other steps."""
+    parts = [_HEAD]
+    for folder, kinds in groupby(registry.KINDS, key=registry.folder_of):
+        found = list(kinds)
+        parts.append(f"\n## {folder}\n")
+        if faults := [kind for kind in found if is_disturbance(kind)]:
+            parts.append(_table(("fault", "what it breaks", "needs", "proof of its effect", "arguments"), faults))
+        if others := [kind for kind in found if not is_disturbance(kind)]:
+            parts.append(_table(("step", "what it does", "needs", "arguments"), others))
+    return "".join(parts)
+
+
+def _table(columns: tuple[str, ...], kinds: list[type[Kind]]) -> str:
+    rows = [columns, *map(_cells, kinds)]
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in rows]
+    lines.insert(1, " | ".join("---" for _ in columns))
+    return "\n" + "".join(f"| {line} |\n" for line in lines)
+
+
+def _cells(kind: type[Kind]) -> tuple[str, ...]:
+    proof = [kind.proof] if is_disturbance(kind) else []
+    return (f"`{kind.do}`", kind.summary, _needs(kind), *proof, _arguments(kind))
+
+
+def _needs(kind: type[Kind]) -> str:
+    """The capabilities that a kind needs, and the backend where only one has them."""
+    able = [backend for backend, capabilities in CAPABILITIES.items() if kind.needs <= capabilities]
+    only = [f"{backend} only" for backend in able] if len(able) < len(CAPABILITIES) else []
+    return ", ".join([*(f"`{capability}`" for capability in sorted(kind.needs)), *only])
+
+
+def _arguments(kind: type[Kind]) -> str:
+    """The arguments of a kind, required ones first, with their defaults and choices."""
+    hints = get_type_hints(kind)
+    ordered = sorted(fields(kind), key=lambda entry: (not _required(entry), entry.name == "for_s"))
+    return ", ".join(_argument(entry, _choices(hints[entry.name])) for entry in ordered)
+
+
+def _required(entry: Field[Any]) -> bool:
+    return entry.default is MISSING and entry.default_factory is MISSING
+
+
+def _choices(hint: Any) -> list[str]:
+    """The values that an argument may have, where its type lists them, also within a tuple or an optional."""
+    if get_origin(hint) is Literal:
+        return [str(value) for value in get_args(hint) if value != ""]
+    return [choice for part in get_args(hint) for choice in _choices(part)]
+
+
+def _argument(entry: Field[Any], choices: list[str]) -> str:
+    """The name, its default as a scenario file would have it, and the other values that it may have."""
+    if _required(entry):
+        return f"`{entry.name}`" + (f" ({', '.join(choices)})" if choices else "")
+    default = entry.default if entry.default is not MISSING else {}
+    others = [choice for choice in choices if choice not in (default if isinstance(default, tuple) else (default,))]
+    return f"`{entry.name} = {_toml(default)}`" + (f" (or {', '.join(others)})" if others else "")
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return "unset" if value is None else "{}"
