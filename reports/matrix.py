@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from harness.evidence.documents import read_json
 from harness.evidence.gate import MATRIX
 from harness.model.errors import BadInput
+from harness.model.user_files import DOCUMENT_MAX, read_text, reason
 from reports.grouping import Cost, Group, Row, Shown, shown
 from reports.sources import links
 
@@ -48,9 +49,9 @@ def write_matrix(out: Path) -> Path:
 def write_into(matrix: Mapping[str, Any], path: Path) -> None:
     """Puts the matrix in place of the one that a Markdown file has. BadInput where the file has no place for it."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, DOCUMENT_MAX)
     except (OSError, UnicodeDecodeError) as failure:
-        raise BadInput(f"{path} cannot be read: {failure}") from None
+        raise BadInput(f"{path} cannot be read: {reason(failure)}; give a Markdown file") from None
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
