@@ -1,5 +1,5 @@
-"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE and our own errors are errors; what nothing on
-that machine could play is skipped."""
+"""junit.xml: one test case a scenario. FAIL is a failure; INCONCLUSIVE, an error of the harness and a scenario that a
+whole gate lacks are errors; a scenario that does not apply to the release is skipped."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
             suite.add_property(name, str(value))
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
-    for name, reason in summary.not_run.items():
-        suite.add_testcase(_not_run(name, reason))
+    for name, reason in {**summary.not_run, **summary.not_applicable}.items():
+        suite.add_testcase(_not_run(name, reason, lacking=name in summary.lacking))
     for bundle, sentence in without.items():
         suite.add_testcase(_not_judged(bundle, sentence))
     document = JUnitXml("durability")
@@ -52,9 +52,10 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
     return case
 
 
-def _not_run(name: str, reason: str) -> TestCase:
+def _not_run(name: str, reason: str, *, lacking: bool) -> TestCase:
+    """lacking: the gate is INCONCLUSIVE for it, which a skipped test would hide."""
     case = TestCase(name, classname="durability.gate")
-    case.result = [Skipped(clean(reason), type_="NotRun")]
+    case.result = [(Error if lacking else Skipped)(clean(reason), type_="NotRun")]
     return case
 
 

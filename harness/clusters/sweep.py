@@ -84,10 +84,11 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
-        known = ", ".join(state.run for state in runs(base)) or "none at all"
+        known = ", ".join(state.run for state in runs(base))
+        there = f"its runs are {known}" if known else "it has no runs"
         raise BadInput(
-            f"there is no run {run!r} in {base}, only {known}; `durability clean` without a name ends what was kept "
-            "and sweeps what crashed"
+            f"there is no run {run!r} in {base} ({there}); `durability clean` without a name removes all that crashed "
+            "and ends all that was kept"
         )
     if state.harness.alive and state.harness.pid != os.getpid():
         raise BadInput(f"{state.run} is in use by process {state.harness.pid}: end that first")

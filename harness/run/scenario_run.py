@@ -14,6 +14,7 @@ from harness.evidence import BundleWriter
 from harness.faults.steps import step_runner as step_runner
 from harness.faults.steps.step_context import Stage
 from harness.kafka.admin.client import AdminView
+from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
@@ -53,6 +54,7 @@ class Task:
     scenario: Scenario
     contract: Contract
     negative_control: str | None
+    backend: str = PROCESSES  # what its cluster runs on
     seed: int
     run: int  # marks the payloads
     records: int

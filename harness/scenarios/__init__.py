@@ -101,7 +101,9 @@ def _text_of(path: Path, spec: str) -> str:
     except UnicodeDecodeError as error:
         raise BadInput(f"scenario {spec} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8") from error
     except OSError as error:
-        raise BadInput(f"scenario {spec} cannot be read ({error.strerror}); give a .toml file that you may read") from error
+        raise BadInput(
+            f"scenario {spec} cannot be read ({error.strerror}); give a .toml file that you may read"
+        ) from error
 
 
 def negative_control(scenario: Scenario) -> Scenario:

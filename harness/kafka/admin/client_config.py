@@ -53,7 +53,9 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--command-config {path} cannot be read: {reason(error)}; give a file of key=value lines") from error
+        raise BadInput(
+            f"--command-config {path} cannot be read: {reason(error)}; give a file of key=value lines"
+        ) from error
     found = {}
     for number, line in _logical_lines(text):
         end = next((m for m in _ENDS.finditer(line) if not _escaped(line, m.start())), None)

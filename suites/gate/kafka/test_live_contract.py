@@ -28,7 +28,7 @@ TOPICS = (
 
 
 def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.commands.cli import main; main()", "contract"]
+    command = [sys.executable, "-c", "from harness.commands.main import main; main()", "contract"]
     return subprocess.run(
         [*command, "--bootstrap", cluster.bootstrap_direct(), *more],
         capture_output=True,

@@ -28,7 +28,7 @@ from harness.model.verdict import Status
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
 
 ROOT = Path(__file__).parents[3]
-DURABILITY = [sys.executable, "-c", "from harness.commands.cli import main; main()"]
+DURABILITY = [sys.executable, "-c", "from harness.commands.main import main; main()"]
 
 
 @pytest.fixture(autouse=True)

@@ -65,4 +65,6 @@ def test_anything_else_is_refused_with_the_wrong_part(text: str, wrong: str) -> 
 def test_the_command_names_the_wrong_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", "--bootstrap", "localhost:99999"]) is Exit.USAGE
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("durability: --bootstrap 'localhost:99999': the address 'localhost:99999' has the port '99999'")
+    assert line.startswith(
+        "durability: --bootstrap 'localhost:99999': the address 'localhost:99999' has the port '99999'"
+    )
