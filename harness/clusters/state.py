@@ -79,12 +79,18 @@ class RunState:
         return replace(self, supervisor=ProcessId.of(pid))
 
 
-def default_root() -> Path:
-    """Where runs of this user live. Raises BadInput when it cannot be made, or somebody else made it."""
+def default_root(*, make: bool = True) -> Path:
+    """Where runs of this user live. Raises BadInput when it cannot be made, or belongs to another user.
+
+    make: False does not make the folder, for callers that only look for runs.
+    """
     remedy = "remove it, or set TMPDIR to a directory of your own"
     try:
         root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if make:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif not os.path.lexists(root):
+            return root
         if root.is_symlink() or root.stat().st_uid != os.getuid():
             raise BadInput(f"{root} is a link or belongs to another user: {remedy}")
     except OSError as refused:

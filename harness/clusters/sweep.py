@@ -42,7 +42,7 @@ class Leftover:
 def leftovers(root: Path | None = None) -> list[Leftover]:
     """Clusters that were kept, and the remains of runs that crashed."""
     found = []
-    for state in runs(root or default_root()):
+    for state in runs(root or default_root(make=False)):
         if _remains(state):
             found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
         elif state.kept and state.supervised and not state.harness.alive:
@@ -53,7 +53,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 
 def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one; says what it removed, and what it could not."""
-    base = root or default_root()
+    base = root or default_root(make=False)
     swept = [_swept(state) for state in runs(base) if _remains(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
@@ -75,7 +75,7 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     Raises BadInput when there is no such run, or a living harness is using it; HarnessTimeout when a supervisor that
     is removing its run does not come to an end.
     """
-    base = root or default_root()
+    base = root or default_root(make=False)
     if run is None:
         kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
         ended = [_end(state, "ended") for state in kept]

@@ -1,4 +1,4 @@
-"""Scenarios of one shape share a cluster; a doubtful one is stopped, and one that cannot be stopped is not used again."""
+"""Scenarios of one shape share a cluster; a doubtful one is stopped, and one that does not stop is not used again."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ def _stuck(self: FakeCluster) -> None:
     raise HarnessFailure("broker 2 does not end")
 
 
-def test_a_cluster_that_cannot_be_stopped_is_not_used_again(
-    events: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_cannot_be_stopped_is_not_used_again(events: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pool() as shared:
         shared.take(CALM, "processes")
         with monkeypatch.context() as patched:
@@ -137,7 +135,8 @@ def test_a_signal_while_a_cluster_stops_leaves_it_to_the_way_out(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(FakeCluster, "stop", interrupted)
-    with pytest.raises(KeyboardInterrupt), pool() as shared:
-        shared.take(CALM, "processes")
+    shared = pool()
+    shared.take(CALM, "processes")
+    with pytest.raises(KeyboardInterrupt), shared:
         shared.retire()
     assert events[-1] == "closed processes of 3"
