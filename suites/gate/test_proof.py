@@ -35,7 +35,7 @@ def test_weakened_twin_fails_with_its_kind(scenario: str, negative_control: Gate
     negative_control = declared.negative_control
     assert negative_control is not None, "a scenario without a negative control is no coverage"
     outcome = next(r for r in negative_control.summary.results if r.name == scenario)
-    if outcome.bundle is None:
+    if outcome.status is None or outcome.bundle is None:
         raise HarnessFailure(f"{scenario}: {outcome.error}")
     verdict = read_verdict(negative_control.out / outcome.bundle)
     kinds = {finding.kind.value for finding in verdict.findings if finding.condemns}

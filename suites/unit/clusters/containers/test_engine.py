@@ -32,7 +32,7 @@ def description(root: Path, **other: Any) -> dict[str, Any]:
 def ailing(said: dict[str, Any], rights: int | None = ALL_RIGHTS) -> dict[str, str]:
     """What is not well, with its remedy."""
     rows = of_engine(said, machine="x86_64", rights=rights)
-    return {row.what: f"{row.found}: {row.remedy}" for row in rows if not row.well}
+    return {row.what: f"{row.found}: {row.remedy}" for row in rows if not row.ok}
 
 
 def test_nothing_ails_an_engine_that_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

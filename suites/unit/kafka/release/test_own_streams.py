@@ -12,7 +12,7 @@ import pytest
 from harness import scenarios
 from harness.commands.matrix_settings import row_of, settings_of
 from harness.commands.options import GateOptions
-from harness.commands.scenario_selection import assign_backends
+from harness.commands.scenario_selection import Wanted, assign_backends
 from harness.faults.steps.registry import check_steps
 from harness.kafka.release import own_streams
 from harness.kafka.release.release import Release
@@ -123,11 +123,12 @@ def test_a_row_of_the_matrix_says_what_processes() -> None:
 
 def test_without_its_jars_it_is_named_as_not_run() -> None:
     options = GateOptions(kafka="4.3.1", seed=1, leave_out=True)
-    wanted = [scenarios.load("calm"), scenarios.load("contract_streams_dies")]
+    wanted = [Wanted(s, s) for s in (scenarios.load("calm"), scenarios.load("contract_streams_dies"))]
     release = Release("4.3.1", "c", "s", ())
-    cast, nobody = assign_backends(options, wanted, ["processes"], release, lacking={"streams": "it cannot be had"})
-    assert cast == {"calm": "processes"}
-    assert nobody == {"contract_streams_dies": "scenario contract_streams_dies: it cannot be had"}
+    selection = assign_backends(options, wanted, ["processes"], release)
+    selection = selection.without({"streams": "it cannot be had"}, options)
+    assert [one.name for one in selection.selected] == ["calm"]
+    assert selection.not_run == {"contract_streams_dies": "scenario contract_streams_dies: it cannot be had"}
     scenario = read(TEXT)
     with pytest.raises(BadInput, match="has the release's own Kafka Streams, and it was not made ready"):
         check(scenario, JavaClients("4.3.1", Path("java"), (Path("clients.jar"),)))
