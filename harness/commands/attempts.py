@@ -27,7 +27,7 @@ FROM_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What became of one task: the runs that came to an end, or a sentence why there is none.
+    """The runs of one task that ended, or a sentence why there is none.
 
     unfinished: the folder of a bundle that was never sealed, where the only run broke off.
     """
@@ -39,7 +39,7 @@ class Attempts:
 
 
 def drive_all(tasks: Sequence[Task], pool: ClusterPool, progress: Progress) -> list[Attempts]:
-    """Drives every task; what comes out is evidence, and nothing is judged."""
+    """Drives every task. The result is evidence, and nothing is judged."""
     attempts = []
     with pool:
         for number, task in enumerate(tasks, 1):

@@ -75,7 +75,7 @@ def _run_options(command: F) -> F:
             type=click.Choice(BACKENDS),
             default=AUTO,
             show_default=True,
-            help="What runs the brokers; auto takes containers where an engine answers.",
+            help="Backend of the brokers; auto takes containers where an engine answers.",
         ),
         click.option(
             "--tier-storage",
@@ -158,7 +158,7 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
     --without leaves it out. Where the variable CI is set, the command is refused instead, before anything runs.
     """
     if without and not tag:
-        raise click.UsageError("--without goes with --tag")
+        raise click.UsageError("--without needs --tag")
     if (scenario == REGRESSION) != (issue is not None):
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
     if issue is not None and not tag:

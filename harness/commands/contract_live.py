@@ -216,7 +216,7 @@ def _by_size(topics: Sequence[LiveTopic]) -> list[str]:
     names = [topic.name for topic in topics if topic.settings.deletes and topic.settings.retention_bytes >= 0]
     said = "deleted beyond retention.bytes, however young, read or not"
     return (
-        ["", f"{said}: {_listed(names)}", f"  mend by: retention.bytes=-1, or as much as comes in {SHORT_H} h"]
+        ["", f"{said}: {_listed(names)}", f"  fix by: retention.bytes=-1, or as much as comes in {SHORT_H} h"]
         if names
         else []
     )

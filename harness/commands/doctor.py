@@ -154,9 +154,7 @@ def _clocks() -> Check:
     from harness.clusters.nodes import clocks
 
     found = clocks.library()
-    return Check(
-        "clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]} (faults that set clocks)"
-    )
+    return Check("clocks", str(found) if found else f"{clocks.missing()[clocks.CLOCK]} (faults that set clocks)")
 
 
 def _engine() -> list[Check]:

@@ -104,7 +104,7 @@ def _broken_output(crash: BaseException) -> str:
 
 
 def _say(sentence: str, code: Exit) -> Exit:
-    with suppress(OSError):  # where nobody can read the sentence, the code is left
+    with suppress(OSError):  # without a reader for the sentence, the exit code is left
         print(f"durability: {sentence}", file=sys.stderr, flush=True)
     return code
 

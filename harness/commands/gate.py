@@ -126,7 +126,7 @@ def _make_folder(out: Path) -> None:
 def _drive_and_judge(
     tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress, summary: GateSummary
 ) -> list[ScenarioResult]:
-    """Judges when all brokers are gone: Spark and brokers never share the machine.
+    """Judges when all brokers are stopped: Spark and brokers never share the machine.
 
     With --fail-fast, each scenario is judged before the next one starts on a new cluster.
     """

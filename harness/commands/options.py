@@ -1,4 +1,4 @@
-"""What a gate is asked for and what it leaves: the types between the command line and the gate."""
+"""The options and the result of a gate: the types between the command line and the gate."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What a gate leaves: the folder of its evidence, and the summary that is in its gate.json."""
+    """The folder of a gate's evidence, and the summary that is in its gate.json."""
 
     out: Path
     summary: GateSummary

@@ -60,7 +60,7 @@ def find_release(options: GateOptions, progress: Progress) -> tuple[Release, str
 
 
 def needs_of(scenario: Scenario) -> set[str]:
-    """What a scenario needs beside the tested brokers: kinds of remote storage, clients, an older release."""
+    """The needs of a scenario beside the tested brokers: kinds of remote storage, clients, an older release."""
     return {
         *asked(scenario.shape),
         *([CLIENTS] if scenario.own_clients else []),

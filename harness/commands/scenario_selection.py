@@ -48,7 +48,7 @@ class Selected(Wanted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the options ask for.
+    """The scenarios that the options ask for.
 
     gate: every scenario of the backend's gate; they share the records of a run among them.
     required: names of what a whole run brings to a verdict. part: whether --only asks for less than that.
@@ -64,7 +64,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What will be played, and the reasons why the other wanted scenarios will not, by name."""
+    """The scenarios that will be played, and by name the reasons why the other wanted ones will not."""
 
     selected: tuple[Selected, ...]
     not_run: Mapping[str, str] = field(default_factory=dict)

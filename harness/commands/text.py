@@ -1,4 +1,4 @@
-"""Promises and settings as lines of text, and as plain JSON types: what is told alike of one topic and of a cluster."""
+"""Promises and settings as lines of text and as plain JSON types, for one described topic and for a live cluster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from harness.model.scenario.scenario import RETRIES_MAX
 
 
 def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, Any]]:
-    """What is promised, as plain JSON types."""
+    """The promises of a configuration, as plain JSON types."""
     return [asdict(promise) for promise in promises(topic, client)]
 
 
 def producer(client: ClientSettings) -> str:
-    """All that was asked of who writes."""
+    """The producer that is assumed, in words."""
     words = [str(client)]
     words += [f"retries={client.retries}"] if 0 < client.retries < RETRIES_MAX else []
     if client.transactional:
@@ -29,7 +29,7 @@ def producer(client: ClientSettings) -> str:
 
 
 def consumer(client: ClientSettings) -> str:
-    """All that was asked of who reads."""
+    """The consumer that is assumed, in words."""
     stays = "with a group that somebody is always in" if client.stays else "with a group that is left at times"
     within = ", within min.compaction.lag.ms" if client.within_lag else ""
     return f"{client.consumer}, auto.offset.reset={client.reset}, {stays}{within}"
@@ -48,4 +48,4 @@ def reasons(promise: Promise, indent: str = "  ") -> list[str]:
 
 
 def mended(promise: Promise, indent: str) -> list[str]:
-    return [f"{indent}mend by: {', '.join(promise.mend)}"] if promise.mend else []
+    return [f"{indent}fix by: {', '.join(promise.mend)}"] if promise.mend else []

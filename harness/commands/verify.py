@@ -53,7 +53,7 @@ class BatchVerdicts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What `verify` has found. summary: of the bundles that were judged. single: given was one bundle, not a folder."""
+    """The result of `verify`. summary: of the bundles that were judged. single: given was one bundle, not a folder."""
 
     summary: GateSummary
     each: BatchVerdicts
@@ -88,7 +88,7 @@ class Judged:
 def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judged:
     """Judges a bundle, or every bundle of an --out folder.
 
-    What goes wrong with a bundle that is alone is raised; in a folder it is part of the answer.
+    An error about the one bundle that is given is raised; one about a bundle of a folder is part of the answer.
     """
     if is_bundle(evidence):
         (verdict,) = judge_bundles([_open(evidence)], master, progress)
@@ -104,7 +104,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
 
 
 def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
-    """Judges the bundles of a gate on this machine. What goes wrong with one of them is part of the answer."""
+    """Judges the bundles of a gate on this machine. An error about one of them is part of the answer."""
     bundles, refused = _opened(paths)
     each = judge_batch(bundles, None, progress)
     return replace(each, refused={**refused, **each.refused})

@@ -199,7 +199,7 @@ def bundles_in(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise BadEvidence(f"there is no folder {path}; give an evidence bundle or the --out folder of a gate")
-    with with_rights(path, "judge it as a user who may read all of it"):
+    with with_rights(path, "judge it as a user with the right to read all of it"):
         found = sorted(child for child in path.iterdir() if child.is_dir() and is_bundle(child))
     if not found:
         raise BadEvidence(f"{path} holds no evidence bundle; give a bundle or the --out folder of a gate")

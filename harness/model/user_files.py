@@ -21,7 +21,7 @@ DOCUMENT_MAX: Final = 256 * MIB  # a document of the evidence; snapshots of thou
 def read_bytes(path: Path, most: int = TEXT_MAX) -> bytes:
     """The content of a regular file of at most `most` bytes.
 
-    OSError, whose `strerror` says why in words, for anything else: the callers put it into their own sentence.
+    OSError for anything else; its `strerror` says why in words that fit into a sentence of the caller.
     """
     _refuse_special(path, path.stat().st_mode)
     # Without O_NONBLOCK, a pipe that has just taken the place of the file would be waited for.

@@ -9,9 +9,9 @@ class Progress(Protocol):
     """Receives one line of text at a time."""
 
     def __call__(self, text: str) -> None:
-        """What is being done now. A terminal shows only the last one."""
+        """Reports the present activity. A terminal shows only the last one."""
         ...
 
     def line(self, text: str) -> None:
-        """What stays on the screen: the release, the seed, a doubt. It goes to standard output."""
+        """Prints a line that stays, such as the release, the seed or a doubt, to standard output."""
         ...

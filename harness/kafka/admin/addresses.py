@@ -23,7 +23,7 @@ def check_addresses(text: str) -> None:
 
 
 def _wrong(address: str) -> str | None:
-    """What is wrong with one address; None when it may be one."""
+    """The mistake in one address; None when there is none."""
     if not address:
         return "is empty"
     if "://" in address:

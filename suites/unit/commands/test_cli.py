@@ -147,7 +147,7 @@ def test_nothing_uncaught_ends_in_1(
         (["gate", "--without", ","], "--without names no scenario"),
         (["gate", "--without", "clam"], "--without clam: that is none of the scenarios of this run; did you mean calm"),
         (["gate", "--without", "calm", "--only", "calm"], "--only and --without exclude each other"),
-        (["run", "calm", "--without", "calm"], "--without goes with --tag"),
+        (["run", "calm", "--without", "calm"], "--without needs --tag"),
         (["run", "/dev/zero"], "no scenario '/dev/zero'"),
         (["run", "ZERO.toml"], "cannot be read (it is a device, a pipe or a socket, and not a regular file)"),
         (["gate", "--tier-storage", "/dev/zero"], "it is a device, a pipe or a socket"),
@@ -222,7 +222,7 @@ def test_evidence_that_could_not_be_written_here_asks_for_another_place(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "durability-out").write_text("a file")
     assert cli.invoke(["gate"]) is Exit.USAGE
-    monkeypatch.chdir("/proc")  # nobody makes a folder there, whatever the rights
+    monkeypatch.chdir("/proc")  # not even root can make a folder there
     assert cli.invoke(["gate"]) is Exit.USAGE
     for line in capsys.readouterr().err.splitlines():
         assert "durability-out cannot be written in the working directory" in line

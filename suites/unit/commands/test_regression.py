@@ -33,7 +33,7 @@ class Silent:
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Plays the bug on releases whose verdicts are given; no cluster starts. `tested` is the release of the user."""
+    """Plays the bug on releases with given verdicts; no cluster starts. `tested` is the release of the user."""
 
     def play(bad: Any, fixed: Any, newest: Any, tested: str | None = None) -> regression.Outcome:
         comes = {"3.8.0": bad, "3.9.0": fixed, tested: newest}
