@@ -1,6 +1,7 @@
 """junit.xml with one test case for each scenario.
 
-FAIL is a failure; INCONCLUSIVE and errors of the harness are errors; a scenario that could not run there is skipped.
+FAIL is a failure. INCONCLUSIVE, an error of the harness and a scenario that a whole gate lacks are errors. A scenario
+that does not apply to the release is skipped.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
             suite.add_property(name, str(value))
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
-    for name, reason in summary.not_run.items():
-        suite.add_testcase(_not_run(name, reason))
+    for name, reason in {**summary.not_run, **summary.not_applicable}.items():
+        suite.add_testcase(_not_run(name, reason, lacking=name in summary.lacking))
     for bundle, sentence in without.items():
         suite.add_testcase(_not_judged(bundle, sentence))
     document = JUnitXml("durability")
@@ -54,9 +55,10 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
     return case
 
 
-def _not_run(name: str, reason: str) -> TestCase:
+def _not_run(name: str, reason: str, *, lacking: bool) -> TestCase:
+    """lacking: the gate is INCONCLUSIVE for it, which a skipped test would hide."""
     case = TestCase(name, classname="durability.gate")
-    case.result = [Skipped(clean(reason), type_="NotRun")]
+    case.result = [(Error if lacking else Skipped)(clean(reason), type_="NotRun")]
     return case
 
 

@@ -78,10 +78,11 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
     if without:
         lines.append(("  These bundles could not be judged and prove nothing:", ""))
         lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]
-    if summary.missing:
-        named = ", ".join(summary.missing[:MISSING_SHOWN])
-        more = f" and {len(summary.missing) - MISSING_SHOWN} more" if len(summary.missing) > MISSING_SHOWN else ""
+    if missing := summary.missing if summary.part else summary.lacking:
+        named = ", ".join(missing[:MISSING_SHOWN])
+        more = f" and {len(missing) - MISSING_SHOWN} more" if len(missing) > MISSING_SHOWN else ""
         lines.append((f"  without a verdict: {named}{more}", ""))
+    lines += [(f"  not applicable: {reason}", "dim") for reason in summary.not_applicable.values()]
     lines += [(f"  not run: {reason}", "bold magenta") for reason in summary.not_run.values()]
     return lines
 
@@ -93,6 +94,8 @@ def _word(summary: GateSummary) -> str:
         return f"{summary.status.name} of scenario {summary.required[0]}"
     if summary.status is Status.PASS:
         return summary.subset or f"PASS of all {asked} scenarios"
+    if summary.lacking and came and all(r.status is Status.PASS for r in summary.results):
+        return f"INCONCLUSIVE: {came} of {asked} scenarios PASS, {len(summary.lacking)} without a verdict"
     so = sum(r.status is summary.status or (r.status is None and summary.status < Status.FAIL) for r in summary.results)
     return f"{summary.status.name} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
 
@@ -115,8 +118,10 @@ def _meaning(summary: GateSummary) -> str:
     if broken := names(None):
         return f"The harness itself failed in: {broken}. These scenarios prove nothing."
     if summary.status is Status.INCONCLUSIVE:
-        doubtful = names(Status.INCONCLUSIVE) or "nothing ran"
-        return f"No broken promise was found, but the run proved too little in: {doubtful}."
+        doubtful, lacking = names(Status.INCONCLUSIVE), len(summary.lacking)
+        if lacking and summary.results and not doubtful:
+            return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
+        return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
     return "Every acknowledged record was read back from every copy: once, in order and unchanged."
 
 

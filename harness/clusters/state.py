@@ -80,12 +80,18 @@ class RunState:
         return replace(self, supervisor=ProcessId.of(pid))
 
 
-def default_root() -> Path:
-    """The folder for the runs of this user, made if needed. BadInput if that fails, or if another user made it."""
+def default_root(*, make: bool = True) -> Path:
+    """The folder for the runs of this user. BadInput if it cannot be made, or if another user made it.
+
+    make: False does not make the folder, for callers that only look for runs.
+    """
     remedy = "remove it, or set TMPDIR to a folder that you may write to"
     try:
         root = Path(tempfile.gettempdir()) / f"kafka-durability-{os.getuid()}"
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if make:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif not os.path.lexists(root):
+            return root
         if root.is_symlink() or root.stat().st_uid != os.getuid():
             raise BadInput(f"{root} is a link or belongs to another user: {remedy}")
     except OSError as refused:

@@ -58,7 +58,7 @@ class Leftover:
 def leftovers(root: Path | None = None) -> list[Leftover]:
     """Clusters that were kept, and the remains of runs that crashed."""
     found: list[Leftover] = []
-    for state in runs(root or default_root()):
+    for state in runs(root or default_root(make=False)):
         if _remains(state):
             found.append(Leftover(state.run, state.directory, "remains of a run that crashed"))
         elif state.kept and state.supervised and not state.harness.alive:
@@ -69,7 +69,7 @@ def leftovers(root: Path | None = None) -> list[Leftover]:
 
 def sweep(root: Path | None = None) -> list[str]:
     """Removes the remains of dead runs, never a living or a kept one. Returns a line for each, removed or not."""
-    base = root or default_root()
+    base = root or default_root(make=False)
     swept = [_swept(state) for state in runs(base) if _remains(state)]
     for path in [*base.glob(".new-*"), *(path for path in base.glob("run-*") if load(path) is None)]:
         try:
@@ -90,7 +90,7 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     run: only this one, by its name or its path. Raises BadInput if it does not exist or a living harness uses it, and
     HarnessTimeout if a supervisor does not finish removing its run.
     """
-    base = root or default_root()
+    base = root or default_root(make=False)
     if run is None:
         kept = [state for state in runs(base) if state.kept and not state.dead and not state.harness.alive]
         ended = [_end(state, "ended") for state in kept]
@@ -101,9 +101,10 @@ def clean(run: str | None = None, root: Path | None = None) -> list[str]:
     directory = Path(run) if Path(run).is_absolute() else base / run
     state = load(directory)
     if state is None:
-        known = ", ".join(state.run for state in runs(base)) or "none"
+        known = ", ".join(state.run for state in runs(base))
+        there = f"its runs are {known}" if known else "it has no runs"
         raise BadInput(
-            f"no run {run!r} in {base}, known runs: {known}; `durability clean` without a name ends every kept cluster "
+            f"there is no run {run!r} in {base} ({there}); `durability clean` without a name ends every kept cluster "
             "and removes what crashed runs left"
         )
     if state.harness.alive and state.harness.pid != os.getpid():

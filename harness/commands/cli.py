@@ -1,11 +1,10 @@
-"""The command `durability`: words in, exit code out. What each command does lives in its own room."""
+"""The command `durability`: reads its arguments, calls the module of the command, returns the exit code."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +16,7 @@ import reports
 from harness.commands import doctor, listing
 from harness.commands import verify as verify_command
 from harness.commands.contract_options import settings_options
-from harness.commands.exit_codes import guarded, open_streams, writable_folder, writable_here
+from harness.commands.exit_codes import guarded, writable_folder, writable_here
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResult
 from harness.evidence.seal import seal_directory
 from harness.model.backend import AUTO, BACKENDS
@@ -29,15 +28,15 @@ from harness.model.user_storage import read_user_storage
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
-REGRESSION = "regression"  # in the place of a scenario's name
+REGRESSION = "regression"  # given in the place of a scenario's name
 
 
 class _Whole(click.IntRange):
-    name = "whole number"  # as click's own sentence calls it
+    name = "whole number"  # click puts it into its sentence
 
 
 class _NamedPath(click.Path):
-    """Not "", which would be the working directory: it is what a variable leaves that was never set."""
+    """A path that is not empty: "" comes from a shell variable without a value, and means the working directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -52,40 +51,58 @@ def _version() -> str:
     try:
         return metadata.version("kafka-durability")
     except metadata.PackageNotFoundError:
-        return "of a checkout that is not installed"
+        return "of a source tree that is not installed"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(_version(), prog_name="durability")
 def commands() -> None:
-    """Decides whether an Apache Kafka release may ship: real brokers, real faults, every acknowledged record followed.
+    """Decides whether an Apache Kafka release may ship: it breaks real brokers and follows every acknowledged record.
 
     Exit codes: 0 PASS, 1 FAIL, 10 INCONCLUSIVE, 2 wrong usage or bad input, 3 the harness itself failed,
-    130 interrupted, 143 terminated.
+    130 interrupted, 143 terminated. Over several scenarios the worst counts: FAIL, then an error of the harness, then
+    INCONCLUSIVE, then PASS.
     """
 
 
 def _run_options(command: F) -> F:
-    """What `gate` and `run` have in common."""
+    """Adds the options that `gate`, `run` and `contracts` have in common."""
     options = [
         click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
-        click.option("--maven-repo", metavar="URL", help="Where versions come from, in place of Maven Central."),
-        click.option("--backend", type=click.Choice(BACKENDS), default=AUTO),
+        click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central."),
         click.option(
-            "--tier-storage", type=PATH, metavar="FILE", help="A remote storage manager of your own, as TOML."
+            "--backend",
+            type=click.Choice(BACKENDS),
+            default=AUTO,
+            show_default=True,
+            help="Backend of the brokers; auto takes containers where an engine answers.",
         ),
-        click.option("--memory", metavar="SIZE", help="Of a broker in a container, as 768m. Default: 1g."),
-        click.option("--cpus", type=float, metavar="N", help="Of a broker in a container, as 0.5. Default: no limit."),
+        click.option(
+            "--tier-storage",
+            type=PATH,
+            metavar="FILE",
+            help="TOML file that describes a remote storage manager of yours.",
+        ),
+        click.option("--memory", metavar="SIZE", help="Limit of a broker in a container, as 768m. Default: 1g."),
+        click.option(
+            "--cpus", type=float, metavar="N", help="Limit of a broker in a container, as 0.5. Default: none."
+        ),
         click.option(
             "--records",
             type=_Whole(min=1, max=RECORDS_MAX),
             default=RECORDS_DEFAULT,
             show_default=True,
-            help="Total of a whole gate; a scenario gets its share.",
+            help="Records of a whole gate; each scenario gets a part of them.",
         ),
-        click.option("--seed", type=_Whole(min=0, max=SEED_MAX), help="Repeats the plan of an earlier run."),
-        click.option("--out", type=PATH, help="Default: durability-out/<time>-<release>/"),
-        click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach and stop it."),
+        click.option(
+            "--seed",
+            type=_Whole(min=0, max=SEED_MAX),
+            help="Seed of an earlier run, to repeat its plan. Default: random.",
+        ),
+        click.option("--out", type=PATH, help="Folder of the evidence. Default: durability-out/<time>-<release>/"),
+        click.option(
+            "--keep", is_flag=True, help="Leave the last cluster running, and print how to reach and stop it."
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -94,35 +111,54 @@ def _run_options(command: F) -> F:
 
 @commands.command()
 @_run_options
-@click.option("--only", metavar="NAME,...", multiple=True, help="Only these scenarios of the gate.")
+@click.option("--only", metavar="NAME,...", multiple=True, help="Run only these scenarios: a part of the gate.")
+@click.option(
+    "--without", metavar="NAME,...", multiple=True, help="Leave these scenarios out, and say so in the verdict."
+)
 @click.option("--fail-fast", is_flag=True, help="Stop after the first scenario that is not PASS.")
-def gate(only: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
-    """Judge a Kafka release by every scenario of the gate."""
-    names = _names(only)
-    return _gate(_options(only=names, fail_fast=fail_fast, leave_out=not names, **common))
+def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
+    """Judge a Kafka release by every scenario of the gate.
+
+    The gate is PASS (exit 0) when each of its scenarios ran and is PASS. It is INCONCLUSIVE (exit 10) when a scenario
+    has no verdict, for example because this machine cannot play it or a jar cannot be had, unless --without leaves it
+    out on purpose; the verdict then names it. A scenario that needs a newer Kafka than the tested one does not apply:
+    it is named, and does not make the gate INCONCLUSIVE. On containers the gate includes more scenarios, to which the
+    same rules apply.
+
+    With --only, the verdict follows the scenarios that ran, and says of how many of the gate it is.
+    """
+    if only and without:
+        raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
+    names = _names(only, "--only")
+    return _gate(
+        _options(only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names, **common)
+    )
 
 
-def _names(only: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for part in only for name in part.split(",") if name.strip()))
-    if only and not names:
-        raise BadInput("--only names no scenario; `durability list scenarios` shows what there is")
+def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if given and not names:
+        raise BadInput(f"{option} names no scenario; `durability list scenarios` shows what there is")
     return names
 
 
 @commands.command()
 @click.argument("scenario", required=False)
-@click.option("--tag", metavar="TAG", multiple=True, help="All built-in scenarios with this tag, such as nightly.")
-@click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the bug.")
+@click.option("--tag", metavar="TAG", multiple=True, help="Run all built-in scenarios with this tag, such as nightly.")
+@click.option("--without", metavar="NAME,...", multiple=True, help="With --tag: leave these scenarios out.")
+@click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the known bug.")
 @_run_options
-def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common: Any) -> Exit:
-    """Run one scenario, a built-in one by its name or a file of your own; or all that have one of some tags.
+def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], issue: str | None, **common: Any) -> Exit:
+    """Run one scenario, or all with a tag. SCENARIO is the name of a built-in one, or a .toml file of yours.
 
-    `regression` runs the scenario of a known bug on releases with and without it, and then on yours: 0 when those with
-    it FAIL as they must and all others PASS.
+    `run regression` runs the scenario of a known bug on releases with and without the bug, and then on yours: exit 0
+    when those with the bug FAIL as they must and all others PASS.
 
-    What nothing on this machine can play of a tag's scenarios is not run and named as such; where CI is set it is
-    refused, so that a set which shrinks does not go unnoticed.
+    A scenario of a tag that this machine cannot play is named and not run, and the verdict is INCONCLUSIVE then, unless
+    --without leaves it out. Where the variable CI is set, the command is refused instead, before anything runs.
     """
+    if without and not tag:
+        raise click.UsageError("--without needs --tag")
     if (scenario == REGRESSION) != (issue is not None):
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
     if issue is not None and not tag:
@@ -132,7 +168,10 @@ def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common:
     if scenario is not None and tag:
         raise click.UsageError(f"{scenario!r} and --tag exclude each other")
     if scenario is None:
-        return _gate(_options(tags=tuple(dict.fromkeys(tag)), leave_out=not os.environ.get("CI"), **common))
+        left_out = _names(without, "--without")
+        return _gate(
+            _options(tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI"), **common)
+        )
     if scenario.endswith(".toml"):
         return _gate(_options(scenarios=(Path(scenario),), **common))
     return _gate(_options(only=(scenario,), **common))
@@ -140,13 +179,13 @@ def run(scenario: str | None, tag: tuple[str, ...], issue: str | None, **common:
 
 @commands.command()
 @_run_options
-@click.option("--only", metavar="NAME,...", multiple=True, help="Only these columns, by scenario or event.")
-@click.option("--tag", metavar="TAG", multiple=True, help="Only columns with this tag, such as quick.")
+@click.option("--only", metavar="NAME,...", multiple=True, help="Play only these columns, by scenario or event.")
+@click.option("--tag", metavar="TAG", multiple=True, help="Play only columns with this tag, such as quick.")
 def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exit:
-    """Play each configuration at each event, side by side, and print what was kept: the matrix of contracts."""
-    from harness.commands import matrix  # as below
+    """Play each configuration at each event, and print what each kept or lost: the matrix of contracts."""
+    from harness.commands import matrix  # see _gate
 
-    names = matrix.chosen(_names(only), tag)
+    names = matrix.chosen(_names(only, "--only"), tag)
     options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
     with reports.progress() as progress:
         result, cells = matrix.play(options, progress)
@@ -188,7 +227,9 @@ def _options(
     tier_storage: Path | None,
     **rest: Any,
 ) -> GateOptions:
-    """Everything that can be refused is refused here, before anything is written or started."""
+    """The options of a run. BadInput, before anything is fetched, written or started, where they cannot be met."""
+    from harness.commands.scenario_selection import check_choice  # see _gate
+
     limits = limits_of(memory, cpus)
     storage = None if tier_storage is None else read_user_storage(tier_storage)
     if out is None:
@@ -197,12 +238,12 @@ def _options(
         writable_folder(out)
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     options = GateOptions(seed=seed, out=out, limits=limits, tier_storage=storage, **rest)
-    listing.check_scenarios(options)
+    check_choice(options)
     return options
 
 
 def _gate(options: GateOptions) -> Exit:
-    from harness.commands.gate import gate as run_gate  # the brokers' libraries; `--help` and `verify` do without
+    from harness.commands.gate import gate as run_gate  # clients of Kafka, which `--help` and `verify` do not need
 
     with reports.progress() as progress:
         result: GateResult = run_gate(options, progress)
@@ -211,10 +252,12 @@ def _gate(options: GateOptions) -> Exit:
 
 
 def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
-    from harness.commands import regression  # as above
+    from harness.commands import regression  # see _gate
 
     if keep:
-        raise BadInput("--keep leaves a cluster up, and `regression` starts several; run the scenario by its name")
+        raise BadInput(
+            "--keep leaves one cluster running, and `regression` starts several; run the scenario by its name"
+        )
     options = _options(only=(regression.scenario_of(issue).name,), **common)
     with reports.progress() as progress:
         outcome = regression.play(issue, options, progress)
@@ -227,10 +270,12 @@ def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
 
 @commands.command()
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
-@click.option("--master", metavar="URL", help="A Spark cluster, as spark://host:7077. Default: this machine.")
-@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON, and nothing else, on standard output.")
+@click.option("--master", metavar="URL", help="Spark cluster, as spark://host:7077. Default: this machine.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else, to standard output."
+)
 def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
-    """Judge evidence again, without any broker."""
+    """Judge an evidence bundle, or all of an --out folder, again. No broker is needed."""
     with reports.progress() as progress:
         judged = verify_command.judge_again(evidence, master, progress)
     without = judged.each.without_verdict
@@ -246,40 +291,40 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
 
 @commands.command("list")
 @click.argument("what", type=click.Choice(["scenarios", "faults", "checks", "releases"]))
-@click.option("--maven-repo", metavar="URL", help="Where to look for releases, in place of Maven Central.")
+@click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
 def list_(what: str, maven_repo: str | None) -> Exit:
-    """What there is, what this machine can do, and why not."""
+    """List scenarios, faults, checks or releases, and which of them this machine can do."""
     reports.table(*listing.LISTS[what](maven_repo))
     return Exit.PASS
 
 
 @commands.command("doctor")
 def doctor_() -> Exit:
-    """What this machine lacks, and the command that mends it."""
-    problems = doctor.examine()
-    reports.table(("", "what", "found", "mend it by"), [a.row() for a in problems])
-    return Exit.PASS if all(a.well for a in problems) else Exit.USAGE
+    """Show what this machine lacks for a gate, and how to fix it."""
+    findings = doctor.examine()
+    reports.table(("", "what", "found", "how to fix"), [one.row() for one in findings])
+    return Exit.PASS if all(one.ok for one in findings) else Exit.USAGE
 
 
 @commands.command()
 @settings_options
-@click.option("--bootstrap", metavar="HOST:PORT", help="Topics of this cluster, in place of a topic as described.")
-@click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these. Default: all.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Read the settings from this cluster instead of the options.")
+@click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these topics. Default: all.")
 @click.option(
-    "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as of Kafka's own."
+    "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as of Kafka's tools."
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON, and nothing else, on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
 @click.pass_context
 def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:
-    """What a configuration promises: what may be lost, when, why, and which setting mends it.
+    """Show what a configuration promises: which records may be lost, when, why, and which setting prevents that.
 
-    With --bootstrap of the topics of a live cluster, the worst first; it is asked for its settings and nothing else.
-    Defaults are those of Kafka 4.x, but where an option says what Kafka's own is.
+    With --bootstrap, the topics of a live cluster, those with most to lose first. The command reads the cluster's
+    settings and changes nothing. Defaults are those of Kafka 4.x, unless an option names Kafka's own default.
     """
-    from harness.commands import contract  # the brokers' libraries
+    from harness.commands import contract  # see _gate
 
-    said = {name for name in given if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
-    for line in contract.answer(given, said, as_json=as_json):
+    given_by_user = {name for name in given if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
+    for line in contract.answer(given, given_by_user, as_json=as_json):
         click.echo(line)
     return Exit.PASS
 
@@ -287,7 +332,7 @@ def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:
 @commands.command()
 @click.argument("folder", metavar="DIR", type=PATH)
 def seal(folder: Path) -> Exit:
-    """Write the digests of evidence made or edited by hand, and mark it as such."""
+    """Write the digests of evidence that was made or edited by hand, and mark it as such."""
     bundle = seal_directory(folder)
     click.echo(f"sealed by hand: {bundle.path}; judge it with: durability verify {bundle.path}")
     return Exit.PASS
@@ -296,7 +341,10 @@ def seal(folder: Path) -> Exit:
 @commands.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 def clean(run_id: str | None) -> Exit:
-    """Sweep what a crash or --keep left: processes and working folders, never evidence."""
+    """Remove what crashed and kept runs left: processes and working folders, never evidence.
+
+    RUN is the name of one run; without it, all of them.
+    """
     from harness.clusters import clean as sweep
 
     for line in sweep(run_id) or ["nothing was left behind"]:
@@ -304,22 +352,24 @@ def clean(run_id: str | None) -> Exit:
     return Exit.PASS
 
 
+def run_command(arguments: list[str]) -> Exit:
+    """Runs the command with these arguments. It may raise anything; BadInput on wrong usage."""
+    try:
+        # Not click's own main(): it ends in 1 on every broken pipe, even that of a socket, and without a message.
+        with commands.make_context("durability", [*arguments] or ["--help"]) as context:
+            return cast(Exit, commands.invoke(context))
+    except click.exceptions.Exit as after_help:
+        return Exit(after_help.exit_code) if arguments else Exit.USAGE
+    except click.ClickException as usage:
+        raise BadInput(_usage(usage)) from None
+
+
+def _usage(usage: click.ClickException) -> str:
+    sentence = " ".join(usage.format_message().split()).rstrip(".")
+    context = getattr(usage, "ctx", None)
+    return f"{sentence}; `{context.command_path} --help` says more" if context else sentence
+
+
 def invoke(arguments: list[str]) -> Exit:
-    """The command with these arguments, up to its exit code."""
-
-    def body() -> Exit:
-        # Not click's own main(): it ends in 1 on every broken pipe, whosever it is, and says nothing.
-        try:
-            with commands.make_context("durability", [*arguments] or ["--help"]) as context:
-                return cast(Exit, commands.invoke(context))
-        except click.exceptions.Exit as after_help:
-            return Exit(after_help.exit_code)
-
-    code = guarded(body)
-    return Exit.USAGE if code is Exit.PASS and not arguments else code
-
-
-def main() -> None:
-    """Entry point of the console script."""
-    open_streams()
-    sys.exit(int(invoke(sys.argv[1:])))
+    """The same, up to the exit code: nothing is raised, and standard error has the reason."""
+    return guarded(lambda: run_command(arguments))

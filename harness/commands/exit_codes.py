@@ -1,4 +1,7 @@
-"""How a process of ours ends: every way out has the exit code of DESIGN, and 1 is never an accident."""
+"""How a process of ours ends: every way out has its exit code (`harness.model.exits`), and 1 is never an accident.
+
+It imports no library, so that it works where one is broken.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,27 @@ import os
 import signal
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-import click
-
-from harness.model.errors import BadInput
+from harness.commands.tracebacks import first_line, save_traceback
+from harness.model.errors import BadInput, HarnessError
 from harness.model.exits import Exit
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived. Not an Exception: nothing but the way out may catch it."""
+    """SIGTERM or SIGHUP arrived. It is not an Exception, so that only `guarded` catches it."""
 
 
 def open_streams() -> None:
-    """Standard output and error as the rest may take them: open, and with an answer to every character.
+    """Makes standard output and error usable: both are open, and both accept every character.
 
-    A closed standard output becomes a pipe that nobody reads, for what cannot be said is an error; a closed standard
-    error loses nothing but words. Both keep their numbers, or the next file that is opened would get what is printed.
+    A standard output that was closed becomes a pipe without a reader: output that cannot be delivered is an error. A
+    standard error that was closed becomes /dev/null. Both keep their file descriptors 1 and 2, or the next file that
+    the process opens would receive the output.
     """
     if sys.stdout is None:
         reader, writer = os.pipe()
@@ -43,7 +45,7 @@ def open_streams() -> None:
 
 def _in_place_of(number: int, opened: int) -> TextIO:
     try:
-        os.fstat(number)  # something else got the number meanwhile
+        os.fstat(number)  # another file may have got the number meanwhile
     except OSError:
         os.dup2(opened, number)
         os.close(opened)
@@ -52,75 +54,63 @@ def _in_place_of(number: int, opened: int) -> TextIO:
 
 
 def guarded(body: Callable[[], Exit]) -> Exit:
-    """Runs a command and returns the exit code, whatever happens in it; says why on standard error."""
+    """Runs a command and returns its exit code, whatever is raised in it; standard error says why in one sentence."""
     with _signals() as arrived:
         try:
             code = body()
             sys.stdout.flush()
         except Terminated:
             code = _ended_by(signal.SIGTERM)
-        except (KeyboardInterrupt, click.Abort, EOFError):
+        except KeyboardInterrupt:
             code = _ended_by(signal.SIGINT)
-        except click.ClickException as usage:
-            code = _said(_usage(usage), Exit.USAGE)
         except BadInput as refusal:
-            code = _said(str(refusal), Exit.USAGE)
+            code = _say(str(refusal), Exit.USAGE)
         except BaseException as crash:
-            # What a signal broke off may say so in its own words: the bridge to Spark's Java does.
+            # A library may replace the exception of a signal by its own: the bridge to Spark's Java does.
             code = _ended_by(arrived[0]) if arrived else _crashed(crash)
-        _let_go_of_broken_streams()
+        _replace_broken_streams()
         return code
-
-
-def _usage(usage: click.ClickException) -> str:
-    sentence = " ".join(usage.format_message().split()).rstrip(".")
-    context = getattr(usage, "ctx", None)
-    return f"{sentence}; `{context.command_path} --help` says more" if context else sentence
 
 
 def _ended_by(number: int) -> Exit:
     if number == signal.SIGINT:
-        return _said("interrupted; everything that was started is stopped", Exit.INTERRUPTED)
-    return _said("terminated; everything that was started is stopped", Exit.TERMINATED)
+        return _say("interrupted; everything that was started is stopped", Exit.INTERRUPTED)
+    return _say("terminated; everything that was started is stopped", Exit.TERMINATED)
 
 
 def _crashed(crash: BaseException) -> Exit:
-    """A harness error, standard output that takes no more, a bug: never 1, and the traceback is kept for a report."""
-    if unsaid := _unsaid(crash):
-        return _said(unsaid, Exit.HARNESS)
-    sentence = str(crash).strip().splitlines()[0] if str(crash).strip() else type(crash).__name__
-    try:
-        handle, name = tempfile.mkstemp(prefix="durability-traceback-", suffix=".txt")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as kept:
-            traceback.print_exception(crash, file=kept)
-    except OSError:
-        with suppress(OSError):
-            traceback.print_exception(crash)
-        name = "above"
-    return _said(f"the harness failed: {type(crash).__name__}: {sentence}; traceback: {name}", Exit.HARNESS)
+    """An error of the harness, a bug, or a standard output that accepts no more. The traceback is kept in a file."""
+    if broken := _broken_output(crash):
+        return _say(broken, Exit.HARNESS)
+    where = save_traceback(crash)
+    if isinstance(crash, MemoryError):
+        return _say(f"the memory of this process does not suffice: see ulimit -v; traceback: {where}", Exit.HARNESS)
+    # Sentences of HarnessError are complete; of any other error its class is part of the message.
+    name = "" if isinstance(crash, HarnessError) else f"{type(crash).__name__}: "
+    return _say(f"the harness failed: {name}{first_line(crash)}; traceback: {where}", Exit.HARNESS)
 
 
-def _unsaid(crash: BaseException) -> str:
-    """Why standard output takes no more; empty when it does. Other broken pipes and full disks are failures of ours."""
+def _broken_output(crash: BaseException) -> str:
+    """Why standard output accepts no more; empty when it does: then the broken pipe or full disk is another one."""
     if not isinstance(crash, OSError):
         return ""
     try:
-        print(flush=True)  # unbuffered, it would have nothing left to flush
+        print(flush=True)  # not flush() alone: an unbuffered stream has nothing left to flush
     except BrokenPipeError:
-        return "standard output was closed before everything was said"
+        return "standard output was closed before all output was written"
     except OSError as full:
-        return f"standard output takes no more ({full.strerror}): send it elsewhere"
+        return f"standard output accepts no more ({full.strerror}): redirect it to another place"
     return ""
 
 
-def _said(sentence: str, code: Exit) -> Exit:
-    with suppress(OSError):  # nobody listens; the code is left
+def _say(sentence: str, code: Exit) -> Exit:
+    with suppress(OSError):  # without a reader for the sentence, the exit code is left
         print(f"durability: {sentence}", file=sys.stderr, flush=True)
     return code
 
 
-def _let_go_of_broken_streams() -> None:
-    """The interpreter flushes both once more when it ends, and would end in 120."""
+def _replace_broken_streams() -> None:
+    """The interpreter flushes both streams once more when it ends, and would end in 120 where that fails."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -130,9 +120,9 @@ def _let_go_of_broken_streams() -> None:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The first signal unwinds the stack, so that everything heals and stops; the third one leaves at once.
+    """The first signal unwinds the stack, so that faults are healed and clusters stopped; the third ends the process.
 
-    Yields the signals that have arrived so far.
+    Yields the list of the signals that have arrived so far.
     """
     arrived: list[int] = []
 
@@ -140,12 +130,12 @@ def _signals() -> Iterator[list[int]]:
         del frame
         arrived.append(number)
         if len(arrived) == 2:
-            os.write(2, b"\ndurability: still cleaning up; once more leaves at once\n")
+            os.write(2, b"\ndurability: still cleaning up; one more signal ends this at once\n")
         else:
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     wanted = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    # What is ignored on purpose (nohup) stays ignored.
+    # A signal that is ignored on purpose (nohup) stays ignored.
     before = {s: signal.signal(s, unwind) for s in wanted if signal.getsignal(s) != signal.SIG_IGN}
     try:
         yield arrived
@@ -155,14 +145,12 @@ def _signals() -> Iterator[list[int]]:
 
 
 def writable_folder(path: Path) -> None:
-    """BadInput unless `path` is a new or empty folder, or can be made one; leaves nothing."""
+    """BadInput unless `path` is a new or empty folder, or can become one; leaves nothing behind."""
     try:
         if os.path.lexists(path) and not path.is_dir():
             raise BadInput(f"--out {path} is a file or a link to nothing; give a folder that does not exist yet")
         if path.is_dir() and any(path.iterdir()):
-            raise BadInput(
-                f"--out {path} is not empty; give a folder that does not exist yet, for evidence is not mixed"
-            )
+            raise BadInput(f"--out {path} is not empty; give a folder that does not exist yet: evidence is not mixed")
         _try_writing(path)
     except OSError as refused:
         raise BadInput(
@@ -171,7 +159,7 @@ def writable_folder(path: Path) -> None:
 
 
 def writable_here(folder: Path) -> None:
-    """BadInput, with the way out, unless folders can be made in `folder`, the default place of the evidence."""
+    """BadInput unless folders can be made in `folder`, the default place of the evidence; leaves nothing behind."""
     try:
         _try_writing(folder)
     except OSError as refused:
@@ -181,17 +169,17 @@ def writable_here(folder: Path) -> None:
 
 
 def _try_writing(folder: Path) -> None:
-    """OSError unless `folder` can be made and written to: tried where it would be, under a name that nobody else uses.
+    """OSError unless `folder` can be made and written to: a temporary folder is made where it would be.
 
-    Rights say nothing of a file system that is read-only, nor of one like /proc.
+    Access rights alone do not show a file system that is read-only, nor one like /proc.
     """
-    nearest = next(path for path in (folder, *folder.parents) if _is_there(path))
+    nearest = next(path for path in (folder, *folder.parents) if _blocks(path))
     with tempfile.TemporaryDirectory(dir=nearest):
         pass
 
 
-def _is_there(path: Path) -> bool:
-    """Or whatever makes it impossible: a name too long, a loop of links, no right to look."""
+def _blocks(path: Path) -> bool:
+    """Whether a path exists, or has what makes it impossible: a name too long, a loop of links, no right to look."""
     try:
         path.lstat()
     except FileNotFoundError:

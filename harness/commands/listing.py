@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from harness.commands.options import GateOptions
 from harness.model.backend import AUTO
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
@@ -76,32 +74,6 @@ LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
 }
 
 
-def check_scenarios(options: GateOptions) -> None:
-    """BadInput, before anything starts, when a scenario does not exist, or is none, or cannot be done here."""
-    library = _room("harness.scenarios")
-    known = library.builtin()
-    for name in options.only:
-        if name not in known:
-            if "/" in name or name.lower().endswith(".toml"):
-                library.load(name)  # says what is wrong with a path
-            raise BadInput(f"there is no scenario {name!r}{_near(name, known)}")
-    asked = [*map(library.load, map(str, options.scenarios)), *(known[name] for name in options.only)]
-    asked += library.tagged(options.tags)
-    reasons = []
-    for scenario in asked or library.gate():
-        refused = [_lacking(scenario, able) for able in _able(options.backend).values()]
-        if all(refused):  # where the choice is left to the run, it checks again what it has chosen
-            reasons.append(refused[0])
-    if reasons and not (options.leave_out and len(reasons) < len(asked)):
-        raise BadInput(reasons[0])
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=3, cutoff=0.5)
-    meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"{meant or ';'} `durability list scenarios` shows what there is"
-
-
 def _where_only(scenario: Any) -> str:
     here = _available(_room("harness.faults.steps.registry").needs(scenario))
     return "" if here == "yes" else f"; {here}"
@@ -125,11 +97,6 @@ def _available(needs: frozenset[str]) -> str:
     reasons = {reported[capability] for capability in lacking if capability in reported}
     why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
     return f"no: {why}"
-
-
-def _lacking(scenario: Any, capabilities: frozenset[str]) -> str | None:
-    reason: str | None = _room("harness.faults.steps.registry").lacking(scenario, capabilities)
-    return reason
 
 
 def _able(backend: str) -> dict[str, frozenset[str]]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness import scenarios
 from harness.commands import gate
 from harness.commands.matrix_settings import OF_LATE_READERS, OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
-from harness.commands.options import GateOptions, GateResult, Progress
+from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX
@@ -31,6 +31,7 @@ from harness.model.scenario.scenario import Matrix, Scenario
 from harness.model.scenario.tier_rules import BY_HAND
 from harness.model.scenario.toml import hint
 from harness.model.verdict import Status, Verdict
+from harness.run.progress import Progress
 
 TAG: Final = "contract"
 # An unavailable topic gives no acknowledgement for most of a fault. An available one may give none while its leader or

@@ -1,10 +1,10 @@
-"""What goes into a gate and what comes out of it: the seam between the command line and the run."""
+"""The options and the result of a gate: the types between the command line and the gate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from harness.evidence.gate import GateSummary
 from harness.model.backend import AUTO
@@ -18,16 +18,19 @@ OUT_DEFAULT: Final = Path("durability-out")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """One gate, or one run of a scenario.
+    """The options of one gate, or of one run of some scenarios.
 
-    kafka: version, folder, tarball, image:REF; None = the newest complete release.
-    out: None = durability-out/<time>-<release>/.
-    only: names of built-in scenarios; empty = all of the gate. scenarios: files of the user's own, run instead.
-    tags: sets of built-in scenarios, run instead. leave_out: of a set or a gate, what nothing here can play is named as
-    not run; else it is refused. What the release cannot play is left out of a set in any case.
-    records: total over all scenarios of a whole gate, of which each gets its share.
-    tier_storage: what scenarios with a remote tier have for one in the place of Kafka's own.
-    seed: repeats the plan, not the brokers. limits: of each broker and controller, in containers.
+    seed: makes the plan; brokers still differ from run to run.
+    kafka: a version, a folder, a tarball or image:REF; None is the newest complete release.
+    maven_repo: URL of a repository in place of Maven Central.
+    limits: of each broker and controller in a container.
+    tier_storage: the remote storage manager that scenarios with a tier use in place of Kafka's own.
+    records: the total of a whole gate, of which each scenario gets a part by its load_weight.
+    out: the folder of the evidence; None is durability-out/<time>-<release>/.
+    only: names of built-in scenarios; empty means all of the gate. A run with names is a part of the gate.
+    scenarios: files of the user, run in place of the gate. tags: built-in scenarios with these, likewise.
+    without: names that are left out on purpose; the verdict names them.
+    leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 
     seed: int
@@ -41,26 +44,20 @@ class GateOptions:
     only: tuple[str, ...] = ()
     scenarios: tuple[Path, ...] = ()
     tags: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     leave_out: bool = False
     fail_fast: bool = False
     keep: bool = False
 
-
-class Progress(Protocol):
-    """Where a long command says what it does. Both forms take one line of text."""
-
-    def __call__(self, text: str) -> None:
-        """What is being done now; a terminal shows the last one only."""
-        ...
-
-    def line(self, text: str) -> None:
-        """What stays: the release, the seed, the verdict on a scenario. Goes to standard output."""
-        ...
+    @property
+    def named(self) -> bool:
+        """Whether the user named each scenario, so that one which cannot be played is an error."""
+        return bool(self.only or self.scenarios)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What a gate leaves: OUT and the summary that stands in its gate.json. `exit` follows what ran."""
+    """The folder of a gate's evidence, and the summary that is in its gate.json."""
 
     out: Path
     summary: GateSummary
@@ -71,5 +68,5 @@ class GateResult:
 
     @property
     def bundles(self) -> tuple[Path, ...]:
-        """The bundle of every scenario that left one, in the order of the run."""
+        """The bundle that counts for each scenario that left one, in the order of the run."""
         return tuple(self.out / r.bundle for r in self.summary.results if r.bundle is not None)

@@ -1,4 +1,4 @@
-"""A known bug as a proof of the harness: releases that have it must be convicted of it, those rid of it acquitted."""
+"""A known bug as a proof of the harness: releases with the bug must FAIL because of it, those without it must PASS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from harness import clusters, scenarios
 from harness.commands import gate
-from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult, Progress
+from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult
 from harness.evidence.documents import write_json
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.release.cache import default_cache
@@ -19,13 +19,18 @@ from harness.model.exits import Exit, worst
 from harness.model.scenario.scenario import Regression, Scenario
 from harness.model.scenario.toml import hint
 from harness.model.verdict import Status
+from harness.run.progress import Progress
 
 SUMMARY: Final = "regression.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One release: what it was to come to, and what it came to. `out` is the folder of its run."""
+    """The run of one release.
+
+    bad: the release has the bug. kinds: kinds of findings that count. out: the folder of its run.
+    exit: PASS when the verdict is the one that the release must have.
+    """
 
     release: str
     bad: bool
@@ -36,18 +41,21 @@ class Played:
 
     @property
     def line(self) -> str:
-        """For a reader of the terminal."""
-        came = self.status or "no verdict"
-        what = f"{came} with {', '.join(self.kinds)}" if self.kinds else came
-        word = "as it must" if self.exit is Exit.PASS else f"and it must {'FAIL' if self.bad else 'PASS'}"
-        if self.bad and self.exit is not Exit.PASS and self.status == Status.FAIL.name:
-            word = "but not with what the bug does"
-        return f"{self.release}: {what}, {word}"
+        """One line for the terminal."""
+        status = self.status or "no verdict"
+        found = f"{status} with {', '.join(self.kinds)}" if self.kinds else status
+        if self.exit is Exit.PASS:
+            rating = "as it must"
+        elif self.bad and self.status == Status.FAIL.name:
+            rating = "but not with the findings of this bug"
+        else:
+            rating = f"and it must {'FAIL' if self.bad else 'PASS'}"
+        return f"{self.release}: {found}, {rating}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """All of them, in the order in which they ran."""
+    """The runs of all releases, in their order."""
 
     issue: str
     out: Path
@@ -55,51 +63,51 @@ class Outcome:
 
     @property
     def exit(self) -> Exit:
-        """PASS when each came to what it must. A bad release that is not convicted proves nothing: INCONCLUSIVE."""
+        """PASS when each release has the verdict that it must have. A bad one that does not FAIL is INCONCLUSIVE."""
         return worst(one.exit for one in self.played)
 
 
 def issues() -> dict[str, Scenario]:
-    """Scenarios that provoke a known bug, by its number."""
+    """Scenarios that provoke a known bug in one release and not in another, by the number of the bug."""
     every = scenarios.builtin().values()
     return {s.regression.issue: s for s in every if s.regression is not None}
 
 
 def scenario_of(issue: str) -> Scenario:
-    """BadInput on a bug that no scenario provokes in one release and finds mended in another."""
+    """The scenario of a known bug; BadInput where there is none."""
     known = issues()
     if issue not in known:
-        raise BadInput(f"no scenario shows {issue!r} come and go{hint(issue, known)}")
+        raise BadInput(f"no scenario compares releases with and without the bug {issue!r}{hint(issue, known)}")
     return known[issue]
 
 
 def play(issue: str, options: GateOptions, progress: Progress) -> Outcome:
-    """Runs the bug's scenario on each release that it names, and on the one asked for; each run leaves its evidence."""
+    """Runs the bug's scenario on each release that it names, and on the tested one; each run leaves its evidence."""
     scenario = scenario_of(issue)
     known = scenario.regression
     assert known is not None
     out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{issue}"
     played: list[Played] = []
-    for asked, _ in _asked(known, options.kafka):  # what cannot be had is said before time is spent on the others
+    for asked, _ in _asked(known, options.kafka):  # a release that cannot be had is reported before any of them runs
         clusters.find_release(asked, maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
     for asked, bad in _asked(known, options.kafka):
         progress.line(f"{issue} on {asked or 'the newest release'}, which must {'FAIL' if bad else 'PASS'}")
         name = "tested" if asked == options.kafka else str(asked)
         part = replace(options, kafka=asked, only=(scenario.name,), out=out / name)
-        played.append(_came_to(gate.gate(part, progress), known, bad=bad))
+        played.append(_played(gate.gate(part, progress), known, bad=bad))
         _write(out, issue, played)
     return Outcome(issue=issue, out=out, played=tuple(played))
 
 
 def _asked(known: Regression, tested: str | None) -> Iterator[tuple[str | None, bool]]:
-    """Each release with whether it has the bug. Of the tested one nobody knows: it must not."""
+    """Each release, and whether it has the bug. The tested release must not have it."""
     yield from ((version, True) for version in known.bad)
     yield from ((version, False) for version in known.fixed)
     if tested not in (*known.bad, *known.fixed):
         yield tested, False
 
 
-def _came_to(result: GateResult, known: Regression, *, bad: bool) -> Played:
+def _played(result: GateResult, known: Regression, *, bad: bool) -> Played:
     bundles = [bundle for bundle in result.bundles if (bundle / VERDICT).is_file()]
     findings = [finding for bundle in bundles for finding in read_verdict(bundle).findings if finding.condemns]
     kinds = tuple(sorted({finding.kind.value for finding in findings}))

@@ -1,15 +1,15 @@
-"""Judging evidence that is on disk already: one bundle, or all that a gate left."""
+"""Judging evidence that is on disk: one bundle, or all bundles of a gate."""
 
 from __future__ import annotations
 
-import logging
+import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from harness.commands.options import Progress
+from harness.commands.tracebacks import first_line, save_traceback
 from harness.evidence import Bundle
 from harness.evidence.gate import (
     GATE,
@@ -28,13 +28,18 @@ from harness.model.errors import BadEvidence, BadInput, HarnessError
 from harness.model.exits import Exit, worst
 from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
 from harness.model.verdict import Status, Verdict, overall
+from harness.run.progress import Progress
 
-log = logging.getLogger(__name__)
+_SAID_MAX: Final = 200
+_SPARK: Final = "pip install 'kafka-durability[spark]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchVerdicts:
-    """What became of each bundle. refused: what is wrong with it; crashed: how we broke on it, in one sentence each."""
+    """The verdict on each bundle, by its path, or one sentence why there is none.
+
+    refused: what is wrong with the bundle. crashed: how the harness failed on it.
+    """
 
     verdicts: Mapping[Path, Verdict] = field(default_factory=dict)
     refused: Mapping[Path, str] = field(default_factory=dict)
@@ -42,13 +47,13 @@ class BatchVerdicts:
 
     @property
     def without_verdict(self) -> dict[str, str]:
-        """Why not, by the name of the bundle."""
+        """The sentences, by the name of the bundle."""
         return {bundle.name: sentence for bundle, sentence in {**self.refused, **self.crashed}.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What `verify` came to. summary: of what was judged, and nothing else."""
+    """The result of `verify`. summary: of the bundles that were judged. single: given was one bundle, not a folder."""
 
     summary: GateSummary
     each: BatchVerdicts
@@ -60,12 +65,12 @@ class Judged:
 
     @property
     def exit(self) -> Exit:
-        """The worst counts: a FAIL is not hidden by a damaged bundle beside it, nor that by a PASS."""
+        """The worst counts: a damaged bundle does not hide the FAIL of another, and a PASS does not hide the damage."""
         refused, crashed = (Exit.USAGE for _ in self.each.refused), (Exit.HARNESS for _ in self.each.crashed)
         return worst([self.summary.exit, *refused, *crashed])
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict of the one bundle, or of the whole with the verdict on each; no PASS while one has none."""
+        """The verdict on the one bundle; else that on each and on all, which is no PASS while a bundle has none."""
         verdicts = {bundle.name: verdict.as_dict() for bundle, verdict in self.each.verdicts.items()}
         if self.single:
             return next(iter(verdicts.values()))
@@ -81,26 +86,41 @@ class Judged:
 
 
 def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judged:
-    """Judges a bundle, or every bundle of an OUT folder. BadEvidence when the only one cannot be opened."""
-    single = is_bundle(evidence)
-    paths = bundles_in(evidence)
-    lost = {} if single else _lost(evidence)
-    bundles, refused = _opened(paths)
-    if not bundles and len(refused | lost) == 1:
+    """Judges a bundle, or every bundle of an --out folder.
+
+    An error about the one bundle that is given is raised; one about a bundle of a folder is part of the answer.
+    """
+    if is_bundle(evidence):
+        (verdict,) = judge_bundles([_open(evidence)], master, progress)
+        each = BatchVerdicts(verdicts={evidence: verdict})
+        return Judged(summary=_summary(evidence, each), each=each, single=True)
+    bundles, refused = _opened(bundles_in(evidence))
+    refused |= _lost(evidence)
+    if not bundles and len(refused) == 1:
         raise BadEvidence(next(iter(refused.values())))
     each = judge_batch(bundles, master, progress)
-    each = replace(each, refused={**refused, **lost, **each.refused})
-    return Judged(summary=_summary(evidence, each), each=each, single=single)
+    each = replace(each, refused={**refused, **each.refused})
+    return Judged(summary=_summary(evidence, each), each=each)
+
+
+def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
+    """Judges the bundles of a gate on this machine. An error about one of them is part of the answer."""
+    bundles, refused = _opened(paths)
+    each = judge_batch(bundles, None, progress)
+    return replace(each, refused={**refused, **each.refused})
 
 
 def _lost(out: Path) -> dict[Path, str]:
-    """Folders that were bundles, as gate.json or what is left in them says, and cannot be known as such any more."""
+    """Folders that once were bundles, by gate.json or by their content, and no longer are; with a sentence each."""
     results = read_gate(out).results if (out / GATE).is_file() else ()
     named = {out / name for r in results for name in (r.bundle, *r.earlier) if name is not None}
     parts = (*REQUIRED_DOCUMENTS, *TABLES)
     others = [child for child in out.iterdir() if child.is_dir() and not is_bundle(child)]
     left = {child for child in others if any((child / part).exists() for part in parts)}
-    why = {True: f"is no evidence bundle any more: it lacks {MANIFEST}", False: f"is named in {GATE} and is not there"}
+    why = {
+        True: f"is no longer an evidence bundle: it lacks {MANIFEST}",
+        False: f"is named in {GATE} and does not exist",
+    }
     return {
         path: f"{path} {why[path.is_dir()]}; take the bundle from its source again"
         for path in sorted(named | left)
@@ -108,24 +128,28 @@ def _lost(out: Path) -> dict[Path, str]:
     }
 
 
-def _opened(paths: list[Path]) -> tuple[list[Bundle], dict[Path, str]]:
-    """Everything is opened before Spark starts: it takes a while, and a damaged file is known at once."""
+def _opened(paths: Sequence[Path]) -> tuple[list[Bundle], dict[Path, str]]:
+    """Opens every bundle before Spark starts, which takes a while: a damaged file is reported at once."""
     bundles: list[Bundle] = []
     refused: dict[Path, str] = {}
     for path in paths:
         try:
-            if not os.access(path, os.W_OK):
-                raise BadEvidence(f"{path} is not writable, and its verdict is written into it; judge a copy of it")
-            bundles.append(Bundle.open(path, allow_unfinished=True))
+            bundles.append(_open(path))
         except BadEvidence as sentence:
             refused[path] = str(sentence)
     return bundles, refused
 
 
-def judge_batch(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:
-    """All at once, which is much faster; one by one when that breaks, for no verdict is lost to a neighbour.
+def _open(path: Path) -> Bundle:
+    if not os.access(path, os.W_OK):
+        raise BadEvidence(f"{path} is not writable, and its verdict is written into it; judge a copy of it")
+    return Bundle.open(path, allow_unfinished=True)
 
-    A bundle that is alone raises what is wrong with it.
+
+def judge_batch(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:
+    """Judges all bundles at once, which is much faster; one by one where that fails, so that one costs no other.
+
+    Raises what is wrong with no bundle: a Spark that does not start, a signal.
     """
     if not bundles:
         return BatchVerdicts()
@@ -133,62 +157,74 @@ def judge_batch(bundles: Sequence[Bundle], master: str | None, progress: Progres
         verdicts = judge_bundles(bundles, master, progress)
         return BatchVerdicts(verdicts={b.path: verdict for b, verdict in zip(bundles, verdicts, strict=True)})
     except Exception as error:
-        if len(bundles) == 1 or not _is_of_a_bundle(error):
+        if not _is_of_a_bundle(error):
             raise
+        if len(bundles) == 1:
+            return _without_verdict(bundles[0].path, error)
     return _one_by_one(bundles, master, progress)
 
 
 def _one_by_one(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:
-    verdicts: dict[Path, Verdict] = {}
-    refused: dict[Path, str] = {}
-    crashed: dict[Path, str] = {}
+    each = []
     for bundle in bundles:
-        progress(f"judging {bundle.path.name} by itself")
-        try:
-            (verdicts[bundle.path],) = judge_bundles([bundle], master, progress)
-        except BadEvidence as sentence:
-            refused[bundle.path] = str(sentence)
-        except Exception as error:
-            if not _is_of_a_bundle(error):
-                raise
-            log.exception("judging %s failed", bundle.path)
-            said = next(iter(str(error).splitlines()), "")
-            crashed[bundle.path] = f"{bundle.path}: the harness failed on it: {type(error).__name__}: {said}"[:300]
-    return BatchVerdicts(verdicts=verdicts, refused=refused, crashed=crashed)
+        progress(f"judging {bundle.path.name} separately")
+        each.append(judge_batch([bundle], master, progress))
+    return BatchVerdicts(
+        verdicts={path: verdict for one in each for path, verdict in one.verdicts.items()},
+        refused={path: sentence for one in each for path, sentence in one.refused.items()},
+        crashed={path: sentence for one in each for path, sentence in one.crashed.items()},
+    )
+
+
+def _without_verdict(bundle: Path, error: Exception) -> BatchVerdicts:
+    if isinstance(error, BadEvidence):
+        return BatchVerdicts(refused={bundle: str(error)})
+    where = save_traceback(error, bundle.with_name(f"{bundle.name}-traceback.txt"))
+    said = first_line(error)[:_SAID_MAX]
+    return BatchVerdicts(
+        crashed={bundle: f"{bundle}: the harness failed on it: {type(error).__name__}: {said}; traceback: {where}"}
+    )
 
 
 def _is_of_a_bundle(error: BaseException) -> bool:
-    """Whether another bundle may fare better: not where Spark does not start, nor where a signal broke it off."""
+    """Whether the error is about one bundle, so that others can be judged. A Spark that does not start is not."""
     if isinstance(error, HarnessError) and not isinstance(error, BadEvidence):
         return False
-    # The bridge to Spark's Java says in its own words, as an ordinary error, what a signal did to it.
+    # The bridge to Spark's Java raises an ordinary error of its own when a signal interrupts it.
     before = error.__cause__ or error.__context__
     return isinstance(error, Exception) and (before is None or _is_of_a_bundle(before))
 
 
 def judge_bundles(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> list[Verdict]:
-    """The verdict on each bundle, in their order, written beside it. BadInput when this machine cannot run Spark."""
+    """The verdict on each bundle, in their order, written into it. BadInput when this machine cannot run Spark."""
     try:
         from harness.verify import judge
     except ModuleNotFoundError as absent:
-        raise BadInput(f"judging needs {absent.name}: pip install 'kafka-durability[spark]'") from None
+        raise BadInput(f"judging needs {absent.name}: {_SPARK}") from None
     use_fitting_java()
     return list(judge(bundles, master=master, progress=progress))
 
 
+def check_judge() -> None:
+    """BadInput, before any broker starts, where this machine cannot judge the evidence afterwards."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise BadInput(f"judging needs pyspark: {_SPARK}")
+    spark_java_home(default_cache())
+
+
 def use_fitting_java() -> None:
-    """Makes PySpark start on this machine: its launcher believes JAVA_HOME, and not every Java there fits it."""
+    """Sets JAVA_HOME to a Java that PySpark runs with: its launcher takes any Java that JAVA_HOME names."""
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
 def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
-    """Of what was judged. In gate.json a bundle that was not keeps what it came to while it could be read."""
+    """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
     judged = {path.name: (v.scenario, v.status) for path, v in each.verdicts.items()}
     if not (evidence / GATE).is_file():
         return summary_of(list(each.verdicts), list(judged.values()))
     whole = rejudged(read_gate(evidence), judged)
     write_gate(evidence, whole)
     without = each.without_verdict
-    # A FAIL of then stays: nothing makes it unhappen. A PASS of then proves nothing now.
+    # An earlier FAIL stands. An earlier PASS proves nothing any more.
     kept = [r for r in whole.results if r.bundle not in without or r.status is Status.FAIL]
     return replace(whole, results=tuple(kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.model.errors import BadEvidence
+from harness.model.user_files import DOCUMENT_MAX, read_text
 
 SOURCE_AGAIN: Final = "take the bundle from its source again"
 WRITE_AGAIN: Final = f"correct it if you wrote it, else {SOURCE_AGAIN}"
@@ -38,11 +40,15 @@ def read_json(path: Path) -> Any:
     if not is_there(path):
         raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path, DOCUMENT_MAX))
     except (ValueError, RecursionError) as damage:
         raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {WRITE_AGAIN}") from None
     except OSError as refusal:
-        raise BadEvidence(f"{path} cannot be read ({refusal.strerror}); see to its rights") from None
+        raise BadEvidence(f"{path} cannot be read ({refusal.strerror}); {_remedy(refusal)}") from None
+
+
+def _remedy(refusal: OSError) -> str:
+    return WRITE_AGAIN if refusal.errno == errno.EFBIG else "make it readable for you"
 
 
 def is_there(path: Path) -> bool:

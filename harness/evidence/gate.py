@@ -1,4 +1,4 @@
-"""gate.json: which scenarios a gate demanded, which ran, and what became of each. Stands in OUT, beside the bundles."""
+"""gate.json: which scenarios a gate requires, which ran, and the result of each. It lies in OUT, beside the bundles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _FORM: Final = {
     ],
     "release": RELEASE,
     "seed?": "int",
+    "part?": "bool",
+    "left_out?": ["string"],
     "not_run?": Many("string"),
+    "not_applicable?": Many("string"),
     "backends?": ["string"],
     "took_s?": "number",
 }
@@ -40,8 +43,8 @@ _FORM: Final = {
 class ScenarioResult:
     """One scenario of a gate. status None: the harness itself failed there, and `error` says how in one sentence.
 
-    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of tries before this one
-    that ended INCONCLUSIVE; a FAIL is never tried again.
+    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of attempts before this
+    one that ended INCONCLUSIVE; after a FAIL there is no other attempt.
     """
 
     name: str
@@ -55,45 +58,68 @@ class ScenarioResult:
 class GateSummary:
     """required: what a whole gate runs, in order. results: what ran. release: version, commit, source.
 
-    not_run: of what is required, which scenarios nothing on that machine could play, and why, in a sentence each.
-    backends: on which it ran. took_s: how long all of it took, judging included. Summaries of before tell neither.
+    part: the user asked for some scenarios only (--only), so that those which did not run are not missed.
+    left_out: names of `required` that --without leaves out. not_applicable: scenarios that need a newer Kafka than the
+    tested one. not_run: scenarios that could not be played. Each of the two has a sentence by name, which says why.
+    backends: on which it ran. took_s: the duration, judging included. Older summaries lack both.
     """
 
     required: tuple[str, ...]
     results: tuple[ScenarioResult, ...]
     release: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    part: bool = False
+    left_out: tuple[str, ...] = ()
     not_run: Mapping[str, str] = field(default_factory=dict)
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     took_s: float | None = None
 
     @property
     def ran(self) -> tuple[str, ...]:
-        """Names of the scenarios that came to a verdict."""
+        """Names of the scenarios that have a verdict."""
         return tuple(r.name for r in self.results if r.status is not None)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names that a whole gate runs and this one did not bring to a verdict."""
+        """Names that a whole gate runs and that have no verdict here, for whatever reason."""
         return tuple(name for name in self.required if name not in self.ran)
 
     @property
+    def lacking(self) -> tuple[str, ...]:
+        """The missing ones that the user did not leave out and that apply to the release: they make it INCONCLUSIVE."""
+        if self.part:
+            return ()
+        return tuple(name for name in self.missing if name not in self.left_out and name not in self.not_applicable)
+
+    @property
     def status(self) -> Status:
-        """The worst of what ran. A scenario that broke us proved nothing."""
-        return overall(Status.INCONCLUSIVE if r.status is None else r.status for r in self.results)
+        """The worst result. A scenario without a verdict proved nothing."""
+        without = [r.name for r in self.results if r.status is None] + list(self.lacking)
+        return overall(
+            [*(r.status for r in self.results if r.status is not None), *(Status.INCONCLUSIVE for _ in without)]
+        )
 
     @property
     def exit(self) -> Exit:
-        """The exit code, which follows what ran."""
-        return worst(Exit.HARNESS if r.status is None else exit_of(r.status) for r in self.results)
+        """The exit code: that of the status, and HARNESS where the harness failed and nothing else is worse."""
+        failed = [Exit.HARNESS for r in self.results if r.status is None]
+        return worst([exit_of(self.status), *failed])
 
     @property
     def subset(self) -> str | None:
-        """ "PASS of 3 of 14 scenarios" when not everything that the gate requires came to a verdict."""
+        """Of how many scenarios the verdict is, such as "PASS of 3 of 14 scenarios"; None when it is of all.
+
+        It names the scenarios that are left out on purpose, and those that do not apply to the release.
+        """
         if not self.missing:
             return None
         known = [name for name in self.ran if name in self.required]
-        return f"{self.status.name} of {len(known)} of {len(self.required)} scenarios"
+        reasons = {"left out with --without": self.left_out, "not applicable to this release": self.not_applicable}
+        named = {why: [n for n in names if n in self.missing] for why, names in reasons.items()}
+        without = "; ".join(f"{', '.join(names)} ({why})" for why, names in named.items() if names)
+        count = f"{self.status.name} of {len(known)} of {len(self.required)} scenarios"
+        return f"{count}, without {without}" if without else count
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for gate.json."""
@@ -104,7 +130,10 @@ class GateSummary:
             "required": list(self.required),
             "ran": list(self.ran),
             "missing": list(self.missing),
+            "part": self.part,
+            "left_out": list(self.left_out),
             "not_run": dict(self.not_run),
+            "not_applicable": dict(self.not_applicable),
             "scenarios": rows,
             "release": dict(self.release),
             "seed": self.seed,
@@ -114,7 +143,7 @@ class GateSummary:
 
 
 def write_gate(out: Path, summary: GateSummary) -> None:
-    """Writes OUT/gate.json, atomically; again after each scenario, so that a crash leaves what was reached."""
+    """Writes OUT/gate.json atomically. It may be written again as results arrive: a crash leaves those before it."""
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / GATE, summary.as_dict())
 
@@ -139,14 +168,17 @@ def read_gate(out: Path) -> GateSummary:
         results=results,
         release=plain["release"],
         seed=plain.get("seed"),
+        part=bool(plain.get("part")),
+        left_out=tuple(plain.get("left_out") or ()),
         not_run=plain.get("not_run") or {},
+        not_applicable=plain.get("not_applicable") or {},
         backends=tuple(plain.get("backends") or ()),
         took_s=plain.get("took_s"),
     )
 
 
 def on_and_for(reported: Mapping[str, Any]) -> str:
-    """ ", on processes, in 35 min 12 s": of what has `backends` and `took_s`, as far as it tells them."""
+    """ ", on processes, in 35 min 12 s", from `backends` and `took_s`, as far as they are known."""
     words, took_s = " and ".join(reported.get("backends") or ()), reported.get("took_s")
     minutes, seconds = divmod(round(took_s or 0), 60)
     lasted = "" if took_s is None else f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
@@ -154,7 +186,7 @@ def on_and_for(reported: Mapping[str, Any]) -> str:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a folder claims to be an evidence bundle, whole or not. One that nobody may look into may be one."""
+    """Whether a folder claims to be an evidence bundle, complete or not. One that cannot be looked into may be one."""
     try:
         return (path / MANIFEST).is_file() or (path / "scenario.json").is_file()
     except PermissionError:
@@ -162,12 +194,12 @@ def is_bundle(path: Path) -> bool:
 
 
 def bundles_in(path: Path) -> list[Path]:
-    """The bundles that a user means: the folder itself, or those in an OUT folder. BadEvidence when there are none."""
+    """The bundles at a path: the folder itself, or those in an OUT folder. BadEvidence when there are none."""
     if is_bundle(path):
         return [path]
     if not path.is_dir():
         raise BadEvidence(f"there is no folder {path}; give an evidence bundle or the --out folder of a gate")
-    with with_rights(path, "judge it as a user who may read all of it"):
+    with with_rights(path, "judge it as a user with the right to read all of it"):
         found = sorted(child for child in path.iterdir() if child.is_dir() and is_bundle(child))
     if not found:
         raise BadEvidence(f"{path} holds no evidence bundle; give a bundle or the --out folder of a gate")
@@ -175,9 +207,9 @@ def bundles_in(path: Path) -> list[Path]:
 
 
 def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -> GateSummary:
-    """The summary with new verdicts: (scenario, status) by bundle folder name. What was not judged again stays.
+    """The summary with new verdicts: (scenario, status) by the name of the bundle's folder. Other results stay.
 
-    Bundles it does not name are those of a gate that died before it could: they are added.
+    Bundles that it does not name are from a gate that died before it could name them; they are added.
     """
     named = {name for r in summary.results for name in (r.bundle, *r.earlier)}
     results = [_rejudged(r, verdicts) for r in summary.results]
@@ -198,7 +230,7 @@ def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]
 
 
 def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) -> GateSummary:
-    """A summary of bundles that no gate.json describes: what is there is all that was asked for."""
+    """A summary of bundles that no gate.json describes: it requires what is there."""
     results = tuple(
         ScenarioResult(name=name, status=status, bundle=bundle.name)
         for bundle, (name, status) in zip(bundles, verdicts, strict=True)

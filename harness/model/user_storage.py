@@ -10,6 +10,7 @@ from typing import cast
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Config
 from harness.model.scenario.toml import build
+from harness.model.user_files import read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ def read_user_storage(file: Path) -> UserStorage:
     """What stands in a TOML file; paths begin where that lies. BadInput, in one sentence, on anything else."""
     where = f"remote storage {file}"
     try:
-        plain = tomllib.loads(file.read_text("utf-8"))
+        plain = tomllib.loads(read_text(file))
     except OSError as refused:
         raise BadInput(f"{where}: cannot be read ({refused.strerror}): name a file that says class_name") from None
     except (ValueError, RecursionError) as error:

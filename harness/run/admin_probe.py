@@ -1,4 +1,4 @@
-"""What every node says of the things that admins worked on: before the load, after healing, and at the end."""
+"""Reads, from every node, the entities that admins changed: before the load, after healing, and at the end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.model.entities import MetadataEntity, Operation, Sort, legal, stand
 from harness.model.outcome import Did
 from harness.model.scenario.scenario import Admin, Scenario
 
-# By when every node has learned what the controllers agreed on: it takes milliseconds, and a starved machine's margin.
+# Every node has the metadata of the controllers within milliseconds. The rest is for a busy machine.
 LOOK_DEADLINE_S: Final = 30.0
-HEALED_DEADLINE_S: Final = 10.0  # another look follows, and the last one counts
+HEALED_DEADLINE_S: Final = 10.0  # "drained" follows, and the last answers count
 _INTERVAL_S: Final = 0.5
 _UNDONE: Final = {
     Sort.ACL: Did.DELETE_ACL,
@@ -25,13 +25,16 @@ _UNDONE: Final = {
 
 
 class Operating(Protocol):
-    """What is needed of an admin that has come to its end."""
+    """An admin that has ended, as far as the probe needs it."""
 
     def operations(self) -> list[Operation]: ...
 
 
 class AdminProbe:
-    """Writes `admin_views`. What a thing is at the first look it may be until an operation on it is acknowledged."""
+    """Writes the table `admin_views`.
+
+    The first answers are the values before the load: an entity may keep them until an operation on it is acknowledged.
+    """
 
     def __init__(self, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
         self._admin = admin
@@ -41,15 +44,15 @@ class AdminProbe:
         self._before: dict[str, dict[str, set[str | None]]] = {}
 
     def begin(self, deadline_s: float) -> None:
-        """Makes the topics that stay, and takes the first look."""
+        """Creates the topics that exist for the whole run, and reads every entity for the first time."""
         for spec in self._admins:
             self._admin.create_topics(standing_topics(spec), deadline_s=deadline_s)
         self.look("start", {})
 
     def look(self, phase: str, admins: Mapping[str, Operating]) -> None:
-        """Asks until every broker answered, all nodes agree and every value is legal, or until its deadline.
+        """Asks until every broker has answered, all nodes agree and every value is legal, or until a deadline.
 
-        The last answers are kept, whatever they are.
+        The last answers are written, whether they agree or not.
         """
         for spec in self._admins:
             operations = admins[spec.name].operations() if admins else []
@@ -70,7 +73,7 @@ class AdminProbe:
     def _settled(
         self, seen: Sequence[Seen], operations: Sequence[Operation], before: Mapping[str, set[str | None]] | None
     ) -> bool:
-        """Every broker told of every thing, all tell the same, and none tells what no operation explains."""
+        """Whether every broker reports every entity, all report the same value, and an operation explains it."""
         reported: dict[str, list[Seen]] = defaultdict(list)
         for row in seen:
             reported[row.metadata_entity.text].append(row)
@@ -113,7 +116,7 @@ def _values(seen: Iterable[Seen]) -> dict[str, set[str | None]]:
 
 
 def clear(admin: AdminView, scenario: Scenario) -> None:
-    """Unmakes what the admins of a scenario left, so that the next one begins with the same cluster."""
+    """Removes the entities that the admins of a scenario left: the next scenario begins with a clean cluster."""
     for spec in scenario.admin:
         there: dict[MetadataEntity, None] = {
             row.metadata_entity: None for row in admin.entities(spec) if row.value is not None

@@ -1,4 +1,4 @@
-"""Broker truth for the bundle: offsets as copies to read, batch headers and leader epochs from the disks, logs."""
+"""The state of the brokers, for the bundle: replicas to read, batch headers and leader epochs from the disks, logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.workload.drain.replica_reads import Copy
 
 
 def observer(cluster: Cluster) -> AdminView:
-    """An admin view past every fault of the links, for a `with`."""
+    """An admin view that no fault of the network affects, for use in a `with`."""
     return AdminView(
         {broker: cluster.direct_address(broker) for broker in cluster.brokers},
         {controller: cluster.direct_address(controller) for controller in cluster.controllers},
@@ -22,7 +22,7 @@ def observer(cluster: Cluster) -> AdminView:
 
 
 def copies_of(snapshot: Mapping[str, Any], joints: Mapping[tuple[str, int], Sequence[int]] | None = None) -> list[Copy]:
-    """Every partition of a snapshot with the log of each replica that answered; `joints` as in `Copy`, by place."""
+    """Every partition of a snapshot, with the log range of each replica that answered. joints: see `Copy`, by place."""
     return [
         Copy(
             topic=row["topic"],
@@ -37,7 +37,7 @@ def copies_of(snapshot: Mapping[str, Any], joints: Mapping[tuple[str, int], Sequ
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """lineages: for cluster.json. damage: what stands in the files that no broker writes, a sentence each."""
+    """lineages: for cluster.json. damage: a sentence for each place in the files that no broker has written so."""
 
     lineages: list[dict[str, Any]]
     damage: list[str]
@@ -53,7 +53,7 @@ def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) ->
 
 
 def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:
-    """The server log of every node; one that never came to write any is left out."""
+    """Saves the server log of every node that has one."""
     for node in (*cluster.controllers, *cluster.brokers):
         if (log := cluster.server_log(node)).is_file():
             bundle.log(log, f"server-{node}.log")

@@ -1,4 +1,4 @@
-"""When a run was before, during and after its faults, and which partitions its floors of load speak of."""
+"""The times before, during and after the faults of a run, and the partitions to which its load floors apply."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Scenario
 
-Window = tuple[int, int]  # epoch nanoseconds
+Window = tuple[int, int]  # begin and end, in epoch nanoseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """`during` has one window a disturbance; a calm run has none, and all of it is before."""
+    """during: one window for each fault. A run without faults has none, and all of it is `before`."""
 
     before: Window
     during: tuple[Window, ...] = field(default=())
@@ -26,7 +26,7 @@ class Windows:
 
 
 def windows_of(started_ns: int, ended_ns: int, steps: Sequence[Mapping[str, Any]]) -> Windows:
-    """From the rows of steps.json; a disturbance that heals itself ends with its step."""
+    """The windows of a run, from the rows of steps.json. A fault that heals by itself ends with its step."""
     during = tuple(
         (row["started_ns"], row["healed_ns"] or row["ended_ns"] or ended_ns)
         for row in steps
@@ -38,7 +38,7 @@ def windows_of(started_ns: int, ended_ns: int, steps: Sequence[Mapping[str, Any]
 
 
 def targets_of(scenario: Scenario) -> list[tuple[str, int]]:
-    """Partitions that floors apply to: those named, else all that producers write by themselves."""
+    """Partitions that the floors apply to: those that the scenario names, else all with permanent producers."""
     topics = {t.name: t for t in scenario.topics}
     if scenario.floors.partitions:
         return [place for text in scenario.floors.partitions for place in partition_of(text, topics, "floors")]

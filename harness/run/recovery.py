@@ -1,6 +1,6 @@
-"""After healing: does the cluster come back, are the transactions over, what do the brokers say then?
+"""After healing: waits until the cluster has recovered and transactions have ended, and takes snapshots of it.
 
-Each wait is bounded and says what it saw.
+Each wait has a deadline, and reports what it last saw.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for
 
-# Generous on purpose: a starved two-core machine needs a minute for what takes five seconds, and a run that
-# gives up too early accuses a release of not having recovered.
+# Generous on purpose: a busy machine with two cores takes a minute for what else takes 5 s, and a run that gives up too
+# early would report a release as not recovered.
 RECOVERY_DEADLINE_S = 90.0
 SNAPSHOT_DEADLINE_S = 30.0
 _INTERVAL_S = 0.25
 
 
 class Acks(Protocol):
-    """What settling needs of a load."""
+    """A load, as far as the wait for recovery needs it."""
 
     def produced_acks(self, topic: str, partition: int, since_ns: int) -> int:
         """Acked records of a partition that were produced since an epoch nanosecond."""
@@ -35,7 +35,7 @@ class Acks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """`ok` False is evidence, not an error: the judge decides what it means."""
+    """The result of a wait. `ok` False is evidence and not an error: the judge decides what it means."""
 
     ok: bool
     waited_s: float
@@ -48,9 +48,9 @@ class Settled:
 def recovered(
     cluster: Cluster, admin: AdminView, topics: Sequence[str], load: Acks, flowing: Sequence[tuple[str, int]]
 ) -> Settled:
-    """Every node up, every ISR full once since healing, and acks on each partition of `flowing`, by one deadline.
+    """Waits until every node is up, every ISR has been full once since healing, and `flowing` partitions have acks.
 
-    An ISR may shrink again for a moment, which Kafka allows; that all are full at one instant is no promise.
+    An ISR may shrink again for a moment: Kafka does not promise that all are full at one instant.
     """
     healed_ns = now_ns()
     been_full: set[Place] = set()
@@ -64,7 +64,7 @@ def recovered(
 
 
 def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
-    """Every node up and every ISR full at one instant: who reads all copies then can be sent to each of them."""
+    """Waits until every node is up and every ISR is full at one instant: each replica can be read then."""
 
     def pending() -> str:
         return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
@@ -73,7 +73,7 @@ def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settl
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
-    """The last stable offset has reached the high watermark on every partition, each told by its leader."""
+    """Waits until the last stable offset is the high watermark on every partition, by the answers of the leaders."""
 
     def pending() -> str:
         marks = admin.watermarks(topics)
@@ -91,26 +91,26 @@ def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float
 
 
 def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
-    """A snapshot in which nothing is open, or else the last one of a bounded number of looks, as it is.
+    """A complete snapshot, or the last one before the deadline as it is.
 
-    A single look is unlucky where a leader moves between two questions, an ISR shrinks for a moment or a broker is slow
-    to answer. What stays so until the deadline stands in the snapshot, and the judge weighs it.
+    A single snapshot may be incomplete because a leader moved between two requests, an ISR shrank for a moment or a
+    broker was slow. What is incomplete until the deadline is evidence, which the judge weighs.
     """
     give_up_at = time.monotonic() + SNAPSHOT_DEADLINE_S
-    while not _whole(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
+    while not _complete(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
         time.sleep(_INTERVAL_S)
     return seen
 
 
 def not_reported(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
-    """Partitions that there are and that a snapshot does not know; empty when it knows them all."""
+    """Partitions of the topics that a snapshot lacks, as text; empty when it has them all."""
     reported = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
     wanted = ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
     return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in reported)
 
 
-def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
-    """Every replica told its log end and every leader both watermarks, and every ISR is full."""
+def _complete(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
+    """Whether every replica reported its log end and every leader both watermarks, and every ISR is full."""
     rows = snapshot["partitions"]
     return set(topics) <= {row["topic"] for row in rows} and all(
         {log["broker"] for log in row["logs"]} == set(row["replicas"]) == set(row["isr"])
@@ -121,7 +121,7 @@ def _whole(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
 
 
 def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
-    """Waits until nothing is pending any more; what is, if it is late."""
+    """Waits until `pending` returns an empty text. After the deadline, the result has the last one."""
     started = time.monotonic()
     try:
         wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""One scenario on one cluster, from an empty topic to a sealed evidence bundle. Nothing is judged here."""
+"""One scenario on one cluster, from new topics to a sealed evidence bundle. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
-from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps import step_runner
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import AdminView
+from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
@@ -40,30 +41,37 @@ Say = Callable[[str], None]
 TOPICS_DEADLINE_S: Final = 30.0
 FLOWING_DEADLINE_S: Final = 45.0
 FLOOR_DEADLINE_S: Final = 40.0
-# The longest transaction.timeout.ms plus the coordinator's clean-up interval, and a starved machine's margin.
+# The longest transaction.timeout.ms, the coordinator's clean-up interval, and a margin for a busy machine.
 TRANSACTIONS_DEADLINE_S: Final = 105.0
-# Of each partition in the remote tier before anything breaks.
+# So many segments of each partition are in the remote tier before the first fault.
 SEGMENTS_BEFORE: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be driven. `scenario` is what runs; `contract` is what its author declared, also when weakened."""
+    """One run of a scenario, with all that it needs but a cluster.
+
+    scenario: what runs. contract: of the scenario as declared, also where `scenario` is its negative control.
+    negative_control: what that control changes; None for the scenario as declared.
+    run: a number that marks the payloads of this run. java: the release's own clients, where the scenario has some.
+    facts: release, backend and versions, for the manifest.
+    """
 
     scenario: Scenario
     contract: Contract
     negative_control: str | None
+    backend: str = PROCESSES
     seed: int
-    run: int  # marks the payloads
+    run: int
     records: int
     out: Path
-    java: JavaClients | None = None  # where some of its clients are the release's own
-    facts: dict[str, Any] = field(default_factory=dict)  # release and versions, for the manifest
+    java: JavaClients | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """healthy: the cluster came back and nothing was doubtful, so that the next scenario may use it."""
+    """The bundle of a run. healthy: the cluster recovered without a doubt, and another scenario may use it."""
 
     bundle: Path
     healthy: bool
@@ -71,7 +79,7 @@ class Driven:
 
 
 def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
-    """Runs the scenario and seals its bundle. What the cluster fails to do becomes evidence, not an exception."""
+    """Runs the scenario and seals its bundle. A failure of the cluster is evidence, and not an exception."""
     bundle = BundleWriter(task.out)
     record = _Record(task, cluster, bundle)
     record.write(finished=False)
@@ -95,7 +103,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
 
 
 class _Record:
-    """What is known of the run so far, in the form of run.json."""
+    """The facts of the run so far, as run.json has them."""
 
     def __init__(self, task: Task, cluster: Cluster, bundle: BundleWriter) -> None:
         self.task = task
@@ -114,13 +122,13 @@ class _Record:
         self.load: dict[str, Any] = {}
         self.share_groups: list[dict[str, Any]] = []
         self.access = Access(cluster.client_settings())
-        self.listeners: list[dict[str, Any]] = []  # that are secure
+        self.listeners: list[dict[str, Any]] = []  # results of tls_probe
 
     def doubt(self, name: str, text: str) -> None:
         self.doubts.append({"name": name, "text": text})
 
     def tiered(self, settled: recovery.Settled) -> None:
-        """What is not in the remote tier is not read back from it, so nothing was shown of that."""
+        """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
         if not settled.ok:
             self.doubt("tier_unfilled", settled.last_seen)
 
@@ -128,7 +136,7 @@ class _Record:
         return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
 
     def on_steps(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Steps are saved as they go: a crash leaves evidence too."""
+        """Saves the rows after each step, so that a crash leaves them."""
         self.steps = list(rows)
         self.bundle.document("steps.json", self.steps)
 
@@ -170,8 +178,8 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     task, cluster, scenario = record.task, record.cluster, record.scenario
     topics = [topic.name for topic in scenario.topics]
     topic_ids = admin.create_topics(scenario.topics, deadline_s=TOPICS_DEADLINE_S)
-    looks = AdminProbe(admin, scenario, record.bundle)
-    looks.begin(TOPICS_DEADLINE_S)
+    admin_probe = AdminProbe(admin, scenario, record.bundle)
+    admin_probe.begin(TOPICS_DEADLINE_S)
     tier = TierProbe(cluster, admin, scenario, record.bundle)
     load = Load(
         scenario,
@@ -200,7 +208,7 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         record.load = load.stats()
         record.doubts.extend(load.doubts())
         record.notes.extend(load.notes())
-    _settle_and_drain(record, admin, load, looks, tier, groups, say)
+    _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
     record.finished = True
 
 
@@ -234,9 +242,11 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
 
 
 def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, served: bool) -> None:
-    """For the scenario's time at least, and until each target partition and each admin has its floor for the window
-    "before" or "after" the faults; the judge says if it never came. `served`: and until everybody got on since now, for
-    a group may have to wait for a session to time out.
+    """Keeps the load on until each target partition and each admin has reached its floor for a window, or a deadline.
+
+    It takes the scenario's `load_s` at least. window: "before" or "after" the faults; the judge reports a missed floor.
+    served: waits also until every producer and reader has made progress since now. A group may have to wait until a
+    session times out.
     """
     started = time.monotonic()
     targets, floor = targets_of(record.scenario), getattr(record.scenario.floors, window)
@@ -255,7 +265,7 @@ def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, serve
 
 
 def _spend_budget(record: _Record, load: Load) -> None:
-    """The load goes on until the scenario's share of the records is acked, within a bound."""
+    """Keeps the load on until the scenario's part of the records is acknowledged, or until a deadline."""
     if not any(p.when == "always" for p in record.scenario.producers):
         return
     give_up_at = time.monotonic() + FLOOR_DEADLINE_S
@@ -267,7 +277,7 @@ def _settle_and_drain(
     record: _Record,
     admin: AdminView,
     load: Load,
-    looks: AdminProbe,
+    admin_probe: AdminProbe,
     tier: TierProbe,
     groups: Sequence[str],
     say: Say,
@@ -277,16 +287,16 @@ def _settle_and_drain(
     say("waiting for transactions to be over and every ISR to be full")
     record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
     settled = recovery.isr_full(cluster, admin, topics)
-    if not settled.ok:  # it did recover, or `recovered` says that it did not: an ISR may shrink again
+    if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
         record.doubt("isr_not_full", settled.last_seen)
     record.tiered(tier.at_rest())
     tier.look("healed")
     record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups))
-    looks.look("healed", load.admins)
+    admin_probe.look("healed", load.admins)
     if unseen := recovery.not_reported(record.snapshots[-1], record.scenario.topics):
-        record.doubt("partition_unseen", f"no broker said anything of {unseen} after healing, so nobody reads them")
+        record.doubt("partition_unseen", f"no broker reported {unseen} after healing, so that they are not read")
     plan = DrainPlan(
-        bootstrap=_way_of_records(record),
+        bootstrap=_observer_bootstrap(record),
         targets=load.targets,
         copies=broker_state.copies_of(record.snapshots[-1], tier.joints()),
         run=record.task.run,
@@ -297,7 +307,7 @@ def _settle_and_drain(
     reads = drain(plan, bundle, load.numbers, say)
     bundle.document("reads.json", reads)
     record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups))
-    looks.look("drained", load.admins)
+    admin_probe.look("drained", load.admins)
     say("asking for offsets by time and by leader epoch")
     look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), holed=set(logs_of(reads).holes))
     look_up_epochs(admin, topics, bundle)
@@ -307,26 +317,35 @@ def _settle_and_drain(
     for damage in disks.damage:
         record.doubt("disk_damage", damage)
     _read_from_anywhere(record, load, reads, say)
-    said = {"snapshots": record.snapshots, "lineages": disks.lineages}
-    reported = {"group_answers": load.group_answers(), "group_resets": load.group_resets()}
-    reported["share_groups"] = record.share_groups
-    bundle.document("cluster.json", said | reported)
+    bundle.document(
+        "cluster.json",
+        {
+            "snapshots": record.snapshots,
+            "lineages": disks.lineages,
+            "group_answers": load.group_answers(),
+            "group_resets": load.group_resets(),
+            "share_groups": record.share_groups,
+        },
+    )
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))
 
 
-def _way_of_records(record: _Record) -> str:
-    """What observers have is plain: where that is not the way of records they come in as they did, all links healed."""
+def _observer_bootstrap(record: _Record) -> str:
+    """The listener that observers use. It is plaintext; on a secured cluster they use the clients' own instead."""
     return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
 
 
 def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str, Any]], say: Say) -> None:
-    """From where nobody else begins. What is never answered shows nothing of what is there."""
+    """Reads from offsets at which no reader has begun: inside batches and segments, and at committed offsets.
+
+    A read that is never answered is a doubt.
+    """
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
     asks = asks_of(logs, bundle.path, Random(f"{record.task.seed}/{record.scenario.name}/probes"))
     context = ReadContext(
-        bootstrap=_way_of_records(record), targets=load.targets, run=record.task.run, access=record.access
+        bootstrap=_observer_bootstrap(record), targets=load.targets, run=record.task.run, access=record.access
     )
     groups: dict[str, list[str]] = {}
     non_committing = non_committing_groups(record.scenario)

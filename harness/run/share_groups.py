@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) around a run: they begin where the log does, and are done with all of it in the end."""
+"""Share groups (KIP-932) in a run: they begin at the log's start, and have acknowledged all of it at the end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _LOOK_S: Final = 0.25
 
 
 def set_up(admin: AdminView, scenario: Scenario) -> None:
-    """Settings of each share group, before its members join. BadInput where Kafka refuses one."""
+    """Sets the configuration of each share group before its members join. BadInput where Kafka refuses it."""
     for group, members in scenario.share_groups.items():
         first = members[0]
         admin.alter_group_config(group, {FROM: "earliest", ISOLATION: first.isolation} | first.group_config)
 
 
 def drained(admin: AdminView, scenario: Scenario) -> list[dict[str, Any]]:
-    """Waits until every share group is done with all of its topics, or for as long as a member that died may hold a
-    record and some time more. Rows of cluster.json's `share_groups`: what coordinators said last."""
+    """Waits until every share group has no lag on its topics. Returns rows of cluster.json's `share_groups`.
+
+    It waits for the lock duration of records that a dead member holds, and some time more. The rows have the last
+    answers of the coordinators.
+    """
     rows: list[dict[str, Any]] = []
     for group, members in scenario.share_groups.items():
         places = {(t.name, p) for t in scenario.topics for p in range(t.partitions)}
@@ -57,7 +60,7 @@ def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s
             }
         return {f"{t}/{p}": row["lag"] for (t, p), row in last.items() if row["lag"] != 0}
 
-    with suppress(HarnessTimeout):  # how far it came is what the judge goes by
+    with suppress(HarnessTimeout):  # the rows say how far the group came, which the judge weighs
         wait_for(
             left,
             until=lambda lag: not lag,

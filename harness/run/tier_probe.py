@@ -1,7 +1,7 @@
-"""What the remote tier holds and what brokers say of it: after the load, after healing, and at the end (KIP-405).
+"""Reads the remote tier, and what brokers report about it: after the load, after healing, and at the end (KIP-405).
 
-The tier is looked at where it lies, past the brokers: what they serve from it is what readers see anyway. What lies in
-a storage of the user's own is fetched by means of that, into the folder where the others' is.
+The objects are read directly from the storage; what brokers serve from it is covered by the readers. Objects in a
+storage of the user are first fetched with that storage's own plugin, into the folder where other runs have the tier.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from harness.model.waiting import wait_for
 from harness.run import recovery
 from harness.workload.drain.internal_topic_reads import RawRecord, read_all
 
-# Segments go there within a second of being rolled; a starved machine's margin, and some tries after a fault.
+# Segments are copied within a second of being rolled. The rest is for a busy machine, and for retries after a fault.
 REST_DEADLINE_S: Final = 60.0
 FILLED_DEADLINE_S: Final = 60.0
 METADATA_DEADLINE_S: Final = 60.0
-SOON_MS: Final = 5_000  # of local.retention.ms: what it keeps is gone before the tier comes to rest
+SOON_MS: Final = 5_000  # local.retention.ms up to this deletes local segments before the tier comes to rest
 END: Final = "end"
 _METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
 
@@ -47,7 +47,7 @@ Place = tuple[str, int]
 
 
 class TierProbe:
-    """Writes `tier_metadata`, `tier_objects` and `tier_replicas`; of a scenario without a tier nothing."""
+    """Writes the tables `tier_metadata`, `tier_objects` and `tier_replicas`; nothing for a scenario without a tier."""
 
     def __init__(self, cluster: Cluster, admin: AdminView, scenario: Scenario, bundle: BundleWriter) -> None:
         self._cluster = cluster
@@ -55,42 +55,44 @@ class TierProbe:
         self._bundle = bundle
         self._topics: tuple[Topic, ...] = tuple(t for t in scenario.topics if is_tiered(t))
         self._names = [topic.name for topic in self._topics]
-        # What only steps write to has as much as they write.
+        # Topics that producers write to all the time. The others have only as many segments as steps write.
         self._fed = {name for p in scenario.producers if p.when == "always" for name in p.topics}
 
     def lacking(self, segments_n: int) -> str:
-        """Partitions of which fewer segments are in the tier, as text; empty when there is none."""
+        """Partitions with fewer than `segments_n` segments in the tier, as text; empty when there are none."""
         if not self._topics:
             return ""
-        counts, there = self._in_the_tier(), self._still_there()
+        counts, there = self._in_the_tier(), self._still_tiered()
         places = ((t.name, p) for t in self._topics if t.name in self._fed & there for p in range(t.partitions))
         few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
         return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
 
     def filled(self, segments_n: int) -> recovery.Settled:
-        """Waits until so many segments of every partition are in the tier."""
+        """Waits until every partition has that many segments in the tier."""
         what = "segments of every partition to be in the remote tier"
         return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=FILLED_DEADLINE_S)
 
     def at_rest(self) -> recovery.Settled:
-        """Waits until all that may leave the brokers has left them, on every replica."""
+        """Waits until every replica has copied and deleted all segments that it may."""
         return recovery.settled(self._underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
 
     def look(self, name: str) -> None:
-        """Writes what there is now. At the end metadata is read before the rest and after it, to tell what moved."""
+        """Writes the present state. At the end the metadata is read before and after the rest, to detect changes."""
         if not self._topics:
             return
-        known = self._metadata() if name == END or self._theirs else []
+        known = self._metadata() if name == END or self._users_own else []
         self._look_at_replicas(name)
-        if self._theirs:
+        if self._users_own:
             self._fetch(known)
         self._look_at_objects(name)
         if name == END:
             self._write_metadata(known, self._metadata())
 
     def joints(self) -> dict[Place, list[int]]:
-        """Offsets at which a copied segment begins, or what a replica has itself, in their order; of a storage of the
-        user's those that were fetched for the last look."""
+        """Offsets by partition at which a copied segment or the local log of a replica begins, in ascending order.
+
+        With a storage of the user, they are those of the last `look`.
+        """
         if not self._topics:
             return {}
         found: dict[Place, set[int]] = {}
@@ -103,15 +105,15 @@ class TierProbe:
 
     # --- waiting ---
 
-    def _still_there(self) -> set[str]:
-        """Topics that no step has taken out of the tier for good."""
+    def _still_tiered(self) -> set[str]:
+        """Topics that still have remote storage: no step has disabled it."""
         reported = self._admin.topic_configs(self._names)
         return {name for name in self._names if reported.get(name, {}).get(REMOTE) != "false"}
 
     def _in_the_tier(self) -> Counter[Place]:
-        """Segments by partition; one that was copied twice counts once, and of a topic of before nothing does."""
+        """Segments by partition. One that was copied twice counts once; those of an earlier topic do not."""
         ids = {state.topic_id for state in self._admin.partitions(self._names)}
-        if self._theirs:
+        if self._users_own:
             logs = set(_finished(record.value for record in self._metadata()))
         else:
             found = (one for one in self._objects() if one.kind == local_tier.LOG)
@@ -119,11 +121,11 @@ class TierProbe:
         return Counter((topic, partition) for topic_id, topic, partition, _ in logs if topic_id in ids)
 
     @property
-    def _theirs(self) -> bool:
+    def _users_own(self) -> bool:
         return self._cluster.release.user_storage is not None
 
     def _fetch(self, known: Iterable[RawRecord]) -> None:
-        """What this metadata tell of, anew, since what is gone must be gone here, too."""
+        """Fetches every object of this metadata into an empty folder, so that deleted objects do not remain there."""
         store = self._cluster.tier_store
         assert store is not None
         shutil.rmtree(store / local_tier.ROOT, ignore_errors=True)
@@ -138,10 +140,10 @@ class TierProbe:
         if not self._topics:
             return ""
         reported = self._admin.tiered_replicas(self._names)
-        names = self._still_there()
+        names = self._still_tiered()
         wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
         silent = wanted - {(topic, partition) for topic, partition, _ in reported}
-        pending = [f"nobody says anything of {topic}-{p}" for topic, p in sorted(silent)]
+        pending = [f"no broker reports {topic}-{p}" for topic, p in sorted(silent)]
         leaders = {(state.topic, state.partition): state.leader for state in self._admin.partitions(self._names)}
         for broker in self._cluster.brokers:
             for replica in partition_directories(self._cluster.log_directories(broker), names):
@@ -149,7 +151,7 @@ class TierProbe:
                 mine, leader = reported.get((*place, broker)), leaders.get(place, broker)
                 where = f"{replica.topic}-{replica.partition} of broker {broker}"
                 if mine is None or not bases:
-                    pending.append(f"broker {broker} says nothing of {replica.topic}-{replica.partition}")
+                    pending.append(f"broker {broker} does not report {replica.topic}-{replica.partition}")
                 elif leader == broker:
                     pending += self._of_leader(where, replica.topic, mine.highest_tiered, bases)
                 else:
@@ -159,8 +161,8 @@ class TierProbe:
         return "; ".join(pending[:5])
 
     def _of_leader(self, where: str, topic: str, highest: int | None, bases: list[int]) -> Iterator[str]:
-        """What keeps its copy from being at rest: closed segments that are not in the tier, or that are still here."""
-        # What it has no more of, whoever has a copy, leaves it no more.
+        """Why a leader's replica is not at rest: closed segments are not in the tier, or not yet deleted locally."""
+        # Segments that the leader itself has deleted are not copied any more.
         if highest is not None and max(highest + 1, bases[0]) < bases[-1]:
             yield f"{where}: in the tier up to {highest}, rolled up to {bases[-1] - 1}"
         elif len(bases) > 1 and self._keeps_one(topic):
@@ -169,15 +171,18 @@ class TierProbe:
     def _of_follower(
         self, where: str, topic: str, highest: int | None, leaders: int | None, bases: list[int]
     ) -> Iterator[str]:
-        """After its end was cut off, its segments begin elsewhere than the leader's: then one that is closed may be in
-        the tier in part, and stays."""
+        """Why the replica of a follower is not at rest.
+
+        After a truncation its segments begin at other offsets than the leader's. Then a closed segment may be only
+        partly in the tier, and is kept.
+        """
         if highest is not None and leaders is not None and highest < leaders:
             yield f"{where}: in the tier up to {highest}, and the leader says {leaders}"
         elif self._keeps_one(topic) and len(bases) > 1 and (highest is None or bases[1] <= highest + 1):
             yield f"{where}: segments {bases} are still there"
 
     def _keeps_one(self, topic: str) -> bool:
-        """Whether a broker soon keeps no segment of it but the one that is written to."""
+        """Whether a broker soon deletes every local segment of the topic but the active one."""
         config = next(t.config for t in self._topics if t.name == topic)
         by_size, by_time = (int(config.get(key, -2)) for key in LOCAL_RETENTION)
         return by_size == 1 or 0 <= by_time <= SOON_MS
@@ -189,13 +194,13 @@ class TierProbe:
             lambda: self._admin.partitions([METADATA_TOPIC]),
             until=bool,
             deadline_s=METADATA_DEADLINE_S,
-            what=f"a broker to say which partitions {METADATA_TOPIC} has",
+            what=f"a broker to report the partitions of {METADATA_TOPIC}",
         )
         partitions = {state.partition for state in states}
         return read_all(self._cluster.bootstrap_direct(), METADATA_TOPIC, partitions, METADATA_DEADLINE_S)
 
     def _write_metadata(self, before: Sequence[RawRecord], after: Sequence[RawRecord]) -> None:
-        """Of this run's topics; others may have been on the cluster before."""
+        """Writes the records about this run's topics; the cluster may have had others before."""
         table = self._bundle.table("tier_metadata", END)
         known = {(record.partition, record.offset) for record in before}
         for record in after:
@@ -249,7 +254,7 @@ class TierProbe:
 
 
 def _finished(metadata: Iterable[bytes]) -> Iterator[tuple[str, str, int, int]]:
-    """Topic id, topic, partition and base offset of every segment that was copied."""
+    """Topic id, topic, partition and base offset of every segment that was copied completely."""
     begun: dict[str | None, TierRecord] = {}
     for said in map(decode, metadata):
         if said.kind == SEGMENT:
@@ -295,7 +300,7 @@ def _replica_columns(one: local_tier.TierObject) -> dict[str, Any]:
 def _bases(replica: PartitionDirectory) -> list[int]:
     try:
         return [segment.base_offset for segment in segments(replica.path)]
-    except FileNotFoundError:  # the replica was taken away meanwhile
+    except FileNotFoundError:  # the replica was removed meanwhile
         return []
 
 

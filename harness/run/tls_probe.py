@@ -1,4 +1,4 @@
-"""Whether the listeners by which records come and go are secure: seen on each of them before the load begins."""
+"""Checks that the listeners of clients are secure: on each of them, before the load begins."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from harness.workload.access import Ways
 _ANSWER_S: Final = 10.0
 _POLL_S: Final = 0.1
 
-Answer = tuple[str, str]  # REFUSED, ANSWERED or UNANSWERED, and what was told
+Answer = tuple[str, str]  # REFUSED, ANSWERED or UNANSWERED, and the text of the answer or error
 
 
 def look(cluster: Cluster) -> list[dict[str, Any]]:
-    """A row a listener: what it speaks, and what it says to who speaks plainly and to who has a wrong password."""
+    """A row for each listener: its protocol, and its answers to a plaintext client and to a wrong password."""
     settings = cluster.client_settings()
     ways = [cluster.bootstrap(), cluster.bootstrap_isolated()]
     listeners = [pair for way in ways if way for pair in zip(cluster.brokers, way.split(","), strict=True)]
@@ -60,7 +60,10 @@ def _listener(broker: int, address: str, settings: Mapping[str, str]) -> dict[st
 
 
 def spoken(address: tuple[str, int], authority: str) -> tuple[str | None, str]:
-    """Version of TLS and cipher, of who shows a certificate of the authority for that very address; None, and why."""
+    """TLS version and cipher of a listener with a certificate of the authority for its address.
+
+    None and the reason where there is no such listener.
+    """
     context = ssl.create_default_context(cafile=authority)
     try:
         with (
@@ -68,23 +71,23 @@ def spoken(address: tuple[str, int], authority: str) -> tuple[str | None, str]:
             context.wrap_socket(plain, server_hostname=address[0]) as secure,
         ):
             return secure.version(), (secure.cipher() or ("unknown",))[0]
-    except OSError as refused:  # of which errors of TLS are some
+    except OSError as refused:  # ssl.SSLError is one
         return None, str(refused)
 
 
 def answer_to_plaintext(address: tuple[str, int]) -> Answer:
-    """What a listener does to a request without TLS. Silence is no refusal."""
+    """The answer of a listener to a request without TLS. No answer is not a refusal."""
     try:
         Connection(address, time.monotonic() + _ANSWER_S).close()
     except TimeoutError as silent:
         return UNANSWERED, str(silent)
     except (OSError, ValueError, IndexError) as refused:  # closed, or answered with an alert of TLS
         return REFUSED, str(refused)
-    return ANSWERED, "it told its versions"
+    return ANSWERED, "it answered with its API versions"
 
 
 def answer_to_password(address: str, settings: Mapping[str, str]) -> Answer:
-    """What a listener does to who logs in with these settings."""
+    """The answer of a listener to a client that logs in with these settings."""
     errors: list[KafkaError] = []
     client = Producer({**settings, "bootstrap.servers": address, "log_level": 0, "error_cb": errors.append})
     give_up_at = time.monotonic() + _ANSWER_S

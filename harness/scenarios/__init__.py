@@ -11,6 +11,7 @@ from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import SETS, Scenario
+from harness.model.user_files import read_text
 
 KNOWN_BUG = "known-bug"  # of a bug that is open in every release: it must FAIL
 TRIAL = "trial"  # not yet seen both to PASS on a release and to FAIL under its negative control
@@ -96,13 +97,13 @@ def _text_of(path: Path, spec: str) -> str:
         if not path.exists():
             meant = f"did you mean the built-in {path.stem!r}?" if path.stem in builtin() else "check the path"
             raise BadInput(f"scenario {spec}: the file does not exist; {meant}")
-        if not path.is_file():  # opening a pipe would block until another process writes to it
-            raise BadInput(f"scenario {spec} is a folder or a device, not a file; give a .toml file")
-        return path.read_text("utf-8-sig")  # some editors write a byte order mark
+        return read_text(path, encoding="utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         raise BadInput(f"scenario {spec} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8") from error
     except OSError as error:
-        raise BadInput(f"scenario {spec} cannot be read ({error.strerror}); make it readable for you") from error
+        raise BadInput(
+            f"scenario {spec} cannot be read ({error.strerror}); give a .toml file that you may read"
+        ) from error
 
 
 def negative_control(scenario: Scenario) -> Scenario:

@@ -30,7 +30,7 @@ def result(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
 
 def test_scenario(scenario: str, result: GateResult, conclude: Callable[[Path], None]) -> None:
     outcome = next(r for r in result.summary.results if r.name == scenario)
-    if outcome.bundle is None:
+    if outcome.status is None or outcome.bundle is None:
         raise HarnessFailure(f"{scenario}: {outcome.error}")
     conclude(result.out / outcome.bundle)
     assert outcome.status is Status.PASS

@@ -35,7 +35,7 @@ def test_the_negative_control_fails_with_the_expected_kind(scenario: str, contro
     negative_control = declared.negative_control
     assert negative_control is not None, "a scenario without a negative control is no coverage"
     outcome = next(r for r in controls.summary.results if r.name == scenario)
-    if outcome.bundle is None:
+    if outcome.status is None or outcome.bundle is None:
         raise HarnessFailure(f"{scenario}: {outcome.error}")
     verdict = read_verdict(controls.out / outcome.bundle)
     kinds = {finding.kind.value for finding in verdict.findings if finding.condemns}

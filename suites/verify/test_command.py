@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "from harness.commands.cli import main; main()"
+    code = "from harness.commands.main import main; main()"
     environment = os.environ | {"CI": "true"}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

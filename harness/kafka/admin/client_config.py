@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
 from harness.model.errors import BadInput
+from harness.model.user_files import STORE_MAX, read_bytes, read_text, reason
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Java's login module -> its mechanisms that need only a name and a password.
@@ -53,9 +54,11 @@ def client_config(path: Path) -> dict[str, str]:
 def read_properties(path: Path) -> dict[str, str]:
     """The entries of a Java properties file or any file of `key=value` lines. BadInput for anything else."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--command-config {path} cannot be read: {error}; give a file of key=value lines") from error
+        raise BadInput(
+            f"--command-config {path} cannot be read: {reason(error)}; give a file of key=value lines"
+        ) from error
     found = {}
     for number, line in _logical_lines(text):
         end = next((m for m in _ENDS.finditer(line) if not _escaped(line, m.start())), None)
@@ -174,7 +177,7 @@ def _store(given: Mapping[str, str], where: str, prefix: str) -> tuple[Path, byt
     """The path and the content of a store. The content decides its kind, as Java reads both kinds under either type."""
     location = Path(given[f"{prefix}.location"])
     try:
-        content = location.read_bytes()
+        content = read_bytes(location, STORE_MAX)
     except OSError as refused:
         raise BadInput(f"{where}: {prefix}.location={location} cannot be read: {refused.strerror}") from refused
     if content.startswith(_JKS):

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from harness.kafka.admin.addresses import check_addresses
 from harness.kafka.admin.wire import ANSWER_S, Connection, metadata_offset
 from harness.model.errors import BadInput
 
@@ -50,6 +51,7 @@ class OrdinaryClient:
     """The ClusterSource of a cluster at an address."""
 
     def __init__(self, bootstrap: str, config: Mapping[str, str]) -> None:
+        check_addresses(bootstrap)
         self._config = config
         self._errors: list[KafkaError] = []
         settings: dict[str, Any] = {

@@ -28,7 +28,7 @@ TOPICS = (
 
 
 def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.commands.cli import main; main()", "contract"]
+    command = [sys.executable, "-c", "from harness.commands.main import main; main()", "contract"]
     return subprocess.run(
         [*command, "--bootstrap", cluster.bootstrap_direct(), *more],
         capture_output=True,
@@ -74,7 +74,7 @@ def test_without_names_all_topics_are_reported_including_internal_ones(
     lines = done.stdout.splitlines()
     unclean = lines.index("unclean: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
     assert lines[unclean + 1] == "  lost when the last replica in sync dies, others are up"
-    assert lines[unclean + 4] == "    mend by: unclean.leader.election.enable=false, min.insync.replicas=2"
+    assert lines[unclean + 4] == "    fix by: unclean.leader.election.enable=false, min.insync.replicas=2"
     state = lines.index(f"{TRANSACTIONS}: 3 replicas, min.insync.replicas=1, clean elections only, ELR on, compacted")
     assert lines[state + 2 : state + 6] == [
         "  lost when the last replica in sync returns without what it had not flushed",
@@ -82,7 +82,7 @@ def test_without_names_all_topics_are_reported_including_internal_ones(
         "whose markers were not all written: where one was not, the transaction aborts or hangs",
         "    because: it may have acknowledged them alone (KIP-966, last replica standing; KIP-98; "
         "Kafka documentation, transaction.state.log.min.isr)",
-        f"    mend by: min.insync.replicas=2 on {TRANSACTIONS} "
+        f"    fix by: min.insync.replicas=2 on {TRANSACTIONS} "
         "(transaction.state.log.min.isr is read only when that is made)",
     ]
     assert unclean < state < lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")

@@ -126,7 +126,7 @@ def bad(admin: AdminView) -> Iterator[str]:
 
 
 def contract(cluster: Cluster, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.commands.cli import main; main()", "contract"]
+    command = [sys.executable, "-c", "from harness.commands.main import main; main()", "contract"]
     command += ["--bootstrap", cluster.bootstrap(), "--json", *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

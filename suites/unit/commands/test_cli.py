@@ -1,8 +1,7 @@
-"""The command's manners: exit codes, one sentence for every refusal, nothing half-written. No broker, no Spark."""
+"""The command line: exit codes, one sentence for every refusal, nothing half-written. No broker, no Spark."""
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import types
@@ -28,7 +27,7 @@ from harness.model.verdict import Status
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
 
 ROOT = Path(__file__).parents[3]
-DURABILITY = [sys.executable, "-c", "from harness.commands.cli import main; main()"]
+DURABILITY = [sys.executable, "-c", "from harness.commands.main import main; main()"]
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +38,14 @@ def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def fake_run(monkeypatch: pytest.MonkeyPatch, gate: Callable[..., Any]) -> None:
-    """Stands in for harness.run: what a gate *is* is proven elsewhere, here it is what the command makes of it."""
+    """Replaces the gate: these tests are about what the command makes of its result."""
     module = types.ModuleType("harness.commands.gate")
     module.gate = gate  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "harness.commands.gate", module)
 
 
 def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any], GateResult]:
-    """A gate of three scenarios of which those with a status ran."""
+    """A part of a gate of three scenarios; those with a status ran."""
 
     def gate(options: GateOptions, progress: Any) -> GateResult:
         progress.line("Kafka 4.3.1 (commit c) from here")
@@ -55,11 +54,11 @@ def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any],
         results = []
         for name, status in zip(names, statuses, strict=False):
             if status is None:
-                results.append(ScenarioResult(name=name, status=None, error="the moon was full"))
+                results.append(ScenarioResult(name=name, status=None, error="no slot is free"))
                 continue
             judged(out / name, verdict(name, status, *([lost()] if status is Status.FAIL else [])))
             results.append(ScenarioResult(name=name, status=status, bundle=name))
-        summary = GateSummary(required=names, results=tuple(results), seed=options.seed)
+        summary = GateSummary(required=names, results=tuple(results), seed=options.seed, part=True)
         write_gate(out, summary)
         return GateResult(out=out, summary=summary)
 
@@ -78,7 +77,7 @@ def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any],
         ((), Exit.INCONCLUSIVE),
     ],
 )
-def test_the_worst_counts_and_a_subset_follows_what_it_ran(
+def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: tuple[Status | None, ...], code: Exit
 ) -> None:
     out = tmp_path / "out"
@@ -145,6 +144,17 @@ def test_nothing_uncaught_ends_in_1(
         (["gate", "--only", "leader_kiled"], "did you mean leader_killed"),
         (["gate", "--only", "zzz"], "durability list scenarios"),
         (["gate", "--only", ","], "--only names no scenario"),
+        (["gate", "--without", ","], "--without names no scenario"),
+        (["gate", "--without", "clam"], "--without clam: that is none of the scenarios of this run; did you mean calm"),
+        (["gate", "--without", "calm", "--only", "calm"], "--only and --without exclude each other"),
+        (["run", "calm", "--without", "calm"], "--without needs --tag"),
+        (["run", "/dev/zero"], "no scenario '/dev/zero'"),
+        (["run", "ZERO.toml"], "cannot be read (it is a device, a pipe or a socket, and not a regular file)"),
+        (["gate", "--tier-storage", "/dev/zero"], "it is a device, a pipe or a socket"),
+        (["matrix", "/dev/zero"], "/dev/zero is no file"),
+        (["contract", "--bootstrap", "h:1", "--command-config", "/dev/zero"], "it is a device, a pipe or a socket"),
+        (["contract", "--bootstrap", "h"], "the address 'h' has no port"),
+        (["clean", "nowhere"], "there is no run 'nowhere' in "),
         (["gate", "--backend", "moon"], "--backend"),
         (["gate", "--memory", "much"], "--memory 'much' is not a size"),
         (["gate", "--memory", "400m"], "leaves no room above a broker's heap of 384 MiB: give 640m or more"),
@@ -183,7 +193,7 @@ def test_nothing_uncaught_ends_in_1(
         (["launch"], "No such command"),
     ],
 )
-def test_wrong_usage_is_2_and_writes_nothing(
+def test_a_refused_command_is_exit_2_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     (tmp_path / "FILE").write_text("x")
@@ -191,6 +201,7 @@ def test_wrong_usage_is_2_and_writes_nothing(
     (tmp_path / "FULL" / "x").write_text("x")
     (tmp_path / "DANGLING").symlink_to("nothing")
     (tmp_path / "LOOP").symlink_to("LOOP")
+    (tmp_path / "ZERO.toml").symlink_to("/dev/zero")
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.chdir(tmp_path)
 
@@ -211,21 +222,27 @@ def test_evidence_that_could_not_be_written_here_asks_for_another_place(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "durability-out").write_text("a file")
     assert cli.invoke(["gate"]) is Exit.USAGE
-    monkeypatch.chdir("/proc")  # nobody makes a folder there, whatever the rights
+    monkeypatch.chdir("/proc")  # not even root can make a folder there
     assert cli.invoke(["gate"]) is Exit.USAGE
     for line in capsys.readouterr().err.splitlines():
         assert "durability-out cannot be written in the working directory" in line
         assert "give --out a folder" in line
 
 
-def test_a_scenario_that_needs_more_than_there_is_never_starts(
+def test_a_scenario_that_this_machine_cannot_play_is_refused_by_name_and_missing_in_a_gate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     less = {backend: able - {"kill"} for backend, able in choosing.CAPABILITIES.items()}
     monkeypatch.setattr(choosing, "CAPABILITIES", less)
-    for arguments in (["run", "leader_killed"], ["gate"]):
-        assert cli.invoke(arguments) is Exit.USAGE
-        assert "needs kill" in capsys.readouterr().err
+    started: list[GateOptions] = []
+    monkeypatch.setattr(cli, "_gate", lambda options: started.append(options) or Exit.INCONCLUSIVE)
+    assert cli.invoke(["run", "leader_killed"]) is Exit.USAGE
+    assert "needs kill" in capsys.readouterr().err
+    assert started == []
+    assert cli.invoke(["gate"]) is Exit.INCONCLUSIVE  # with what it can play
+    nothing = {backend: frozenset[str]() for backend in choosing.CAPABILITIES}
+    monkeypatch.setattr(choosing, "CAPABILITIES", nothing)
+    assert cli.invoke(["run", "--tag", "disk"]) is Exit.USAGE
 
 
 @pytest.mark.parametrize(
@@ -240,7 +257,7 @@ def test_a_full_disk_is_refused_where_the_named_backend_has_none(
     assert ("scenario disk_full: step full: disk_full needs disk.full" in capsys.readouterr().err) == (code != 0)
 
 
-def test_outside_ci_a_set_goes_without_what_nothing_here_can_play(
+def test_outside_ci_a_set_starts_without_what_this_machine_cannot_play(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -249,7 +266,7 @@ def test_outside_ci_a_set_goes_without_what_nothing_here_can_play(
     assert cli.invoke(["run", "--tag", "disk", "--backend", "containers"]) is Exit.PASS
 
 
-def test_the_lists_tell_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lists_name_what_only_one_backend_can_do(capsys: pytest.CaptureFixture[str]) -> None:
     for what, row in (("scenarios", "disk_full"), ("faults", "disk_full")):
         assert cli.invoke(["list", what]) is Exit.PASS
         reported = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(row))
@@ -283,50 +300,6 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert seen[1].seed != seen[2].seed
 
 
-SLEEPER = """
-import sys, types, time
-module = types.ModuleType("harness.run")
-def gate(options, progress):
-    try:
-        print("on", flush=True)
-        time.sleep(60)
-    finally:
-        print("healed", flush=True)
-module.gate = gate
-sys.modules["harness.run"] = module
-from harness.commands.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)], ids=lambda v: str(v)
-)
-def test_signals_unwind_and_have_their_codes(number: signal.Signals, code: int) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", SLEEPER, "gate"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_default_signals,
-    )
-    with child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "on\n"
-        child.send_signal(number)
-        out, error = child.communicate(timeout=30)
-    assert out == "healed\n"
-    assert child.returncode == code
-    assert "Traceback" not in error
-
-
-def _default_signals() -> None:
-    """A runner that was started with nohup, or in the background of a shell, hands on ignored signals."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 def test_help_and_version_are_no_verdict() -> None:
     for option in ("--help", "--version"):
         done = subprocess.run([*DURABILITY, option], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -334,7 +307,7 @@ def test_help_and_version_are_no_verdict() -> None:
     assert subprocess.run(DURABILITY, cwd=ROOT, capture_output=True, check=False).returncode == Exit.USAGE
 
 
-def test_seal_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seal_names_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundle = write_example(tmp_path / "b")
     assert cli.invoke(["seal", str(bundle)]) is Exit.PASS
     assert f"durability verify {bundle}" in capsys.readouterr().out
@@ -359,7 +332,7 @@ def test_doctor_names_a_remedy_for_what_is_missing(
 
 
 def test_every_machine_can_play_the_gate() -> None:
-    """By processes, without root: a capability that one lacks would end a gate before it began."""
+    """By processes, without root. Else its gate would always be INCONCLUSIVE."""
     everywhere = CAPABILITIES["processes"] - loop_devices.ALL - {clocks.CLOCK}
     assert [s.name for s in scenarios.gate() if not needs(s) <= everywhere] == []
 
@@ -385,10 +358,10 @@ def test_every_machine_can_play_the_gate() -> None:
         ),
     ],
 )
-def test_what_only_containers_can_do_is_refused_before_anything_is_fetched(
+def test_what_only_containers_can_do_is_refused_before_a_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    """The real gate: it comes no further than this."""
+    """By the real gate, which ends here."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Standard output and error as shells hand them over: closed, full, broken off, unable to show a character."""
+"""Standard output and error as shells pass them: closed, full, a broken pipe, unable to show a character."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ ROOT = Path(__file__).parents[3]
 
 TALKER = """
 import sys, types
-module = types.ModuleType("harness.run")
+module = types.ModuleType("harness.commands.gate")
 def gate(options, progress):
     while True:
         progress.line("on and on")
 module.gate = gate
-sys.modules["harness.run"] = module
-from harness.commands.cli import main
+sys.modules["harness.commands.gate"] = module
+from harness.commands.main import main
 main()
 """
 
 
 def in_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command as a shell starts it, with what stands behind it for the shell; its gate does nothing but talk."""
+    """The command as a shell starts it, with redirections behind it. Its gate prints lines without an end."""
     return subprocess.run(
         ["bash", "-c", f'"$0" -c "$TALKER" {command}', sys.executable],
         cwd=ROOT,
@@ -43,21 +43,21 @@ def in_shell(command: str, **environment: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        (">&-", "standard output was closed before everything was said"),
-        ("| true; exit ${PIPESTATUS[0]}", "standard output was closed before everything was said"),
-        (">/dev/full", "standard output takes no more (No space left on device)"),
+        (">&-", "standard output was closed before all output was written"),
+        ("| true; exit ${PIPESTATUS[0]}", "standard output was closed before all output was written"),
+        (">/dev/full", "standard output accepts no more (No space left on device)"),
     ],
 )
-def test_what_could_not_be_said_is_3_and_one_sentence(what: str, where: str, said: str) -> None:
+def test_output_that_cannot_be_written_is_exit_3_with_one_sentence(what: str, where: str, said: str) -> None:
     done = in_shell(f"{what} {where}")
     assert (done.returncode, done.stderr.count("\n")) == (Exit.HARNESS, 1), done.stderr
     assert said in done.stderr
 
 
-def test_an_unbuffered_output_holds_nothing_back_and_is_known_by_another_try() -> None:
+def test_an_unbuffered_output_is_recognized_as_closed_by_another_write() -> None:
     done = in_shell("--help | true; exit ${PIPESTATUS[0]}", PYTHONUNBUFFERED="1")
     assert done.returncode == Exit.HARNESS
-    assert done.stderr == "durability: standard output was closed before everything was said\n"
+    assert done.stderr == "durability: standard output was closed before all output was written\n"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_unbuffered_output_holds_nothing_back_and_is_known_by_another_try() -
         ("gate --nope 2>/dev/full", Exit.USAGE),
     ],
 )
-def test_without_standard_error_the_code_is_left(command: str, code: Exit) -> None:
+def test_without_standard_error_the_exit_code_stays(command: str, code: Exit) -> None:
     done = in_shell(command)
     assert (done.returncode, done.stderr) == (code, "")
     assert "durability:" not in done.stdout
@@ -78,7 +78,7 @@ def test_without_standard_error_the_code_is_left(command: str, code: Exit) -> No
 @pytest.mark.parametrize(
     "encoding", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
 )
-def test_a_path_that_the_terminal_cannot_show_is_said_all_the_same(encoding: dict[str, str]) -> None:
+def test_a_path_that_the_terminal_cannot_show_is_printed_with_escapes(encoding: dict[str, str]) -> None:
     done = in_shell("verify n\u00f6where", **encoding)
     assert done.returncode == Exit.USAGE
     assert "where; give an evidence bundle" in done.stderr

@@ -27,7 +27,7 @@ def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.Capture
     assert which == "  acknowledged records at or above the log end of the replica that is elected"
     assert because.startswith("  because: an unclean election makes a replica the leader")
     assert mend == (
-        "  mend by: unclean.leader.election.enable=false, min.insync.replicas=2, "
+        "  fix by: unclean.leader.election.enable=false, min.insync.replicas=2, "
         "eligible.leader.replicas.version=1 (from 4.0)"
     )
 
@@ -158,7 +158,7 @@ def test_what_mends_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None
     event = "records bear times that are too old when they are sent"
     lines = reported(capsys, "--retention-ms", "1000")
     mend = lines[lines.index(f"deleted as configured: {event}") + 3]
-    assert mend == "  mend by: message.timestamp.type=LogAppendTime, retention.ms=-1"
+    assert mend == "  fix by: message.timestamp.type=LogAppendTime, retention.ms=-1"
     assert f"kept: {event}" in reported(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
 
 

@@ -57,7 +57,7 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
         "    writes with acks=all until it is back and has caught up; reads go on",
         "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas; "
         "KAFKA-15583)",
-        "    mend by: min.insync.replicas=2",
+        "    fix by: min.insync.replicas=2",
     ]
     assert lines[-3] == "what three replicas do not spare them, of which two must be in sync:"
 
@@ -65,7 +65,7 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
 def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
     lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
     at = lines.index("  duplicated when who has a group's offsets dies, alone in sync, and others are up")
-    assert lines[at + 3] == "    mend by: unclean.leader.election.enable=false"
+    assert lines[at + 3] == "    fix by: unclean.leader.election.enable=false"
     lines = explained([topic("__consumer_offsets", keeps_offsets=True)])
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
 
@@ -95,7 +95,7 @@ def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_me
     power = "  lost when all machines lose their power at once"
     which = "acknowledged records that the operating system had not written to a disk"
     flushed, plain = topic("a_flushed", flush_messages=1), topic("plain")
-    mend = "    mend by: replicas on power supplies of their own, flush.messages=1"
+    mend = "    fix by: replicas on power supplies of their own, flush.messages=1"
     assert tail(flushed, plain)[:2] == [f"{power}, of plain: {which}", mend]
     assert tail(plain, topic("other"))[:2] == [f"{power}: {which}", mend]
     assert not [line for line in explained([flushed]) if line.startswith(power)]
@@ -106,7 +106,7 @@ def test_without_elr_one_is_told_to_turn_it_on() -> None:
         lines = tail(topic("plain", **settings))
         return [after for line, after in pairwise(lines) if "returns without" in line]
 
-    assert reported(elr=False) == ["    mend by: eligible.leader.replicas.version=1 (from 4.0)"]
+    assert reported(elr=False) == ["    fix by: eligible.leader.replicas.version=1 (from 4.0)"]
     assert reported() == []
 
 
@@ -116,7 +116,7 @@ def test_producers_say_nothing_of_what_brokers_write() -> None:
     lines = tail(*topics, client=one)
     at = next(n for n, line in enumerate(lines) if line.startswith("  lost when the leader's process dies"))
     assert ", of plain, __mine: acknowledged records at or above" in lines[at]
-    assert lines[at + 1] == "    mend by: acks=all"
+    assert lines[at + 1] == "    fix by: acks=all"
     for of, expected in ((topics[1], ["kept"]), (topics[2], ["lost"])):
         promised = {row["event"]["name"]: list(row["effects"]) for row in live_as_plain(of, one)["promises"]}
         assert promised["leader_dies"] == expected
@@ -149,7 +149,7 @@ def test_what_is_deleted_before_a_reader_is_back_is_bad(settings: dict[str, Any]
     one = topic("soon", **settings)
     assert [promise.event.name for promise in avoidable(one, CLIENT)] == events
     lines = explained([one])
-    assert ("    mend by: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
+    assert ("    fix by: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
     assert ("as safe as three replicas of which two must be in sync: soon" in lines) == (not events)
 
 
@@ -163,7 +163,7 @@ def test_topics_that_keep_so_many_bytes_are_named() -> None:
     lines = explained([*topics, topic("plain")])
     assert lines[-2:] == [
         "deleted beyond retention.bytes, however young, read or not: big",
-        "  mend by: retention.bytes=-1, or as much as comes in 24 h",
+        "  fix by: retention.bytes=-1, or as much as comes in 24 h",
     ]
 
 
@@ -194,7 +194,7 @@ def test_without_elr_one_in_sync_is_not_as_safe_as_two(replicas: int, known: boo
     assert lines[at + 1 : at + 4] == [
         "    acknowledged records above what it had flushed",
         f"    because: it may have acknowledged them alone{ALONE} (KIP-966, last replica standing)",
-        "    mend by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
+        "    fix by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
     ]
 
 

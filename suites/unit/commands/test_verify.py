@@ -1,4 +1,4 @@
-"""`durability verify` of one bundle and of many: whatever befalls some of them, each is spoken of. No Spark."""
+"""`durability verify` of one bundle and of many: each has a verdict or a reason why it has none. No Spark."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_verify_prints_json_and_nothing_else(
     assert "<failure" in (bundle / "junit.xml").read_text()
 
 
-def test_verify_of_a_gate_keeps_what_it_required_and_is_not_silenced_by_a_damaged_bundle(
+def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_one_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("by_hand", "broken"):
@@ -107,7 +107,7 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
         ({}, ""),
     ],
 )
-def test_on_what_and_for_how_long_a_gate_ran_is_told_where_it_is_known(
+def test_the_backends_and_the_duration_of_a_gate_are_reported_where_they_are_known(
     tmp_path: Path, reported: dict[str, Any], said: str
 ) -> None:
     assert on_and_for(reported) == said
@@ -119,7 +119,7 @@ def test_on_what_and_for_how_long_a_gate_ran_is_told_where_it_is_known(
     assert read_gate(tmp_path) == summary
 
 
-def test_a_folder_that_nobody_may_look_into_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_read_access_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -130,14 +130,14 @@ def test_a_folder_that_nobody_may_look_into_is_spoken_of(tmp_path: Path, monkeyp
 
 
 def three_of_which(tmp_path: Path, damage: Callable[[Path], object]) -> Path:
-    """OUT with two bundles that are well, and `damaged`."""
+    """OUT with two good bundles, and `damaged`."""
     for name in ("one", "damaged", "two"):
         seal_directory(write_example(tmp_path / "out" / name))
     damage(tmp_path / "out" / "damaged")
     return tmp_path / "out"
 
 
-def test_a_folder_that_nobody_may_look_into_silences_no_other(
+def test_a_folder_without_read_access_costs_no_other_bundle_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = three_of_which(tmp_path, lambda bundle: None)
@@ -185,7 +185,7 @@ def test_a_pass_never_speaks_for_a_bundle_that_could_not_be_judged(
     )
 
 
-def test_a_folder_that_never_was_a_bundle_is_no_gap(
+def test_a_folder_that_never_was_a_bundle_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = three_of_which(tmp_path, lambda bundle: None)
@@ -195,7 +195,7 @@ def test_a_folder_that_never_was_a_bundle_is_no_gap(
     assert capsys.readouterr().out.strip().startswith("PASS of all 3 scenarios: ")
 
 
-def test_a_bundle_that_a_gate_names_and_nobody_finds_has_no_pass_any_more(
+def test_a_bundle_that_a_gate_names_and_that_is_lost_has_no_pass_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seal_directory(write_example(tmp_path / "out" / "by_hand"))
@@ -204,7 +204,9 @@ def test_a_bundle_that_a_gate_names_and_nobody_finds_has_no_pass_any_more(
     fake_judge(monkeypatch, Status.PASS)
     assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
     said = capsys.readouterr().out
-    assert said.strip().startswith("PASS of 1 of 2 bundles; 1 could not be judged: ")
+    assert said.strip().startswith(
+        "INCONCLUSIVE: 1 of 2 scenarios PASS, 1 without a verdict; 1 bundle could not be judged: "
+    )
     assert "without a verdict: moved_away" in said
 
 
@@ -215,7 +217,7 @@ def test_a_bundle_that_a_gate_names_and_nobody_finds_has_no_pass_any_more(
         (BadEvidence("damaged: a document lacks something"), "refused", Exit.USAGE),
     ],
 )
-def test_what_breaks_on_one_bundle_leaves_the_verdicts_on_the_others(
+def test_an_error_on_one_bundle_leaves_the_verdicts_on_the_others(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -241,7 +243,7 @@ def test_what_breaks_on_one_bundle_leaves_the_verdicts_on_the_others(
 
 
 @pytest.mark.parametrize("crash", [HarnessFailure("Spark does not start"), BadInput("no Spark session on moon")])
-def test_what_breaks_on_every_bundle_is_said_once(
+def test_an_error_about_no_bundle_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: Exception
 ) -> None:
     out = three_of_which(tmp_path, lambda bundle: None)
@@ -251,7 +253,7 @@ def test_what_breaks_on_every_bundle_is_said_once(
     assert asked == [3]
 
 
-def test_what_a_signal_broke_off_is_not_tried_bundle_by_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_signal_the_bundles_are_not_judged_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = three_of_which(tmp_path, lambda bundle: None)
     fake_judge(monkeypatch, Status.PASS)
     of_the_bridge = ConnectionError("answer from Java side is empty")
@@ -262,7 +264,7 @@ def test_what_a_signal_broke_off_is_not_tried_bundle_by_bundle(tmp_path: Path, m
 
 
 def breaks_on(monkeypatch: pytest.MonkeyPatch, name: str, crash: Exception) -> list[int]:
-    """Judging breaks whenever that bundle is among those judged. Returns how many were judged at a time."""
+    """Judging fails whenever that bundle is among those judged. Returns the sizes of the batches."""
     well = verify.judge_bundles
     asked: list[int] = []
 
@@ -274,3 +276,28 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, name: str, crash: Exception) -> l
 
     monkeypatch.setattr(verify, "judge_bundles", judge)
     return asked
+
+
+def test_an_error_on_a_bundle_that_is_alone_in_a_folder_is_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seal_directory(write_example(tmp_path / "out" / "damaged"))
+    fake_judge(monkeypatch, Status.PASS)
+    breaks_on(monkeypatch, "damaged", ValueError("we broke"))
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.HARNESS
+    kept = tmp_path / "out" / "damaged-traceback.txt"
+    assert f"the harness failed on it: ValueError: we broke; traceback: {kept}" in capsys.readouterr().err
+    assert "Traceback" in kept.read_text()
+
+
+@pytest.mark.parametrize(("crash", "code"), [(ValueError("we broke"), Exit.HARNESS), (BadEvidence("bad"), Exit.USAGE)])
+def test_an_error_on_the_one_bundle_that_was_given_ends_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], crash: Exception, code: Exit
+) -> None:
+    seal_directory(write_example(tmp_path / "damaged"))
+    fake_judge(monkeypatch, Status.PASS)
+    breaks_on(monkeypatch, "damaged", crash)
+    assert cli.invoke(["verify", str(tmp_path / "damaged"), "--json"]) is code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len([line for line in said.err.splitlines() if line.startswith("durability: ")]) == 1

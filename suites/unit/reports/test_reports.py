@@ -95,7 +95,7 @@ def test_an_inconclusive_run_names_its_doubts_and_claims_nothing() -> None:
 
 
 def test_a_subset_is_named_as_one() -> None:
-    summary = gate_summary(ran("a", Status.PASS), ran("b", Status.PASS), required=14)
+    summary = replace(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS), required=14), part=True)
     assert summary.subset == "PASS of 2 of 14 scenarios"
     said = text_of(summary)
     assert "PASS of 2 of 14 scenarios: Kafka" in said
@@ -217,18 +217,43 @@ def test_output_in_ci_has_no_control_characters(
     assert said.err.count("working") == 1
 
 
-def test_a_set_names_the_scenarios_that_could_not_run(tmp_path: Path) -> None:
-    why = "scenario left_out_1: step full: disk_full needs disk.full"
-    summary = replace(gate_summary(ran("a", Status.PASS), required=2), not_run={"left_out_1": why})
+@pytest.mark.parametrize(
+    ("part", "headline", "skipped"),
+    [
+        (True, "PASS of 1 of 2 scenarios: ", True),
+        (False, "INCONCLUSIVE: 1 of 2 scenarios PASS, 1 without a verdict: ", False),
+    ],
+)
+def test_a_scenario_that_could_not_be_played_is_named_with_the_reason(
+    tmp_path: Path, part: bool, headline: str, skipped: bool
+) -> None:
+    why = "scenario left_out_0: step full: disk_full needs disk.full"
+    summary = replace(gate_summary(ran("a", Status.PASS), required=2), not_run={"left_out_0": why}, part=part)
     said = text_of(summary, verdict("a", Status.PASS))
-    assert said.strip().startswith("PASS of 1 of 2 scenarios")
+    assert said.strip().startswith(headline)
     assert f"  not run: {why}" in said.splitlines()
+    assert ("--without leaves it out" in said) is not part
     judged(tmp_path / "a", verdict("a", Status.PASS))
     write_gate(tmp_path, summary)
     assert read_gate(tmp_path) == summary
     reports.write_junit(summary, tmp_path)
     (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-    assert [(case.name, case.is_skipped) for case in suite] == [("a", False), ("left_out_1", True)]
+    assert [(case.name, case.is_skipped) for case in suite] == [("a", False), ("left_out_0", skipped)]
+
+
+def test_a_scenario_that_is_left_out_or_not_applicable_is_part_of_the_headline(tmp_path: Path) -> None:
+    summary = replace(
+        gate_summary(ran("a", Status.PASS), required=3), left_out=("left_out_0",), not_applicable={"left_out_1": "old"}
+    )
+    said = text_of(summary, verdict("a", Status.PASS))
+    assert said.strip().startswith(
+        "PASS of 1 of 3 scenarios, without left_out_0 (left out with --without); "
+        "left_out_1 (not applicable to this release): Kafka"
+    )
+    assert "  not applicable: old" in said.splitlines()
+    assert "without a verdict" not in said
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
 
 
 def test_junit_has_one_case_for_each_scenario(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How long nodes are asked what they know of an admin's things, and what is kept of it."""
+"""How long nodes are asked for the entities of an admin, and which answers are kept."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ABSENT: dict[int, str | None] = {1: None, 2: None}
 THERE: dict[int, str | None] = {1: "4097", 2: "4097"}
 
 
-def test_one_look_is_enough_when_all_tell_what_was_done(tmp_path: Path) -> None:
+def test_one_look_is_enough_when_all_brokers_report_the_operation(tmp_path: Path) -> None:
     view = View(THERE)
     rows = look(view, tmp_path, did("4097"), ABSENT)
     assert view.taken == 1
@@ -99,7 +99,7 @@ def test_one_look_is_enough_when_all_tell_what_was_done(tmp_path: Path) -> None:
     [{1: "4097", 2: None}, {1: None, 2: None}, {1: "4097"}],
     ids=["they differ", "all are behind", "one is silent"],
 )
-def test_they_are_asked_until_all_know(tmp_path: Path, early: dict[int, str | None]) -> None:
+def test_brokers_are_asked_until_all_report_the_same(tmp_path: Path, early: dict[int, str | None]) -> None:
     view = View(early, early, THERE)
     assert {row["value"] for row in look(view, tmp_path, did("4097"), ABSENT)} == {"4097"}
     assert view.taken == 3
@@ -114,7 +114,7 @@ def test_the_last_answers_are_kept_when_time_is_up(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("reported", [THERE, ABSENT], ids=["done", "not done"])
-def test_both_fates_of_an_unanswered_operation_are_taken_at_once(
+def test_both_outcomes_of_an_unanswered_operation_are_accepted_at_once(
     tmp_path: Path, reported: dict[int, str | None]
 ) -> None:
     view = View(reported)
@@ -122,7 +122,7 @@ def test_both_fates_of_an_unanswered_operation_are_taken_at_once(
     assert view.taken == 1
 
 
-def test_what_was_there_at_first_may_be_there_still(tmp_path: Path) -> None:
+def test_the_first_value_may_remain_after_a_refused_operation(tmp_path: Path) -> None:
     view = View({1: "7", 2: "7"})
     look(view, tmp_path, did("4097", "refused"), {1: "7", 2: "7"})
     assert view.taken == 1
@@ -134,7 +134,7 @@ def test_nodes_that_never_answer_leave_no_row(tmp_path: Path, monkeypatch: pytes
     assert look(View({}), tmp_path, did("4097"), ABSENT) == []
 
 
-def test_what_admins_left_is_cleared_away() -> None:
+def test_entities_that_admins_left_are_removed() -> None:
     view = View(THERE)
     clear(cast(Any, view), SCENARIO)
     assert view.unmade == [(Did.DELETE_USER, USER), "ops-standing-0"]

@@ -1,4 +1,4 @@
-"""Questions about times: asked over the whole run and beyond both ends, again while there are errors, and all told."""
+"""Offsets by time and epoch: asked for over the whole run and beyond, again while there are errors, all written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STARTED_NS, ENDED_NS = 1_000_000 * MS, 1_023_000 * MS
 
 
 class Leaders:
-    """Two partitions; one answers with its time as an offset, the other with what is given, the last of it for good."""
+    """Two partitions: one answers with its time as an offset, the other with these answers, of which the last stays."""
 
     def __init__(self, *other: TimedOffset | None) -> None:
         self.other = list(other)
@@ -49,7 +49,7 @@ def rows(leaders: Leaders, folder: Path, holed: tuple[tuple[str, int], ...] = ()
     return pq.read_table(part).to_pylist()
 
 
-def test_times_are_of_the_whole_run_and_beyond_both_ends(tmp_path: Path) -> None:
+def test_times_cover_the_whole_run_and_lie_beyond_both_ends(tmp_path: Path) -> None:
     leaders = Leaders(TimedOffset(None, None, None))
     reported = rows(leaders, tmp_path)
     assert leaders.asked == [1_000_000 - 3_600_000, *range(1_000_000, 1_024_000, 1000), 1_023_000 + 3_600_000]
@@ -72,23 +72,23 @@ def test_an_error_is_asked_about_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("holed", "error", "told_at_once"),
+    ("holed", "error", "answered_at_once"),
     [
         ((("t", 1),), "UNKNOWN_SERVER_ERROR", "UNKNOWN_SERVER_ERROR"),
         ((("t", 1),), "REQUEST_TIMED_OUT", None),
         ((("t", 0),), "UNKNOWN_SERVER_ERROR", None),
     ],
 )
-def test_what_cannot_be_read_behind_a_hole_is_asked_once(
-    holed: tuple[tuple[str, int], ...], error: str, told_at_once: str | None, tmp_path: Path
+def test_an_offset_that_the_leader_cannot_read_is_asked_for_once(
+    holed: tuple[tuple[str, int], ...], error: str, answered_at_once: str | None, tmp_path: Path
 ) -> None:
     leaders = Leaders(TimedOffset(None, None, None, error), TimedOffset(5, 6, 7))
     reported = [row for row in rows(leaders, tmp_path, holed) if row["partition"] == 1]
-    assert (reported[0]["error"], reported[1]["error"]) == (told_at_once, None)
-    assert len(leaders.asked) == len(reported) + (told_at_once is None)
+    assert (reported[0]["error"], reported[1]["error"]) == (answered_at_once, None)
+    assert len(leaders.asked) == len(reported) + (answered_at_once is None)
 
 
-def test_who_stays_silent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_never_answers_has_rows_that_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.01)
     monkeypatch.setattr(offset_lookups, "TIMES", 2)
     reported = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
@@ -125,16 +125,14 @@ def test_every_epoch_of_a_partition_is_asked_for(tmp_path: Path, monkeypatch: py
     ]
 
 
-def test_of_very_many_epochs_some_are_asked_for_and_both_ends(tmp_path: Path) -> None:
+def test_of_very_many_epochs_a_sample_with_both_ends_is_asked_for(tmp_path: Path) -> None:
     leaders = Led(900, 0)
     reported = epoch_rows(leaders, tmp_path)
     assert len(reported) == offset_lookups.EPOCHS + 1
     assert (leaders.asked[0], leaders.asked[-1]) == (0, 900)
 
 
-def test_nobody_waits_for_each_of_many_questions_that_have_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_without_an_answer_share_one_time_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.3)
     leaders = Leaders(None)
     reported = rows(leaders, tmp_path)

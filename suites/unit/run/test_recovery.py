@@ -1,4 +1,4 @@
-"""When a cluster has come back, and when a snapshot says all there is to say. The admin is scripted."""
+"""When a cluster has recovered, and when a snapshot is complete. The admin is scripted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def recovered(*looks: list[PartitionState]) -> recovery.Settled:
 FLAPPING = ([state(0, 1, 2, 3), state(1, 1, 2)], [state(0, 1, 2), state(1, 1, 2, 3)], [state(0, 1), state(1, 1, 2)])
 
 
-def test_isrs_that_were_full_one_after_the_other_have_recovered() -> None:
+def test_isrs_that_were_each_full_once_have_recovered() -> None:
     assert recovered(*FLAPPING).ok
 
 
@@ -67,11 +67,11 @@ def test_a_partition_without_a_leader_was_not_full() -> None:
     assert not recovered([state(0, 1, 2, 3, leader=-1)]).ok
 
 
-def test_a_topic_that_nobody_tells_of_has_not_recovered() -> None:
+def test_a_topic_that_no_broker_reports_has_not_recovered() -> None:
     assert not recovered([]).ok
 
 
-def test_full_isrs_at_one_instant_are_another_question() -> None:
+def test_isrs_that_were_full_in_turn_are_not_full_at_one_instant() -> None:
     flapping = Admin(*FLAPPING)
     assert not recovery.isr_full(CLUSTER, cast(Any, flapping), ["t"]).ok
 
@@ -91,13 +91,13 @@ OPEN = {
 
 
 @pytest.mark.parametrize("unlucky", OPEN.values(), ids=OPEN.keys())
-def test_an_unlucky_look_is_taken_again(unlucky: dict[str, Any]) -> None:
+def test_an_incomplete_snapshot_is_taken_again(unlucky: dict[str, Any]) -> None:
     looks = Admin({"partitions": []}, {"partitions": [unlucky]}, {"partitions": [row()]}, {"partitions": ["too late"]})
     assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [row()]}
 
 
 @pytest.mark.parametrize("lasting", OPEN.values(), ids=OPEN.keys())
-def test_what_stays_open_stands_in_the_snapshot(lasting: dict[str, Any]) -> None:
+def test_a_snapshot_that_stays_incomplete_is_kept_as_it_is(lasting: dict[str, Any]) -> None:
     looks = Admin({"partitions": [row(isr=[1])]}, {"partitions": [lasting]})
     assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [lasting]}
 

@@ -1,4 +1,4 @@
-"""What is waited for of a remote tier and what is written of it. Brokers are scripted, their files are real."""
+"""The waits for a remote tier, and the tables about it. Brokers are scripted, their files are real."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Brokers:
-    """Two brokers with a replica each of `far`, whose segments begin where `bases` says, or those of 1 at `others`."""
+    """Two brokers with a replica each of `far`. Segments begin at `bases`, or those of broker 1 at `others`."""
 
     brokers = (1, 2)
     release = Release(version="4.3.1", commit="c", source="s", classpath=())
@@ -81,16 +81,16 @@ def looks(
     return TierProbe(cast(Any, brokers), cast(Any, admin), scenario, BundleWriter(brokers.root / "bundle"))
 
 
-def test_at_rest_is_who_keeps_the_active_segment_alone(tmp_path: Path) -> None:
+def test_a_replica_with_only_the_active_segment_is_at_rest(tmp_path: Path) -> None:
     assert looks(Brokers(tmp_path, (40,)), reported(39, 40)).at_rest().ok
 
 
-def test_what_a_replica_has_no_more_of_does_not_have_to_go_to_the_tier(tmp_path: Path) -> None:
-    """Where nobody tells of the copies any more."""
+def test_segments_that_a_replica_has_deleted_need_not_be_copied(tmp_path: Path) -> None:
+    """For example where the metadata of the copies is lost."""
     assert looks(Brokers(tmp_path, (40,)), reported(9, 40)).at_rest().ok
 
 
-def test_a_log_goes_on_where_a_copy_begins_or_what_a_replica_has_itself(tmp_path: Path) -> None:
+def test_joints_are_where_a_copy_or_a_local_log_begins(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (40,))
     store(brokers, b"", base=20)
     store(brokers, b"", base=0)
@@ -98,7 +98,7 @@ def test_a_log_goes_on_where_a_copy_begins_or_what_a_replica_has_itself(tmp_path
 
 
 @pytest.mark.parametrize("highest", [39, None])
-def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path: Path, highest: int | None) -> None:
+def test_local_segments_are_at_rest_only_where_their_retention_keeps_them(tmp_path: Path, highest: int | None) -> None:
     brokers = Brokers(tmp_path, (30, 40))
     settled = looks(brokers, reported(highest)).at_rest()
     assert not settled.ok
@@ -108,17 +108,17 @@ def test_segments_that_are_still_there_may_be_kept_by_the_setting_alone(tmp_path
 
 
 @pytest.mark.parametrize(("kept_ms", "ok"), [("1000", False), ("600000", True), ("-2", True)])
-def test_what_is_kept_by_time_is_gone_soon_where_that_is_short(tmp_path: Path, kept_ms: str, ok: bool) -> None:
+def test_a_short_retention_by_time_deletes_local_segments_soon(tmp_path: Path, kept_ms: str, ok: bool) -> None:
     by_time = {**LARGE, "local.retention.ms": kept_ms}
     assert looks(Brokers(tmp_path, (30, 40)), reported(39), by_time).at_rest().ok is ok
 
 
-def test_what_is_not_copied_is_underway(tmp_path: Path) -> None:
+def test_a_segment_that_is_not_copied_is_not_at_rest(tmp_path: Path) -> None:
     settled = looks(Brokers(tmp_path, (30, 40)), reported(29), LARGE).at_rest()
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
 
 
-def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier_has_in_part(tmp_path: Path) -> None:
+def test_a_truncated_follower_is_at_rest_with_a_segment_that_is_partly_in_the_tier(tmp_path: Path) -> None:
     assert looks(Brokers(tmp_path, (40,), others=(30, 45)), reported(39, 40)).at_rest().ok
 
 
@@ -129,7 +129,7 @@ def test_a_follower_whose_segments_begin_elsewhere_is_at_rest_with_what_the_tier
         ((30, 45), 29, "far-0 of broker 1: in the tier up to 29, and the leader says 39"),
     ],
 )
-def test_a_follower_keeps_nothing_that_the_tier_has_whole_and_knows_what_it_has(
+def test_a_follower_is_not_at_rest_with_a_copied_segment_or_an_old_highest_offset(
     tmp_path: Path, others: tuple[int, ...], highest: int, seen: str
 ) -> None:
     heard = reported(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
@@ -137,16 +137,16 @@ def test_a_follower_keeps_nothing_that_the_tier_has_whole_and_knows_what_it_has(
     assert seen in settled.last_seen
 
 
-def test_a_topic_that_was_taken_out_of_the_tier_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_topic_whose_remote_storage_is_disabled_is_not_waited_for(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (0, 100, 200))
     gone = looks(brokers, reported(None), {"remote.storage.enable": "false"})
     assert gone.at_rest().ok
     assert gone.lacking(5) == ""
 
 
-def test_who_says_nothing_is_not_at_rest(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_report_is_not_at_rest(tmp_path: Path) -> None:
     settled = looks(Brokers(tmp_path, (40,)), {}).at_rest()
-    assert "broker 1 says nothing of far-0" in settled.last_seen
+    assert "broker 1 does not report far-0" in settled.last_seen
 
 
 def test_a_partition_with_few_segments_is_named(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytes
     assert rows["batches"]["broker"].to_pylist() == [REMOTE_TIER]
 
 
-def test_without_a_tier_nothing_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
+def test_without_a_tier_nothing_is_read_and_nothing_is_written(tmp_path: Path) -> None:
     none = TierProbe(
         cast(Any, None),
         cast(Any, None),

@@ -32,7 +32,7 @@ def description(root: Path, **other: Any) -> dict[str, Any]:
 def problems(info: dict[str, Any], rights: int | None = ALL_RIGHTS) -> dict[str, str]:
     """By name of a row that has a problem: what was found, and the remedy."""
     rows = of_engine(info, machine="x86_64", rights=rights)
-    return {row.what: f"{row.found}: {row.remedy}" for row in rows if not row.well}
+    return {row.what: f"{row.found}: {row.remedy}" for row in rows if not row.ok}
 
 
 def test_an_engine_with_everything_has_no_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

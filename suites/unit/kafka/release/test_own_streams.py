@@ -12,7 +12,7 @@ import pytest
 from harness import scenarios
 from harness.commands.matrix_settings import row_of, settings_of
 from harness.commands.options import GateOptions
-from harness.commands.scenario_selection import assign_backends
+from harness.commands.scenario_selection import Wanted, assign_backends
 from harness.faults.steps.registry import check_steps
 from harness.kafka.release import own_streams
 from harness.kafka.release.release import Release
@@ -66,9 +66,17 @@ def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
         ('group = "w" }', 'group = "w", commits = "before" }', "Kafka Streams never commits before it writes"),
         ('topics = ["b"],', 'topics = ["b"], keyed = true,', "one record of each that it is given; leave out keyed"),
         ('topics = ["b"],', 'topics = ["b"], value_bytes = 9,', "leave out value_bytes"),
-        ('at = "offsets"', 'at = "read"', 'Kafka Streams produces as soon as it has read a record; set at = "produced"'),
+        (
+            'at = "offsets"',
+            'at = "read"',
+            'produces as soon as it has read a record; set at = "produced"',
+        ),
         ('at = "offsets"', 'at = "offsets", zombie = true', "is killed, so it cannot be a zombie; leave it out"),
-        ('group = "w" }', 'group = "w", commits = "after" }', 'at_least_once has no transaction with offsets at "offsets"; set at = "produced"'),
+        (
+            'group = "w" }',
+            'group = "w", commits = "after" }',
+            'has no transaction with offsets at "offsets"; set at = "produced"',
+        ),
         ("steps = [", "shape.secure = true\nsteps = [", "no way into a secure cluster yet"),
         ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
     ],
@@ -123,11 +131,12 @@ def test_a_row_of_the_matrix_names_kafka_streams() -> None:
 
 def test_a_scenario_without_its_streams_jars_is_reported_as_not_run() -> None:
     options = GateOptions(kafka="4.3.1", seed=1, leave_out=True)
-    wanted = [scenarios.load("calm"), scenarios.load("contract_streams_dies")]
+    wanted = [Wanted(s, s) for s in (scenarios.load("calm"), scenarios.load("contract_streams_dies"))]
     release = Release("4.3.1", "c", "s", ())
-    selected, not_run = assign_backends(options, wanted, ["processes"], release, lacking={"streams": "no network"})
-    assert selected == {"calm": "processes"}
-    assert not_run == {"contract_streams_dies": "scenario contract_streams_dies: no network"}
+    selection = assign_backends(options, wanted, ["processes"], release)
+    selection = selection.without({"streams": "no network"}, options)
+    assert [one.name for one in selection.selected] == ["calm"]
+    assert selection.not_run == {"contract_streams_dies": "scenario contract_streams_dies: no network"}
     scenario = read(TEXT)
     with pytest.raises(BadInput, match="has the release's own Kafka Streams, and it was not made ready"):
         check(scenario, JavaClients("4.3.1", Path("java"), (Path("clients.jar"),)))

@@ -83,12 +83,14 @@ def test_brokers_are_told_of_it_with_what_takes_orders_before_it() -> None:
 
 def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
     options = GateOptions(seed=1, tier_storage=STORAGE)
-    wanted = scenario_selection.chosen(replace(options, only=("calm", "tiered_copy_killed", "tiered_outage")), [])
-    assert {s.name: s.shape.tier for s in wanted} == {"calm": "", "tiered_copy_killed": "user", "tiered_outage": "user"}
+    named = replace(options, only=("calm", "tiered_copy_killed", "tiered_outage"))
+    wanted = scenario_selection.choose_scenarios(named, "processes").wanted
+    tiers = {one.name: one.played.shape.tier for one in wanted}
+    assert tiers == {"calm": "", "tiered_copy_killed": "user", "tiered_outage": "user"}
     options = replace(options, leave_out=True)
-    cast, nobody = scenario_selection.assign_backends(options, wanted, ["processes"], RELEASE)
-    assert set(cast) == {"calm", "tiered_copy_killed"}
-    assert "tier_outage changes objects in the remote tier" in nobody["tiered_outage"]
+    selection = scenario_selection.assign_backends(options, wanted, ["processes"], RELEASE)
+    assert [one.name for one in selection.selected] == ["calm", "tiered_copy_killed"]
+    assert "tier_outage changes objects in the remote tier" in selection.not_run["tiered_outage"]
     assert scenarios.load("tiered_outage").shape.tier == "local"
 
 

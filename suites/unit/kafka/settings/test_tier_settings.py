@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import clusters
+from harness import clusters, scenarios
+from harness.clusters import Releases
 from harness.clusters.containers.backend import _readable
 from harness.clusters.nodes.tier_folder import make_store, store_of, tier_of
-from harness.commands import gate
 from harness.commands.options import GateOptions
+from harness.commands.prepare import prepare
 from harness.kafka.release.cache import Cache
 from harness.kafka.release.release import Release
 from harness.kafka.release.tier_needs import NEEDS, equip, equipped
@@ -53,20 +54,26 @@ def _start(shape: ClusterShape, *_: Any, **__: Any) -> Release | None:
     return release(shape.starts_on) if shape.starts_on else None
 
 
-PROGRESS: Any = type("Said", (), {"line": lambda self, text: None})()
+PROGRESS: Any = type("Said", (), {"line": lambda self, text: None, "__call__": lambda self, text: None})()
 STAGED = GateOptions(seed=1, maven_repo="https://staging")
 FROM: dict[str, Any] = {"maven_repo": "https://staging", "cache": Path("/cache"), "progress": PROGRESS}
 
 
+def prepared(*shapes: ClusterShape) -> Releases:
+    """What a gate prepares for scenarios of these shapes; all of it can be had."""
+    wanted = [replace(scenarios.load("calm"), shape=shape) for shape in shapes]
+    found = prepare(release(), wanted, STAGED, PROGRESS)
+    assert found.lacking == {}
+    return found.releases
+
+
 def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str, str | None]]) -> None:
-    tested, lacking = equip(release(), [PLAIN, TIERED], **FROM)
-    found = gate._releases([PLAIN, TIERED], tested, STAGED, PROGRESS)
+    found = prepared(PLAIN, TIERED)
     assert asked == [("jars", "4.3.1", "https://staging"), ("jars", "3.9.1", "https://staging")]
     assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
-    assert lacking == {}
     asked.clear()
     assert equip(release(), [PLAIN], **FROM) == (release(), {})
-    assert gate._releases([PLAIN], release(), STAGED, PROGRESS).tested.tier_jars == ()
+    assert prepared(PLAIN).tested.tier_jars == ()
     assert asked == []
 
 
@@ -74,7 +81,8 @@ def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
     asked: list[tuple[str, str, str | None]],
 ) -> None:
     assert equip(release(), [TIERED, FAULTY_SHAPE], **FROM)[0].faulty_storage == FAULTY
-    found = gate._releases([FAULTY_SHAPE], release(), STAGED, PROGRESS)
+    asked.clear()
+    found = prepared(FAULTY_SHAPE)
     assert found.earlier["3.9.1"].faulty_storage == FAULTY
     assert [of[:2] for of in asked].count(("storage", "3.9.1")) == 1
 

@@ -135,7 +135,11 @@ def test_the_step_has_an_effect_when_the_processor_is_dead_and_records_its_batch
         (Load(**DIED), False, "the zombie of w was not fenced: it got None"),
         (Load(**DIED, fenced=""), False, "the zombie of w was not fenced: it could commit"),
         (Load(**DIED, fenced="_TIMED_OUT"), False, "the zombie of w was not fenced: it got _TIMED_OUT"),
-        (Load(**DIED, fenced="_FENCED"), True, "died while it worked on 2 records, and its zombie was fenced (_FENCED)"),
+        (
+            Load(**DIED, fenced="_FENCED"),
+            True,
+            "worked on 2 records, and its zombie was fenced (_FENCED)",
+        ),
     ],
 )
 def test_the_step_has_an_effect_only_if_the_zombie_was_fenced(load: Load, held: bool, reported: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from harness.commands.options import GateOptions
-from harness.commands.scenario_selection import assign_backends
+from harness.commands.scenario_selection import Wanted, assign_backends
 from harness.faults.clients.reader_dies import ReaderDies
 from harness.faults.steps.registry import check_steps
 from harness.kafka.admin import share_groups
@@ -117,9 +117,9 @@ def test_the_contract_takes_the_delivery_limit_from_the_group_or_the_brokers() -
 
 def test_an_older_release_has_no_share_groups() -> None:
     with pytest.raises(
-        BadInput, match=r"Kafka 4\.1\.0 has not share groups for production, which came with 4\.2; give"
+        BadInput, match=r"Kafka 4\.1\.0 does not have share groups for production, which came with 4\.2; give"
     ):
-        assign_backends(GateOptions(seed=1), [read()], ["processes"], Release("4.1.0", "a", "here", ()))
+        assign_backends(GateOptions(seed=1), [Wanted(read(), read())], ["processes"], Release("4.1.0", "a", "here", ()))
 
 
 @pytest.mark.parametrize(("version", "has"), [("4.2.0", True), ("4.1.1", False), ("3.9.1", False)])

@@ -1,0 +1,45 @@
+"""Entry point of the console script. The exit codes hold from here on.
+
+It imports nothing but modules of Python and of ours that need no library. All others are imported while signals are
+handled and errors are caught: a library that is broken, or a machine without the memory to load one, must not end in 1,
+which is the code of FAIL.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from harness.model.exits import Exit
+
+_INTERRUPTED = 130  # Exit.INTERRUPTED, which is not imported yet when it is needed
+
+
+def main() -> NoReturn:
+    """Runs the command that the process was started with, and ends the process with its exit code."""
+    try:
+        from harness.commands.exit_codes import guarded, open_streams
+
+        open_streams()
+        code = int(guarded(_run))
+    except KeyboardInterrupt:  # in the few milliseconds before `guarded` handles signals
+        if sys.stderr is not None:
+            sys.stderr.write("durability: interrupted; nothing was started\n")
+        code = _INTERRUPTED
+    sys.exit(code)
+
+
+def _run() -> Exit:
+    from harness.model.errors import HarnessFailure
+
+    try:
+        from harness.commands.cli import run_command
+    except MemoryError:
+        raise
+    except Exception as broken:  # a broken library may raise anything
+        text = next(iter(str(broken).strip().splitlines()), "")
+        raise HarnessFailure(
+            f"its libraries cannot be imported ({type(broken).__name__}: {text}); install it in a new environment"
+        ) from broken
+    return run_command(sys.argv[1:])
