@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
@@ -15,8 +15,10 @@ from harness import clusters
 from harness.clusters import Releases
 from harness.commands.options import GateOptions
 from harness.kafka.release.cache import default_cache
+from harness.kafka.release.go_tool import S3_TOOL, TOXIPROXY_TOOL, go_tool
 from harness.kafka.release.own_clients import CLIENTS, equip_clients
 from harness.kafka.release.own_streams import STREAMS, equip_streams
+from harness.kafka.release.preparation import Preparation
 from harness.kafka.release.release import Release
 from harness.kafka.release.tier_needs import asked, equip, equipped
 from harness.model.backend import PROCESSES
@@ -30,7 +32,7 @@ class _Sources(TypedDict):
 
     maven_repo: str | None
     cache: Path
-    progress: Callable[[str], None]
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,13 @@ def find_release(options: GateOptions, progress: Progress) -> tuple[Release, str
     began_s = time.monotonic()
     progress(f"preparing {f'Kafka {options.kafka}' if options.kafka else 'the newest complete release of Kafka'}")
     cache, say = default_cache(), progress.line
-    release = clusters.find_release(options.kafka, maven_repo=options.maven_repo, cache=cache, progress=progress)
-    say(release.line())
+    with Preparation(progress) as preparation:
+        # Every cluster needs this server, and its build needs the processors while the downloads wait for the network.
+        preparation.start(TOXIPROXY_TOOL.what, lambda report: go_tool(TOXIPROXY_TOOL, cache, report))
+        release = clusters.find_release(options.kafka, maven_repo=options.maven_repo, cache=cache, progress=progress)
+        say(release.line())
+        backend = clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
     say(f"prepared Kafka {release.version}: {len(release.classpath)} jars, {_seconds(began_s)}")
-    backend = clusters.choose(options.backend, cache, progress, say, image=release.image, limits=options.limits)
     return replace(release, user_storage=options.tier_storage), backend
 
 
@@ -77,6 +82,21 @@ def prepare(release: Release, scenarios: Sequence[Scenario], options: GateOption
         return Prepared(Releases(release), {})
     progress(f"preparing what the scenarios need beside the brokers: {', '.join(sorted(needs))}")
     sources = _Sources(maven_repo=options.maven_repo, cache=default_cache(), progress=progress)
+    with Preparation(progress) as preparation:
+        if "s3" in needs:
+            preparation.start(S3_TOOL.what, lambda report: go_tool(S3_TOOL, sources["cache"], report))
+        return _equipped(release, scenarios, needs, options, sources, began_s)
+
+
+def _equipped(
+    release: Release,
+    scenarios: Sequence[Scenario],
+    needs: set[str],
+    options: GateOptions,
+    sources: _Sources,
+    began_s: float,
+) -> Prepared:
+    progress = sources["progress"]
     release, lacking = equip(release, [s.shape for s in scenarios], **sources)
     if CLIENTS in needs:
         release, lacking = equip_clients(release, lacking, **sources)
