@@ -1,4 +1,4 @@
-"""What there is, for `durability list`: each answer is a heading and rows of text."""
+"""The command `list`: scenarios, faults, checks and releases, each as a heading and rows of text."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def scenarios(maven_repo: str | None) -> Table:
-    """Built-in scenarios with their tags, the gate's first."""
+    """Built-in scenarios with their tags, those of the gate first."""
     del maven_repo
     library = _room("harness.scenarios")
     gate = {s.name for s in library.gate()}
     rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
-    return ("scenario", "tags", "what it does", "property", "negative control under which it must FAIL"), [
+    return ("scenario", "tags", "title", "property", "negative control, which must FAIL"), [
         (
             s.name,
             ", ".join(library.tags_of(s)) + _where_only(s),
             s.title,
             s.property,
-            s.negative_control.what if s.negative_control else "none, so it is no coverage",
+            s.negative_control.what if s.negative_control else "none, so it proves nothing",
         )
         for s in rows
     ]
 
 
 def faults(maven_repo: str | None) -> Table:
-    """Kinds of steps a scenario may use, with their arguments, and whether this machine can do them."""
+    """Kinds of steps with their arguments, and whether this machine can run them."""
     del maven_repo
     registry = _room("harness.faults.steps.registry")
-    rows = [(str(kind.do), *_described(kind), _available(kind.needs)) for kind in registry.KINDS]
+    rows = [(str(kind.do), _arguments(kind), kind.summary, _available(kind.needs)) for kind in registry.KINDS]
     return ("step", "arguments", "what it does", "here"), [*rows]
 
 
 def checks(maven_repo: str | None) -> Table:
-    """Kinds of findings that the verifier looks for, with their meanings."""
+    """Kinds of findings with their meanings."""
     del maven_repo
     return ("finding", "what it means"), sorted((kind.value, kind.meaning) for kind in Kind)
 
 
 def releases(maven_repo: str | None) -> Table:
-    """Final versions that the repository has, newest first, and which of them are here already."""
+    """Final versions in the repository, newest first, and which of them are cached."""
     from harness.kafka.release.cache import default_cache
     from harness.kafka.release.release import has_kraft, known_versions
 
@@ -58,10 +58,10 @@ def releases(maven_repo: str | None) -> Table:
 
     def usable(version: str, cached: bool) -> str:
         if not has_kraft(version):
-            return "no: it has no KRaft for production (KIP-833)"
+            return "no: it has no KRaft mode for production (KIP-833)"
         if cached:
-            return f"cached; not asked for others: {offline}" if offline else "cached"
-        return "downloads on use, if it is published in full"
+            return f"cached; the repository was not asked: {offline}" if offline else "cached"
+        return "downloaded when used, if it is completely published"
 
     return ("release", "here"), [(one.version, usable(one.version, one.cached)) for one in known]
 
@@ -79,10 +79,8 @@ def _where_only(scenario: Any) -> str:
     return "" if here == "yes" else f"; {here}"
 
 
-def _described(kind: Any) -> tuple[str, str]:
-    """Arguments of a step, and the first line of what it says of itself."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    return ", ".join(names), (kind.__doc__ or "").strip().splitlines()[0]
+def _arguments(kind: type) -> str:
+    return ", ".join(field.name for field in dataclasses.fields(kind))
 
 
 def _available(needs: frozenset[str]) -> str:
@@ -95,12 +93,12 @@ def _available(needs: frozenset[str]) -> str:
     lacking = needs - frozenset().union(*able.values())
     reported: dict[str, str] = _room("harness.clusters.choosing").missing()
     reasons = {reported[capability] for capability in lacking if capability in reported}
-    why = "; ".join(sorted(reasons)) or f"nothing here can {', '.join(sorted(needs))}"
+    why = "; ".join(sorted(reasons)) or f"no backend here has {', '.join(sorted(needs))}"
     return f"no: {why}"
 
 
 def _able(backend: str) -> dict[str, frozenset[str]]:
-    """What each of the backends can do that a run of `backend` may take."""
+    """The capabilities of each backend that a run with `--backend backend` may use."""
     from harness.clusters.choosing import CAPABILITIES, able
 
     return {name: able(name) for name in CAPABILITIES if backend in (AUTO, name)}
