@@ -133,7 +133,7 @@ def damaged(cluster: Scripted, **args: Any) -> tuple[dict[str, Any], list[str]]:
     return rows[0], [name for name, _ in doubts(rows)]
 
 
-def anew(suffix: str) -> Noticing:
+def rewritten(suffix: str) -> Noticing:
     def start(cluster: Scripted) -> str:
         for path in cluster.replica.glob(f"*{suffix}"):
             path.write_bytes(b"\0" * 8)
@@ -142,7 +142,7 @@ def anew(suffix: str) -> Noticing:
     return start
 
 
-def epochs_anew(cluster: Scripted) -> str:
+def epochs_rewritten(cluster: Scripted) -> str:
     (cluster.replica / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
     return recovers(cluster)
 
@@ -161,10 +161,10 @@ CASES: list[tuple[str, str, Noticing]] = [
     ("flip", "killed", recovers),
     ("torn_tail", "killed", recovers),
     ("torn_tail", "cleanly", recovers),
-    ("index", "killed", anew(".index")),
+    ("index", "killed", rewritten(".index")),
     ("index", "cleanly", misses_index),
-    ("time_index", "killed", anew(".timeindex")),
-    ("leader_epoch_checkpoint", "killed", epochs_anew),
+    ("time_index", "killed", rewritten(".timeindex")),
+    ("leader_epoch_checkpoint", "killed", epochs_rewritten),
     ("start_offset_checkpoint", "cleanly", lambda cluster: loaded(cluster.replica, 0, 26)),
     ("producer_snapshot", "cleanly", distrusts),
     ("wiped", "killed", lambda cluster: f"INFO No logs found to be loaded in {cluster.data} (kafka.log.LogManager)\n"),
@@ -332,10 +332,10 @@ def unreadable(cluster: Scripted) -> str:
 @pytest.mark.parametrize(
     ("what", "by", "how", "noticing"),
     [
-        ("index", "flip", "killed", anew(".index")),
-        ("index", "cut", "killed", anew(".index")),
+        ("index", "flip", "killed", rewritten(".index")),
+        ("index", "cut", "killed", rewritten(".index")),
         ("index", "cut", "cleanly", believes),
-        ("time_index", "flip", "killed", anew(".timeindex")),
+        ("time_index", "flip", "killed", rewritten(".timeindex")),
         ("time_index", "cut", "cleanly", believes),
         ("producer_snapshot", "cut", "cleanly", distrusts),
     ],

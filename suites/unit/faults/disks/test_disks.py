@@ -342,7 +342,7 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
         lambda: foreseen(power(node="brokers"), group="g", disk="xfs"),
         "remove groups and transactions",
     ),
-    "nobody flushes": (
+    "no flush": (
         lambda: foreseen(Step(do="disk_slow", name="s", args={"node": "broker(1)"}), disk="xfs"),
         "no acknowledgement waits for a flush",
     ),

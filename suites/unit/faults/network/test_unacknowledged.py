@@ -103,7 +103,7 @@ def test_only_partitions_with_the_same_leader_and_isr_are_compared(
         (Scripted(leaders={"two": -1, "one": 2}), [], 0),
         (Scripted(down=(1,)), [], 0),
     ],
-    ids=["one ack", "another epoch", "another epoch for long", "another ISR", "nobody leads", "in sync and down"],
+    ids=["one ack", "another epoch", "another epoch for long", "another ISR", "no leader", "in sync and down"],
 )
 def test_a_wait_that_times_out_for_another_reason_fails(
     monkeypatch: pytest.MonkeyPatch, cluster: Scripted, changes: list[dict[str, object]], silent: int

@@ -86,9 +86,9 @@ def test_later_steps_may_name_partitions_that_a_step_adds() -> None:
 
 def test_a_topic_with_changed_settings_cannot_be_recreated() -> None:
     alter = '{ do = "alter_topic", topic = "two", config = { "retention.ms" = 1 } }'
-    anew = '{ do = "recreate_topic", topic = "two" }'
-    assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, anew))
-    assert len(read(with_steps(anew, alter)).steps) == 2
+    recreate = '{ do = "recreate_topic", topic = "two" }'
+    assert "an earlier alter_topic changed settings of two" in refused(with_steps(alter, recreate))
+    assert len(read(with_steps(recreate, alter)).steps) == 2
 
 
 @pytest.mark.parametrize(("ids", "reported"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
@@ -96,7 +96,7 @@ def test_the_load_gets_the_new_topic_id_even_if_not_every_broker_has_the_topic(
     ids: tuple[str, ...], reported: list[tuple[str, str]]
 ) -> None:
     """Else records of the old and of the new topic would have the same offsets of one topic."""
-    anew: list[tuple[str, str]] = []
+    recorded: list[tuple[str, str]] = []
     common: dict[str, Any] = {"leader": 1, "leader_epoch": 1, "isr": (1,), "replicas": (1,)}
 
     def late(_: Topic) -> str:
@@ -108,7 +108,7 @@ def test_the_load_gets_the_new_topic_id_even_if_not_every_broker_has_the_topic(
 
     load = SimpleNamespace(
         stop_reading=lambda *_: None,
-        recreated=lambda topic, new: anew.append((topic, new)),
+        recreated=lambda topic, new: recorded.append((topic, new)),
         last_ack_ns=lambda *_: 2**62,
     )
     admin = SimpleNamespace(
@@ -119,7 +119,7 @@ def test_the_load_gets_the_new_topic_id_even_if_not_every_broker_has_the_topic(
     context: Any = replace(context_of(admin), load=cast(Any, load))
     with pytest.raises(HarnessTimeout, match="every broker to have the new topic"):
         RecreateTopic(topic="t").perform(context)
-    assert anew == reported
+    assert recorded == reported
 
 
 def test_new_replicas_are_throttled_as_followers_and_old_ones_as_leaders() -> None:

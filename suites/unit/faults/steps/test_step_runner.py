@@ -253,10 +253,10 @@ def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:
 
 def test_a_probe_without_an_answer_proves_nothing_and_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent() -> EffectProof:
-        raise HarnessTimeout("nobody answers")
+        raise HarnessTimeout("no broker answers")
 
     held = StickyProbe(silent)
-    assert held.ask() == EffectProof(False, "nobody answers")
+    assert held.ask() == EffectProof(False, "no broker answers")
     monkeypatch.setattr(held, "probe", lambda: EffectProof(True, "now"))
     assert held.ask().held
     monkeypatch.setattr(held, "probe", silent)
