@@ -188,6 +188,11 @@ def cells_of(result: GateResult) -> Iterator[Cell]:
         yield from _cells(every[one.name], path if judged else None, version)
 
 
+def declared_cells(scenario: Scenario, version: str) -> Iterator[Cell]:
+    """The cells that a scenario has on a release, not played."""
+    return _cells(scenario, None, version)
+
+
 def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Cell]:
     matrix = scenario.matrix
     assert matrix is not None

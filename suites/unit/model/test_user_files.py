@@ -14,7 +14,7 @@ from harness.kafka.admin.client_config import client_config
 from harness.model.errors import BadInput
 from harness.model.user_files import TEXT_MAX, read_bytes, read_text
 from harness.model.user_storage import read_user_storage
-from reports.matrix import read_matrix, write_into
+from reports.matrix import read_matrix
 
 
 def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
@@ -54,7 +54,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "--command-config": client_config,
     "a document of the evidence": read_json,
     "contracts.json": lambda file: read_matrix([file]),
-    "--into": lambda file: write_into({}, file),
 }
 
 
