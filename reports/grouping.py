@@ -27,7 +27,7 @@ COSTS: Final[Mapping[Effect, str]] = {
     Effect.REORDERED: "records are out of order",
     Effect.SHOWN: "records of aborted transactions are shown",
     Effect.RETURNED: "records that were deleted are back",
-    Effect.UNTOLD: "nobody can say whether records are there",
+    Effect.UNKNOWN: "nobody can say whether records are there",
     Effect.DELETED: "records are deleted, as configured",
 }
 _SPLIT: Final = re.compile(r"[;,] ")
@@ -200,7 +200,7 @@ def _costs(every: Sequence[tuple[Group, Row]]) -> tuple[tuple[str, tuple[Cost, .
     found: dict[Effect, list[Cost]] = {effect: [] for effect in COSTS}
     for group, row in every:
         worst = worst_of(row.cell)
-        as_asked = worst is Effect.DELETED and not row.cell["mend"]  # nobody who sets this is surprised
+        as_asked = worst is Effect.DELETED and not row.cell["fix"]  # nobody who sets this is surprised
         if row.cell["holds"] and worst in found and not as_asked:
             found[worst].append(_cost(group, row))
     return tuple((COSTS[effect], _once(costs)) for effect, costs in found.items() if costs)

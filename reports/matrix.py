@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.evidence.documents import read_json
-from harness.evidence.gate import MATRIX
+from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.model.errors import BadInput
 from reports.grouping import Cost, Group, Row, Shown, shown
 from reports.sources import links
@@ -35,7 +35,7 @@ _OF_CELLS: Final = (
     "holds",
 )
 _OF_RUNS: Final = ("release", "day", "seed", "backends", "took_s")
-_OF_PROMISES: Final = ("which", "why", "source", "mend")
+_OF_PROMISES: Final = ("which", "why", "source", "fix")
 
 
 def write_matrix(out: Path) -> Path:
@@ -118,7 +118,7 @@ def _section(group: Group) -> Iterator[str]:
         came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
         cell = row.cell
         why = f"{cell['which']}: {cell['why']} ({_linked(cell['source'])})"
-        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['mend'])} |"
+        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['fix'])} |"
 
 
 def _cost(cost: Cost) -> str:
@@ -130,8 +130,8 @@ def instead(cost: Cost) -> str:
     """What to set in its place, and what that came to; where nothing better was played, what would mend it."""
     if cost.twin is not None:
         return f"{', '.join(cost.instead) or 'the same without these'}: {cost.twin}"
-    mend = cost.row.cell["mend"]
-    return f"not played beside it: {', '.join(mend)}" if mend else "nothing: it is what the settings ask for"
+    fix = cost.row.cell["fix"]
+    return f"not played beside it: {', '.join(fix)}" if fix else "nothing: it is what the settings ask for"
 
 
 def _with(row: Row) -> str:
@@ -153,6 +153,11 @@ def _read(path: Path) -> dict[str, Any]:
     cells = matrix.get("cells") if isinstance(matrix, dict) else None
     if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
         raise BadInput(f"{path} is no matrix of contracts")
+    if (version := matrix.get("format_version")) != MATRIX_VERSION:
+        raise BadInput(
+            f"{path} has format version {version or 1}, and this harness reads version {MATRIX_VERSION}; write it "
+            "again with `durability contracts`, or show it with the harness that wrote it"
+        )
     for cell in cells:
         if lacking := [name for name in (*_OF_CELLS, *_OF_PROMISES) if name not in cell]:
             raise BadInput(f"{path}: a cell lacks {', '.join(lacking)}")

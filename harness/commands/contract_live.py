@@ -100,7 +100,7 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
 def _spared_some(promise: Promise, topic: TopicSettings) -> bool:
     """Whether three replicas of which two must be in sync, and clean elections only, spare some of it; what they leave
     may be as bad in kind."""
-    if CLEAN in promise.mend or (topic.replicas == 1 and THREE in promise.mend):
+    if CLEAN in promise.fix or (topic.replicas == 1 and THREE in promise.fix):
         return True
     return _alone(topic) and promise.event.name in _OF_THE_LAST and promise.effects != (Effect.KEPT,)
 
@@ -120,8 +120,8 @@ def _at_stake(promise: Promise, topic: TopicSettings) -> Promise:
         else "of two replicas, one is alone in sync as soon as the other fails"
     )
     lacks = [setting for setting, lacking in ((THREE, topic.replicas < 3), (MIN_ISR, topic.min_isr < 2)) if lacking]
-    mend = tuple(dict.fromkeys((*promise.mend, *lacks)))
-    return replace(promise, why=f"{promise.why}; {spared}", mend=mend)
+    fix = tuple(dict.fromkeys((*promise.fix, *lacks)))
+    return replace(promise, why=f"{promise.why}; {spared}", fix=fix)
 
 
 def _writer(topic: LiveTopic, client: ClientSettings) -> ClientSettings:
@@ -140,7 +140,7 @@ def _short(topic: TopicSettings) -> bool:
 
 def _too_soon(promise: Promise) -> Promise:
     which = f"{promise.which}: before a consumer that stands still for {SHORT_H} h is there again"
-    return replace(promise, which=which, mend=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
+    return replace(promise, which=which, fix=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
 
 
 def live_explained(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:

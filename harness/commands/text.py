@@ -48,4 +48,4 @@ def reasons(promise: Promise, indent: str = "  ") -> list[str]:
 
 
 def mended(promise: Promise, indent: str) -> list[str]:
-    return [f"{indent}mend by: {', '.join(promise.mend)}"] if promise.mend else []
+    return [f"{indent}mend by: {', '.join(promise.fix)}"] if promise.fix else []

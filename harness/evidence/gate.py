@@ -1,4 +1,4 @@
-"""gate.json: which scenarios a gate demanded, which ran, and what became of each. Stands in OUT, beside the bundles."""
+"""gate.json: which scenarios a gate requires, which of them ran, and their verdicts. It lies in the --out folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
 
 GATE: Final = "gate.json"
-MATRIX: Final = "contracts.json"  # beside it where columns of the matrix were played
+MATRIX: Final = "contracts.json"  # in the same folder, if events of the matrix were played
+MATRIX_VERSION: Final = 2  # of contracts.json; 1 had other words for effects, and `mend` for `fix`
 
 _FORM: Final = {
     "required": ["string"],
@@ -38,10 +39,10 @@ _FORM: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """One scenario of a gate. status None: the harness itself failed there, and `error` says how in one sentence.
+    """One scenario of a gate. status: None if the harness itself failed; then `error` says how, in one sentence.
 
-    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of tries before this one
-    that ended INCONCLUSIVE; a FAIL is never tried again.
+    bundle: its folder, relative to the --out folder; None if there was nothing to save. earlier: bundles of the
+    attempts before this one, which ended INCONCLUSIVE; a FAIL is never tried again.
     """
 
     name: str
@@ -53,10 +54,10 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """required: what a whole gate runs, in order. results: what ran. release: version, commit, source.
+    """required: the scenarios of a whole gate, in order. results: those that ran. release: version, commit, source.
 
-    not_run: of what is required, which scenarios nothing on that machine could play, and why, in a sentence each.
-    backends: on which it ran. took_s: how long all of it took, judging included. Summaries of before tell neither.
+    not_run: required scenarios that could not run on that machine, each with the reason as a sentence. backends: on
+    which it ran. took_s: how long all of it took, judging included. Older files lack `backends` and `took_s`.
     """
 
     required: tuple[str, ...]
@@ -69,27 +70,27 @@ class GateSummary:
 
     @property
     def ran(self) -> tuple[str, ...]:
-        """Names of the scenarios that came to a verdict."""
+        """Names of the scenarios that have a verdict."""
         return tuple(r.name for r in self.results if r.status is not None)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names that a whole gate runs and this one did not bring to a verdict."""
+        """Names of required scenarios that have no verdict."""
         return tuple(name for name in self.required if name not in self.ran)
 
     @property
     def status(self) -> Status:
-        """The worst of what ran. A scenario that broke us proved nothing."""
+        """The worst status of the scenarios that ran. One in which the harness failed counts as INCONCLUSIVE."""
         return overall(Status.INCONCLUSIVE if r.status is None else r.status for r in self.results)
 
     @property
     def exit(self) -> Exit:
-        """The exit code, which follows what ran."""
+        """The exit code, by the scenarios that ran."""
         return worst(Exit.HARNESS if r.status is None else exit_of(r.status) for r in self.results)
 
     @property
     def subset(self) -> str | None:
-        """ "PASS of 3 of 14 scenarios" when not everything that the gate requires came to a verdict."""
+        """ "PASS of 3 of 14 scenarios" if some required scenario has no verdict; else None."""
         if not self.missing:
             return None
         known = [name for name in self.ran if name in self.required]
@@ -114,13 +115,16 @@ class GateSummary:
 
 
 def write_gate(out: Path, summary: GateSummary) -> None:
-    """Writes OUT/gate.json, atomically; again after each scenario, so that a crash leaves what was reached."""
+    """Writes gate.json atomically. It is written again after each scenario, so that a crash leaves those before it."""
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / GATE, summary.as_dict())
 
 
 def read_gate(out: Path) -> GateSummary:
-    """OUT/gate.json; BadEvidence when it is missing or foreign."""
+    """The gate.json of an --out folder. BadEvidence if it is missing or something else.
+
+    It has no format version: its keys have meant the same since format version 1.
+    """
     plain = read_json(out / GATE)
     if wrong := misfit(plain, _FORM):
         raise BadEvidence(f"{out / GATE} is not the summary of a gate: {wrong}; give the folder of a gate")
@@ -146,7 +150,7 @@ def read_gate(out: Path) -> GateSummary:
 
 
 def on_and_for(reported: Mapping[str, Any]) -> str:
-    """ ", on processes, in 35 min 12 s": of what has `backends` and `took_s`, as far as it tells them."""
+    """ ", on processes, in 35 min 12 s", from `backends` and `took_s` if they are there."""
     words, took_s = " and ".join(reported.get("backends") or ()), reported.get("took_s")
     minutes, seconds = divmod(round(took_s or 0), 60)
     lasted = "" if took_s is None else f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
@@ -154,7 +158,9 @@ def on_and_for(reported: Mapping[str, Any]) -> str:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a folder claims to be an evidence bundle, whole or not. One that nobody may look into may be one."""
+    """Whether a folder claims to be an evidence bundle, complete or not. A folder that may not be read counts as
+    one.
+    """
     try:
         return (path / MANIFEST).is_file() or (path / "scenario.json").is_file()
     except PermissionError:
@@ -162,7 +168,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def bundles_in(path: Path) -> list[Path]:
-    """The bundles that a user means: the folder itself, or those in an OUT folder. BadEvidence when there are none."""
+    """The bundles in a path that a user gave: the folder itself, or those in an --out folder. BadEvidence if none."""
     if is_bundle(path):
         return [path]
     if not path.is_dir():
@@ -175,9 +181,9 @@ def bundles_in(path: Path) -> list[Path]:
 
 
 def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -> GateSummary:
-    """The summary with new verdicts: (scenario, status) by bundle folder name. What was not judged again stays.
+    """The summary with new verdicts: (scenario, status) by the name of the bundle's folder. Other results stay.
 
-    Bundles it does not name are those of a gate that died before it could: they are added.
+    Bundles that the summary does not name are added: their gate died before it wrote them down.
     """
     named = {name for r in summary.results for name in (r.bundle, *r.earlier)}
     results = [_rejudged(r, verdicts) for r in summary.results]
@@ -198,7 +204,7 @@ def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]
 
 
 def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) -> GateSummary:
-    """A summary of bundles that no gate.json describes: what is there is all that was asked for."""
+    """A summary of bundles that no gate.json describes. All of them, and no others, count as required."""
     results = tuple(
         ScenarioResult(name=name, status=status, bundle=bundle.name)
         for bundle, (name, status) in zip(bundles, verdicts, strict=True)

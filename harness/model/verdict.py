@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.model.exits import Exit
 from harness.model.finding import Finding
+from harness.model.schemas import FORMAT_VERSION
 
 
 class Status(IntEnum):
@@ -80,7 +81,7 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """The documented JSON form; the status is written by name."""
-        plain = asdict(self)
+        plain = {"format_version": FORMAT_VERSION, **asdict(self)}
         plain["verdict"] = self.status.name
         del plain["status"]
         return plain

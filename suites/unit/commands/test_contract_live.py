@@ -54,9 +54,9 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     at = lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert lines[at + 1 : at + 5] == [
         "  unavailable when one replica is down",
-        "    writes with acks=all until it is back and has caught up; reads go on",
-        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas; "
-        "KAFKA-15583)",
+        "    writes with acks=all until the replica is back and has caught up; reads continue",
+        "    because: fewer replicas are in sync than min.insync.replicas=3 (Kafka documentation, "
+        "min.insync.replicas; KAFKA-15583)",
         "    mend by: min.insync.replicas=2",
     ]
     assert lines[-3] == "what three replicas do not spare them, of which two must be in sync:"
@@ -64,7 +64,8 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
 
 def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
     lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
-    at = lines.index("  duplicated when who has a group's offsets dies, alone in sync, and others are up")
+    event = "the leader of a group's offsets dies while it is alone in sync, and others are up"
+    at = lines.index(f"  duplicated when {event}")
     assert lines[at + 3] == "    mend by: unclean.leader.election.enable=false"
     lines = explained([topic("__consumer_offsets", keeps_offsets=True)])
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
@@ -92,7 +93,7 @@ def tail(*topics: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
 
 
 def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_mends_it() -> None:
-    power = "  lost when all machines lose their power at once"
+    power = "  lost when all machines lose power at once"
     which = "acknowledged records that the operating system had not written to a disk"
     flushed, plain = topic("a_flushed", flush_messages=1), topic("plain")
     mend = "    mend by: replicas on power supplies of their own, flush.messages=1"
@@ -190,10 +191,11 @@ def test_without_elr_one_in_sync_is_not_as_safe_as_two(replicas: int, known: boo
     assert events(two) == []
     lines = explained([two, one])
     assert f"{SAFE}two" in lines
-    at = lines.index("  lost when the last replica in sync returns without what it had not flushed")
+    at = lines.index("  lost when the last in-sync replica returns without the records that it had not flushed")
     assert lines[at + 1 : at + 4] == [
-        "    acknowledged records above what it had flushed",
-        f"    because: it may have acknowledged them alone{ALONE} (KIP-966, last replica standing)",
+        "    acknowledged records above its flushed log end",
+        f"    because: no other replica may have had them when it acknowledged them{ALONE} (KIP-966, last replica "
+        "standing)",
         "    mend by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
     ]
 
@@ -202,8 +204,8 @@ def test_two_replicas_are_never_as_safe_as_three() -> None:
     both = topic("both", replicas=2, elr=False)
     assert set(events(both)) == {"replica_down", "returns_short", "disk_of_last_in_sync", "last_in_sync_dies"}
     for promise in avoidable(both, CLIENT):
-        assert "a replication factor of 3" in promise.mend
-        assert "min.insync.replicas=2" not in promise.mend
+        assert "a replication factor of 3" in promise.fix
+        assert "min.insync.replicas=2" not in promise.fix
     assert set(events(topic("one", replicas=2, min_isr=1, elr=False))) == set(events(both)) - {"replica_down"}
     assert set(events(topic("both", replicas=2))) == {"replica_down"}  # with ELR nothing else is left to a third
 
@@ -253,8 +255,8 @@ def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
 @pytest.mark.parametrize(
     ("name", "lost", "kip", "made_by"),
     [
-        (TRANSACTIONS, "decisions to commit that a client was told", "KIP-98", "transaction.state.log.min.isr"),
-        (SHARE_STATE, "what share groups acknowledged: these", "KIP-932", "share.coordinator.state.topic.min.isr"),
+        (TRANSACTIONS, "acknowledged decisions to commit", "KIP-98", "transaction.state.log.min.isr"),
+        (SHARE_STATE, "acknowledgements of share groups", "KIP-932", "share.coordinator.state.topic.min.isr"),
     ],
 )
 @pytest.mark.parametrize("elr", [True, False])
@@ -266,12 +268,12 @@ def test_what_coordinators_keep_is_lost_in_words_of_its_own(
     for promise in (clean["returns_short"], clean["disk_of_last_in_sync"], unclean["last_in_sync_dies"]):
         assert f"; among them {lost}" in promise.which
         assert f"; {kip}; Kafka documentation, {made_by}" in promise.source
-        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when that is made)" in promise.mend
-        assert "min.insync.replicas=2" not in promise.mend
+        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when the topic is created)" in promise.fix
+        assert "min.insync.replicas=2" not in promise.fix
     assert "among them" not in clean["last_in_sync_dies"].which  # it waits for who has it
     other = {promise.event.name: promise for promise in avoidable(topic("plain", min_isr=1, elr=elr), CLIENT)}
     assert "among them" not in other["returns_short"].which
-    assert "min.insync.replicas=2" in other["returns_short"].mend
+    assert "min.insync.replicas=2" in other["returns_short"].fix
 
 
 @pytest.mark.parametrize("name", [TRANSACTIONS, SHARE_STATE])

@@ -107,7 +107,7 @@ def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
     assert said["rsm.config.dir"] == "/run/tier"
     assert said["rsm.config.durability.storage"].endswith(".LocalTieredStorage")
     assert said["rsm.config.durability.orders"] == "/run/tier/orders"
-    assert said["rsm.config.durability.told"] == "/run/tier/told"
+    assert said["rsm.config.durability.reported"] == "/run/tier/reported"
 
 
 def test_a_tier_in_s3_is_told_where_its_server_is_and_what_stands_before_it_of_both() -> None:
